@@ -1,0 +1,30 @@
+//! Numbers that name things, as types of their own so that none is taken for another.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A logical CPU, numbered as the kernel does.
+    Cpu(u32)
+}
+id! {
+    /// A process: the kernel's thread group, in the pid namespace of the recorder.
+    Pid(i32)
+}
+id! {
+    /// A thread (the papers' LWP). 0 is the idle thread of whichever CPU it ran on.
+    Tid(i32)
+}

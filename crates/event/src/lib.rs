@@ -1,0 +1,40 @@
+//! What an event is.
+//!
+//! Two views of the same thing live here:
+//! * the **writer's**: a [`Schema`] says how the fields of a tracepoint lie in a record. A traced program
+//!   publishes its schemas as text ([`catalogue`]);
+//! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands
+//!   where records are missing.
+//!
+//! Nothing here does I/O, reads a clock or is unsafe.
+//!
+//! ```
+//! use sordino_event::{Classes, Class, Domain, Event, Value, Time};
+//! let mut classes = Classes::default();
+//! let class = classes.add(Class::new(Domain::User, "motor:period", ["cycle"]));
+//! let mut event = Event::default();
+//! event.begin(Time(1_000), class);
+//! event.push(Value::unsigned(42));
+//! assert_eq!(event.integer(classes[class].field("cycle").unwrap()), Some(42));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+mod class;
+mod id;
+mod level;
+mod loss;
+mod record;
+mod schema;
+mod time;
+
+pub use class::{Class, ClassId, Classes, Domain};
+pub use id::{Cpu, Pid, Tid};
+pub use level::Level;
+pub use loss::{Cause, Loss, Step};
+pub use record::{Entries, Event, Fields, Value, View};
+pub use schema::{
+    Base, ByteOrder, Enumeration, Field, FloatWidth, Integer, MAX_FIELDS, MAX_NAME, Range, Scalar, Schema,
+    Type, Width,
+};
+pub use time::{Nanos, Time};

@@ -1,0 +1,136 @@
+//! Points and spans of time in a trace, in nanoseconds.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A point in time: nanoseconds since the Unix epoch, as the trace's clock saw it.
+///
+/// Readers convert from ticks of the trace clock once; a nanosecond is finer than what two CPUs' unfenced
+/// clock readings tell apart (some 15 ns), so nothing is lost that could be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+/// A span of time in nanoseconds; negative when the end lies before the begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Of `seconds`, rounded to the nearest nanosecond.
+    pub fn from_seconds(seconds: f64) -> Self {
+        Self((seconds * 1e9).round() as i64)
+    }
+
+    /// In microseconds.
+    pub fn micros(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Time {
+    /// The earliest time there is.
+    pub const MIN: Self = Self(i64::MIN);
+    /// The latest time there is.
+    pub const MAX: Self = Self(i64::MAX);
+}
+
+impl Sub for Time {
+    type Output = Nanos;
+    fn sub(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Nanos> for Time {
+    type Output = Self;
+    fn add(self, span: Nanos) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<Nanos> for Time {
+    type Output = Self;
+    fn sub(self, span: Nanos) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Nanos {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl std::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// With the unit that fits: `870 ns`, `12.3 us`, `4.56 ms`, `1.234 s`.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0 as f64;
+        let text = match self.0.unsigned_abs() {
+            0..1_000 => format!("{} ns", self.0),
+            1_000..1_000_000 => format!("{:.1} us", value / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.2} ms", value / 1e6),
+            _ => format!("{:.3} s", value / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_printed_with_the_unit_that_fits() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (-12_340, "-12.3 us"),
+            (4_560_000, "4.56 ms"),
+            (1_234_000_000, "1.234 s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(Nanos(nanos).to_string(), text);
+        }
+        assert_eq!(format!("{:>8}", Nanos(5)), "    5 ns");
+    }
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(Time::MAX - Time::MIN, Nanos(i64::MAX));
+        assert_eq!(Time::MAX + Nanos(1), Time::MAX);
+        assert_eq!([Nanos(1), Nanos(2)].into_iter().sum::<Nanos>(), Nanos(3));
+    }
+}

@@ -1,0 +1,2 @@
+//! Findings to text and JSON.
+#![forbid(unsafe_code)]

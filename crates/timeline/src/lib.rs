@@ -1,0 +1,2 @@
+//! Many streams to one ordered super-trace.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The kernel's tracer: instances, event formats, raw pages.
+#![forbid(unsafe_code)]

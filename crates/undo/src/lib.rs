@@ -1,0 +1,2 @@
+//! Changes to the machine that are taken back whatever happens.
+#![forbid(unsafe_code)]
