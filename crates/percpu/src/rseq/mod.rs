@@ -1,0 +1,129 @@
+//! Restartable sequences: what they promise, and where the thread's area lies.
+
+mod abi;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64.rs"]
+pub(crate) mod arch;
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "sordino records on x86-64 only so far: another architecture needs a file beside rseq/x86_64.rs"
+);
+
+use crate::primitive::AtomicU64;
+
+/// What [`cpu`] answers in a thread without a registered area. Larger than any CPU's number.
+pub const NO_CPU: u32 = u32::MAX;
+
+/// Whether a [`publish`] happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// The record is visible.
+    Committed,
+    /// Nothing happened: the thread was interrupted, or the CPU or the head is no longer what the caller saw.
+    /// Look again and start over.
+    Restart,
+}
+
+/// One record and where it goes.
+///
+/// The record is `stamp`, `tag` and the payload, one after the other, at `destination`.
+#[derive(Clone, Copy, Debug)]
+pub struct Commit<'a> {
+    /// The CPU that `head` and `destination` belong to, as [`cpu`] gave it.
+    pub cpu: u32,
+    /// The word whose change makes the record visible.
+    pub head: &'a AtomicU64,
+    /// What the caller saw in `head`; if it is something else by now, nothing happens.
+    pub expected: u64,
+    /// What `head` becomes.
+    pub new: u64,
+    /// Where the record goes; a multiple of 8.
+    pub destination: *mut u8,
+    /// The record's first word.
+    pub stamp: u64,
+    /// The record's second word.
+    pub tag: u64,
+    /// The bytes behind them.
+    pub payload: *const u8,
+    /// How many, a multiple of 8.
+    pub length: usize,
+}
+
+/// Words that are written first, in the same section: what the sub-buffer that the record leaves behind must say of
+/// itself before the record is visible.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Leave {
+    /// Where they go.
+    pub destination: *mut [u64; 4],
+    /// What they are.
+    pub words: [u64; 4],
+}
+
+/// Finds the area that the C library registered with the kernel, once, before anything else of this crate is used;
+/// `false` means that there is none or that `forbid` says not to use it, and [`cpu`] always answers [`NO_CPU`].
+///
+/// Real-time: no system call, no allocation.
+pub fn init(forbid: bool) -> bool {
+    let registered = if forbid { None } else { abi::registered_area() };
+    // Where the kernel or the C library has no rseq, an area of our own in which `cpu_id` says [`NO_CPU`].
+    arch::set_area(registered.unwrap_or_else(arch::substitute_area));
+    registered.is_some()
+}
+
+/// The CPU this thread runs on, or [`NO_CPU`]. It may be another one as soon as this returns: only
+/// [`publish`] tells whether that mattered.
+///
+/// Real-time: two loads.
+#[inline(always)]
+pub fn cpu() -> u32 {
+    arch::cpu(arch::area())
+}
+
+/// The CPU this thread runs on, for threads in which [`cpu`] answers [`NO_CPU`]: asks the processor.
+///
+/// Real-time: one instruction.
+pub fn current_cpu() -> u32 {
+    arch::current_cpu()
+}
+
+/// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and
+/// `head` is still `expected`; all of it or, but for bytes behind the head, nothing.
+///
+/// The last store has release semantics: who sees the new head with an acquire load sees the record.
+///
+/// Real-time: bounded by the length of the record; no system call, no allocation. One try: a caller bounds how often
+/// it tries again.
+///
+/// # Safety
+/// - `destination` is valid for writing `16 + length` bytes and `payload` for reading `length`, also when the thread is
+///   no longer on that CPU by now.
+/// - Only sections that name the same CPU write to `head`, or to `destination` between `head`'s two values.
+/// - [`init`] was called.
+///
+/// A page fault on any of these addresses inside the section is harmless: it does not restart the section.
+#[inline(always)]
+pub unsafe fn publish(commit: &Commit<'_>) -> Outcome {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { arch::publish(arch::area(), commit) }
+}
+
+/// As [`publish`], and writes the words of `leave` before the record. They may be written even if the outcome is
+/// [`Outcome::Restart`]; who commits the same step later writes its own.
+///
+/// # Safety
+/// As for [`publish`]; and `leave.destination` is valid for writing, by sections that name the same CPU alone, while
+/// `head` is `expected`.
+#[inline(always)]
+pub unsafe fn publish_leaving(commit: &Commit<'_>, leave: &Leave) -> Outcome {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { arch::publish_leaving(arch::area(), commit, leave) }
+}
+
+/// Wakes whoever sleeps on `word`, a futex in memory that is shared between processes.
+///
+/// Real-time: one system call that never blocks. Leaves `errno` as it was.
+pub fn wake(word: &crate::primitive::AtomicU32) {
+    arch::futex_wake(word.as_ptr());
+}

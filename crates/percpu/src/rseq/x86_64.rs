@@ -1,0 +1,360 @@
+//! x86-64: the section, the thread's words, and the child of a `vfork`.
+//!
+//! Source of the section's form: the rseq(2) manual page of librseq. All x86 hardware orders stores (x86-TSO): a
+//! plain last store is a release store.
+
+use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::{Commit, Leave, Outcome};
+use core::arch::{asm, global_asm, naked_asm};
+
+// Hidden symbols are reached without the global offset table, from every module that this is linked into: a load less in
+// the chain that every record waits for.
+//
+// `sordino_thread`: tag, borrowed, place, then a substitute for the rseq area in which cpu_id is -1 for good.
+global_asm!(
+    ".pushsection .tdata,\"awT\",@progbits",
+    ".p2align 5",
+    ".hidden sordino_thread",
+    ".globl sordino_thread",
+    ".type sordino_thread, @object",
+    ".size sordino_thread, 64",
+    "sordino_thread:",
+    ".quad 0",
+    ".quad 0",
+    ".quad 0",
+    ".zero 8",
+    ".long 0, -1",
+    ".zero 24",
+    ".popsection",
+    // `sordino_process`: a word on a page of its own, in memory that no file backs.
+    ".pushsection .bss,\"aw\",@nobits",
+    ".p2align 12",
+    ".hidden sordino_process",
+    ".globl sordino_process",
+    ".type sordino_process, @object",
+    ".size sordino_process, 4096",
+    "sordino_process:",
+    ".zero 4096",
+    // `sordino_rseq_offset`: where the thread's rseq area lies, relative to its thread pointer.
+    ".hidden sordino_rseq_offset",
+    ".globl sordino_rseq_offset",
+    ".type sordino_rseq_offset, @object",
+    ".size sordino_rseq_offset, 8",
+    "sordino_rseq_offset:",
+    ".zero 8",
+    ".popsection",
+    // The C library's symbols may be missing: older than 2.35, or not glibc.
+    ".weak __rseq_offset",
+    ".weak __rseq_size",
+);
+
+/// Offset of the substitute area in `sordino_thread`.
+const SUBSTITUTE: isize = 32;
+
+#[inline(always)]
+pub(crate) fn tag() -> u64 {
+    let tag;
+    // SAFETY: reads the calling thread's own word.
+    unsafe {
+        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t}]", t = out(reg) tag,
+            options(nostack, readonly, preserves_flags));
+    }
+    tag
+}
+
+#[inline(always)]
+pub(crate) fn set_tag(tag: u64) {
+    // SAFETY: writes the calling thread's own word.
+    unsafe {
+        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov qword ptr fs:[{t}], {v}", t = out(reg) _,
+            v = in(reg) tag, options(nostack, preserves_flags));
+    }
+}
+
+#[inline(always)]
+pub(crate) fn place() -> usize {
+    let place;
+    // SAFETY: reads the calling thread's own word.
+    unsafe {
+        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t} + 16]", t = out(reg) place,
+            options(nostack, readonly, preserves_flags));
+    }
+    place
+}
+
+pub(crate) fn set_place(place: usize) {
+    // SAFETY: writes the calling thread's own word.
+    unsafe {
+        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov qword ptr fs:[{t} + 16], {v}", t = out(reg) _,
+            v = in(reg) place, options(nostack, preserves_flags));
+    }
+}
+
+#[inline(always)]
+pub(crate) fn borrowed() -> u64 {
+    let tid;
+    // SAFETY: reads the calling thread's own word.
+    unsafe {
+        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t} + 8]", t = out(reg) tid,
+            options(nostack, readonly, preserves_flags));
+    }
+    tid
+}
+
+/// The process's word.
+#[inline(always)]
+pub(crate) fn process_word() -> usize {
+    let word;
+    // SAFETY: reads a word of our own.
+    unsafe {
+        asm!("mov {w}, qword ptr [rip + sordino_process]", w = out(reg) word, options(nostack, readonly, preserves_flags));
+    }
+    word
+}
+
+pub(crate) fn set_process_word(word: usize) {
+    // SAFETY: writes a word of our own, after whatever precedes it (x86-TSO).
+    unsafe {
+        asm!("mov qword ptr [rip + sordino_process], {w}", w = in(reg) word, options(nostack, preserves_flags));
+    }
+}
+
+/// The page that holds it.
+pub(crate) fn process_page() -> *mut u8 {
+    let page;
+    // SAFETY: computes an address.
+    unsafe {
+        asm!("lea {p}, [rip + sordino_process]", p = out(reg) page, options(nostack, nomem, preserves_flags));
+    }
+    page
+}
+
+#[inline(always)]
+pub(super) fn area() -> isize {
+    let area;
+    // SAFETY: reads a word of our own, which changes at most once, in `init`.
+    unsafe {
+        asm!("mov {a}, qword ptr [rip + sordino_rseq_offset]", a = out(reg) area,
+            options(nostack, pure, readonly, preserves_flags));
+    }
+    area
+}
+
+pub(super) fn set_area(area: isize) {
+    // SAFETY: writes a word of our own.
+    unsafe {
+        asm!("mov qword ptr [rip + sordino_rseq_offset], {a}", a = in(reg) area, options(nostack, preserves_flags));
+    }
+}
+
+pub(crate) fn substitute_area() -> isize {
+    let offset: isize;
+    // SAFETY: computes an address.
+    unsafe {
+        asm!("mov {o}, qword ptr [rip + sordino_thread@GOTTPOFF]", o = out(reg) offset,
+            options(nostack, nomem, preserves_flags));
+    }
+    offset + SUBSTITUTE
+}
+
+/// `__rseq_offset` and `__rseq_size` of the C library, if it has them.
+pub(super) fn libc_symbols() -> Option<(isize, u32)> {
+    let (offset, size): (*const isize, *const u32);
+    // SAFETY: loads two entries of the global offset table; a weak symbol that nobody defines is null there.
+    unsafe {
+        asm!("mov {o}, qword ptr [rip + __rseq_offset@GOTPCREL]", "mov {s}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            o = out(reg) offset, s = out(reg) size, options(nostack, readonly, preserves_flags));
+    }
+    if offset.is_null() || size.is_null() {
+        return None;
+    }
+    // SAFETY: glibc defines it as a constant `ptrdiff_t`.
+    let offset = unsafe { *offset };
+    // SAFETY: glibc defines it as a constant `unsigned int`.
+    let size = unsafe { *size };
+    Some((offset, size))
+}
+
+#[inline(always)]
+pub(super) fn cpu(area: isize) -> u32 {
+    let cpu;
+    // SAFETY: `area` is the offset of an area in the thread's own storage. Not `pure`: the kernel changes it.
+    unsafe {
+        asm!("mov {c:e}, dword ptr fs:[{a} + {CPU_ID}]", c = out(reg) cpu, a = in(reg) area, CPU_ID = const CPU_ID,
+            options(nostack, readonly, preserves_flags));
+    }
+    cpu
+}
+
+/// Linux keeps the CPU's number in the low 12 bits of `IA32_TSC_AUX`, for its own getcpu (`arch/x86/include/asm/segment.h`).
+pub(super) fn current_cpu() -> u32 {
+    let mut auxiliary = 0;
+    // SAFETY: rdtscp writes to `auxiliary`; every x86-64 that Linux's vdso serves has it.
+    unsafe { core::arch::x86_64::__rdtscp(&mut auxiliary) };
+    auxiliary & 0xfff
+}
+
+/// The section. 91 is its begin, 92 its end, 93 its description, 94 where the kernel continues after an abort.
+/// `first` are instructions that it starts with.
+///
+/// The mismatch branches also go to 94: the description must not stay in the thread's area when we are out, because
+/// a plug-in that holds this code may be unloaded. For the same reason the committed path clears it too.
+macro_rules! section {
+    ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "93:",
+            ".long 0, 0",
+            ".quad 91f, 92f - 91f, 94f",
+            ".popsection",
+            "lea {t}, [rip + 93b]",
+            "mov qword ptr fs:[{a} + {RSEQ_CS}], {t}",
+            "91:",
+            "cmp dword ptr fs:[{a} + {CPU_ID}], {cpu:e}",
+            "jne 94f",
+            "cmp qword ptr [{head}], {expected}",
+            "jne 94f",
+            $($first,)*
+            "mov qword ptr [{to}], {stamp}",
+            "mov qword ptr [{to} + 8], {tag}",
+            "test {left}, {left}",
+            "jz 96f",
+            "95:",
+            "mov {t}, qword ptr [{from} + {left} - 8]",
+            "mov qword ptr [{to} + {left} + 8], {t}",
+            "sub {left}, 8",
+            "jnz 95b",
+            "96:",
+            "mov qword ptr [{head}], {new}",
+            "92:",
+            "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
+            ".pushsection __rseq_failure, \"ax\"",
+            // `ud1` with the signature as its displacement: disassemblers stay in step.
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {SIGNATURE}",
+            "94:",
+            "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
+            "jmp {restart}",
+            ".popsection",
+            a = in(reg) $area,
+            cpu = in(reg) $commit.cpu,
+            head = in(reg) $commit.head.as_ptr(),
+            expected = in(reg) $commit.expected,
+            new = in(reg) $commit.new,
+            to = in(reg) $commit.destination,
+            stamp = in(reg) $commit.stamp,
+            tag = in(reg) $commit.tag,
+            from = in(reg) $commit.payload,
+            left = inout(reg) $commit.length => _,
+            t = out(reg) _,
+            CPU_ID = const CPU_ID,
+            RSEQ_CS = const RSEQ_CS,
+            SIGNATURE = const SIGNATURE,
+            $($operands)*
+            restart = label { return Outcome::Restart },
+            options(nostack),
+        )
+    };
+}
+
+/// See [`super::publish`].
+#[inline(always)]
+pub(super) unsafe fn publish(area: isize, commit: &Commit<'_>) -> Outcome {
+    // SAFETY: the caller's obligations. Writes the record and the head, changes the flags and the registers it names,
+    // leaves `rseq_cs` 0 on every way out. No call, no stack access.
+    unsafe { section!(area, commit, [],) };
+    Outcome::Committed
+}
+
+/// See [`super::publish_leaving`].
+#[inline(always)]
+pub(super) unsafe fn publish_leaving(area: isize, commit: &Commit<'_>, leave: &Leave) -> Outcome {
+    // SAFETY: as in `publish`; also copies the words of `leave`.
+    unsafe {
+        section!(
+            area,
+            commit,
+            [
+                "mov {t}, qword ptr [{leave} + {TO}]",
+                "movups {x}, xmmword ptr [{leave} + {WORDS}]",
+                "movups xmmword ptr [{t}], {x}",
+                "movups {x}, xmmword ptr [{leave} + {WORDS} + 16]",
+                "movups xmmword ptr [{t} + 16], {x}"
+            ],
+            leave = in(reg) leave, x = out(xmm_reg) _,
+            TO = const core::mem::offset_of!(Leave, destination),
+            WORDS = const core::mem::offset_of!(Leave, words),
+        );
+    }
+    Outcome::Committed
+}
+
+/// Linux's number of futex(2).
+const SYS_FUTEX: usize = 202;
+/// `FUTEX_WAKE`, not private: the sleeper is another process.
+const FUTEX_WAKE: usize = 1;
+
+pub(super) fn futex_wake(word: *mut u32) {
+    // SAFETY: the kernel only uses `word` as a name. The instruction clobbers rcx and r11; the result does not matter:
+    // it is how many woke, or that `word` is not mapped, and then nobody sleeps there.
+    unsafe {
+        asm!("syscall", inout("rax") SYS_FUTEX => _, in("rdi") word, in("rsi") FUTEX_WAKE, in("rdx") i32::MAX,
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+}
+
+/// Linux's numbers of vfork(2) and gettid(2).
+const SYS_VFORK: usize = 58;
+const SYS_GETTID: usize = 186;
+
+/// `vfork` for the whole program, in place of the C library's.
+///
+/// The child of a vfork runs on its parent's thread-local storage, where the rseq area says that it is registered; the
+/// kernel knows nothing of it. Its sections would not restart and could tear records. So the child's words say
+/// that they are borrowed until the parent, which sleeps meanwhile, runs again and puts its own back.
+///
+/// The return address leaves the stack before the system call because the child's next call overwrites it; registers
+/// other than rax, rcx and r11 survive the system call in both. A failure sets `errno` as the C library's does.
+///
+/// # Safety
+/// As for the C library's: the child may only call `_exit` or `exec`, and what is safe in a signal handler.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfork() -> i32 {
+    naked_asm!(
+        "mov r8, qword ptr [rip + sordino_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[r8]",
+        "mov r10, qword ptr fs:[r8 + 8]",
+        "mov rdx, qword ptr fs:[r8 + 16]",
+        "pop rdi",
+        "mov eax, {SYS_VFORK}",
+        "syscall",
+        "push rdi",
+        "test eax, eax",
+        "jz 2f",
+        "js 3f",
+        "mov qword ptr fs:[r8], r9",
+        "mov qword ptr fs:[r8 + 8], r10",
+        "mov qword ptr fs:[r8 + 16], rdx",
+        "ret",
+        "2:",
+        "mov eax, {SYS_GETTID}",
+        "syscall",
+        "mov qword ptr fs:[r8], 0",
+        "mov qword ptr fs:[r8 + 8], rax",
+        "mov qword ptr fs:[r8 + 16], 0",
+        "xor eax, eax",
+        "ret",
+        "3:",
+        "neg eax",
+        "push rax",
+        "call qword ptr [rip + __errno_location@GOTPCREL]",
+        "pop rcx",
+        "mov dword ptr [rax], ecx",
+        "mov eax, -1",
+        "ret",
+        SYS_VFORK = const SYS_VFORK,
+        SYS_GETTID = const SYS_GETTID,
+    )
+}

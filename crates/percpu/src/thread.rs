@@ -1,0 +1,39 @@
+//! Three words that every thread has for itself, zero when it starts, reached without a call or an allocation.
+//!
+//! They lie in static thread-local storage (the initial-exec model): the first access in a thread, also in one
+//! that a library loaded later finds already running, allocates nothing and calls nothing.
+
+use crate::rseq::arch;
+
+/// What every record of this thread carries, or 0 while nobody has [set](set_tag) it.
+#[inline(always)]
+pub fn tag() -> u64 {
+    arch::tag()
+}
+
+/// Sets what [`tag`] returns in this thread.
+#[inline(always)]
+pub fn set_tag(tag: u64) {
+    arch::set_tag(tag);
+}
+
+/// Where this thread published last, or wherever else [`set_place`] said; 0 before.
+#[inline(always)]
+pub fn place() -> usize {
+    arch::place()
+}
+
+/// Sets what [`place`] returns in this thread.
+pub fn set_place(place: usize) {
+    arch::set_place(place);
+}
+
+/// Not 0 in the child of a `vfork`: its thread id.
+///
+/// Such a child runs on its parent's thread-local storage but without the kernel's protection of restartable
+/// sequences: it must not [`publish`](crate::publish). Its [`tag`] and [`place`] start as 0, and its parent's come back
+/// with the parent.
+#[inline(always)]
+pub fn borrowed() -> u64 {
+    arch::borrowed()
+}

@@ -1,0 +1,99 @@
+//! The restartable section on its own: it commits, or it leaves the head alone.
+
+use sordino_percpu::primitive::{AtomicU64, Relaxed};
+use sordino_percpu::{Commit, Leave, NO_CPU, Outcome, cpu, init, publish, publish_leaving};
+
+/// A place for records, and what to publish there.
+struct Place {
+    head: AtomicU64,
+    bytes: Vec<u64>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { head: AtomicU64::new(100), bytes: vec![0; 64] }
+    }
+
+    fn commit<'a>(&'a mut self, cpu: u32, expected: u64, payload: &[u8]) -> Commit<'a> {
+        assert_eq!(payload.len() % 16, 0);
+        Commit {
+            cpu,
+            head: &self.head,
+            expected,
+            new: expected + 16,
+            destination: self.bytes.as_mut_ptr().cast(),
+            stamp: 1,
+            tag: 2,
+            payload: payload.as_ptr(),
+            length: payload.len(),
+        }
+    }
+}
+
+/// Publishes until the outcome stands: an unlucky try may be preempted.
+fn settle(mut attempt: impl FnMut(u32) -> Outcome) -> Outcome {
+    (0..100)
+        .map(|_| attempt(cpu()))
+        .find(|&outcome| outcome == Outcome::Committed)
+        .unwrap_or(Outcome::Restart)
+}
+
+#[test]
+fn a_record_is_copied_whole_before_the_head_moves() {
+    assert!(init(false), "this kernel and C library have no rseq");
+    for chunks in 0..5 {
+        let payload: Vec<u8> = (1..=16 * chunks).collect();
+        let mut place = Place::new();
+        // SAFETY: `place` has room for 16 + 64 bytes and belongs to this thread alone.
+        let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, &payload)) });
+        assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
+        let bytes: Vec<u8> = place.bytes.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(&place.bytes[..2], [1, 2]);
+        assert_eq!(&bytes[16..16 + payload.len()], payload);
+        assert!(bytes[16 + payload.len()..].iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn another_head_or_another_cpu_restarts() {
+    assert!(init(false), "this kernel and C library have no rseq");
+    let mut place = Place::new();
+    // SAFETY: as above; neither may write anything.
+    assert_eq!(settle(|cpu| unsafe { publish(&place.commit(cpu, 99, &[9; 16])) }), Outcome::Restart);
+    // SAFETY: as above.
+    assert_eq!(settle(|cpu| unsafe { publish(&place.commit(cpu + 1, 100, &[9; 16])) }), Outcome::Restart);
+    assert_eq!(place.head.load(Relaxed), 100);
+    assert!(place.bytes.iter().all(|&word| word == 0));
+}
+
+#[test]
+fn what_is_left_behind_is_written_with_the_record() {
+    assert!(init(false), "this kernel and C library have no rseq");
+    let mut place = Place::new();
+    let mut left = [0u64; 4];
+    let leave = Leave { destination: &mut left, words: [5, 6, 7, 8] };
+    // SAFETY: as above; `left` outlives the call and nobody else uses it.
+    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, &[9; 16]), &leave) });
+    assert_eq!((outcome, left), (Outcome::Committed, [5, 6, 7, 8]));
+    assert_eq!(&place.bytes[..4], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909]);
+}
+
+#[test]
+fn without_registration_there_is_no_cpu_and_nothing_commits() {
+    // A process of its own: `init` decides for all threads.
+    // SAFETY: fork, then no allocation in the child.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut place = Place { head: AtomicU64::new(100), bytes: Vec::new() };
+        let refused = !init(true) && cpu() == NO_CPU;
+        // SAFETY: nothing is written, as the test demands: there is no room.
+        let outcome = unsafe { publish(&place.commit(0, 100, &[])) };
+        let code = i32::from(!(refused && outcome == Outcome::Restart));
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: reaps our own child.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(libc::WEXITSTATUS(status), 0);
+}

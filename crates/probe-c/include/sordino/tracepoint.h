@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Static tracepoints for C (C11) and C++ (C++17), with gcc and clang.
+ *
+ *     #include <sordino/tracepoint.h>
+ *
+ *     SORDINO_TRACEPOINT(motor, period, SORDINO_INFO,
+ *         (u64, cycle),
+ *         (f64, torque),
+ *         (string, state))
+ *
+ *     void control_period(uint64_t cycle, double torque, const char *state)
+ *     {
+ *         sordino_tracepoint(motor, period, cycle, torque, state);
+ *     }
+ *
+ * Build with `pkg-config --cflags --libs sordino`. A tracepoint is declared once per file that hits it, at file scope; the
+ * same declaration in a header that several files include is one tracepoint. Its arguments are evaluated only when
+ * somebody records it.
+ *
+ * Fields, each in parentheses:
+ *
+ *     (u8, name) ... (u64, name), (i8, name) ... (i64, name)   integers
+ *     (u32x, name), (i16x, name) ...                           shown in hexadecimal
+ *     (u16n, name), (u32n, name) ...                           recorded in network byte order; give the host's value
+ *     (f32, name), (f64, name), (boolean, name)
+ *     (enumeration, labels, u8, name)                          labels: see SORDINO_LABELS
+ *     (string, name)                                           const char *; NULL is recorded as "(null)"
+ *     (array, u32, name, 4)                                    const uint32_t *: always 4 of them
+ *     (sequence, u32, name)                                    const uint32_t *, and how many: a second argument
+ *     (blob, name)                                             const void *, and how many bytes: a second argument
+ *
+ * At most 48 fields; at most SORDINO_MAX_PAYLOAD bytes in a record (what is larger is lost, and counted).
+ *
+ * Real-time: a hit that nobody records is two loads and a branch. One that is recorded makes no system call, takes no lock,
+ * allocates nothing, and is bounded by the record's length. It works in signal handlers, before main, in any thread.
+ */
+#ifndef SORDINO_TRACEPOINT_H
+#define SORDINO_TRACEPOINT_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Log levels, as in LTTng. */
+enum sordino_level {
+    SORDINO_EMERGENCY = 0,
+    SORDINO_ALERT = 1,
+    SORDINO_CRITICAL = 2,
+    SORDINO_ERROR = 3,
+    SORDINO_WARNING = 4,
+    SORDINO_NOTICE = 5,
+    SORDINO_INFO = 6,
+    SORDINO_DEBUG_SYSTEM = 7,
+    SORDINO_DEBUG_PROGRAM = 8,
+    SORDINO_DEBUG_PROCESS = 9,
+    SORDINO_DEBUG_MODULE = 10,
+    SORDINO_DEBUG_UNIT = 11,
+    SORDINO_DEBUG_FUNCTION = 12,
+    SORDINO_DEBUG_LINE = 13,
+    SORDINO_DEBUG = 14
+};
+
+/* The longest payload of a record, in bytes. */
+#define SORDINO_MAX_PAYLOAD 32704
+
+/* The interface of libsordino (crates/probe/src/point.rs). Not for direct use. */
+
+struct sordino_label {
+    int64_t low, high;
+    const char *text;
+};
+
+struct sordino_field {
+    const char *name;
+    const char *scalar;
+    uint32_t shape; /* 0: one value, 1: array, 2: sequence, 3: string */
+    uint32_t length;
+    const struct sordino_label *labels;
+    size_t label_count;
+};
+
+struct sordino_description {
+    const char *provider, *name, *file;
+    uint32_t line, level;
+    const struct sordino_field *fields;
+    size_t field_count;
+};
+
+struct sordino_tracepoint {
+    const uint8_t *wanted;
+    uint64_t id;
+    const struct sordino_description *description;
+};
+
+extern const uint8_t sordino_nobody;
+extern struct sordino_tracepoint sordino_mark_point;
+void sordino_register(struct sordino_tracepoint *point);
+void sordino_ready(void);
+void sordino_emit(const struct sordino_tracepoint *point, uint8_t wanted, const void *payload, uint64_t shape);
+
+/* The sessions that want a tracepoint, a bit each. */
+static inline uint8_t sordino_wanted(const struct sordino_tracepoint *point)
+{
+    const uint8_t *wanted = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
+    return __atomic_load_n(wanted, __ATOMIC_ACQUIRE);
+}
+
+/* What a record of so many bytes of payload takes: see Shape in crates/ring/src/position.rs. */
+#define SORDINO_SHAPE(length) \
+    ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
+
+/* Copies text of a known length and ends it. A zero byte that another thread put inside meanwhile would end it early in
+ * the trace and displace what follows. */
+static inline unsigned char *sordino_put_text(unsigned char *to, const char *text, size_t size)
+{
+    unsigned char *zero;
+    memcpy(to, text, size - 1);
+    while ((zero = (unsigned char *)memchr(to, 0, size - 1)) != NULL)
+        *zero = '?';
+    to[size - 1] = 0;
+    return to + size;
+}
+
+static inline const char *sordino_text(const char *text)
+{
+    return text ? text : "(null)";
+}
+
+/* Puts a line of text, formatted as by printf, into the trace: the event sordino:mark. Formatted only when somebody records
+ * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
+__attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
+{
+    uint8_t wanted = sordino_wanted(&sordino_mark_point);
+    if (__builtin_expect(wanted, 0)) {
+        __attribute__((aligned(8))) unsigned char text[1024];
+        int error = errno, length;
+        va_list arguments;
+        va_start(arguments, format);
+        length = vsnprintf((char *)text, sizeof text, format, arguments);
+        va_end(arguments);
+        errno = error;
+        if (length >= 0) {
+            size_t size = (size_t)length < sizeof text ? (size_t)length + 1 : sizeof text;
+            sordino_emit(&sordino_mark_point, wanted, text, SORDINO_SHAPE(size));
+        }
+    }
+}
+
+#ifdef __cplusplus
+}
+static_assert(sizeof(struct sordino_tracepoint) == 24 && sizeof(struct sordino_description) == 48, "layout");
+static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label) == 24, "layout");
+#else
+_Static_assert(sizeof(struct sordino_tracepoint) == 24 && sizeof(struct sordino_description) == 48, "layout");
+_Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label) == 24, "layout");
+#endif
+
+/* Declares the labels of an enumeration, at file scope:
+ *
+ *     SORDINO_LABELS(states, (IDLE, "idle"), (RUNNING, "running"), (100, 199, "vendor"))
+ *
+ * A label names one value or a range. */
+#define SORDINO_LABELS(labels, ...) \
+    __attribute__((unused)) static const struct sordino_label sordino_labels_##labels[] = { \
+        SORDINO_EACH(SORDINO_LABEL, unused, __VA_ARGS__)};
+#define SORDINO_LABEL(...) SORDINO_PASTE(SORDINO_LABEL_, SORDINO_COUNT(unused, __VA_ARGS__))(__VA_ARGS__)
+#define SORDINO_LABEL_2(value, text) {(int64_t)(value), (int64_t)(value), text},
+#define SORDINO_LABEL_3(low, high, text) {(int64_t)(low), (int64_t)(high), text},
+
+/* Declares a tracepoint: SORDINO_TRACEPOINT(provider, name, level, fields...). */
+#define SORDINO_TRACEPOINT(provider, name, ...) SORDINO_DECLARE(provider, name, provider##_##name, __VA_ARGS__)
+
+#define SORDINO_DECLARE(provider, name, id, ...) \
+    __attribute__((unused)) static const struct sordino_field sordino_fields_##id[] = { \
+        SORDINO_EACH(SORDINO_FIELD, __VA_ARGS__){NULL, NULL, 0, 0, NULL, 0}}; \
+    static const struct sordino_description sordino_description_##id = {#provider, #name, __FILE__, __LINE__, \
+        (uint32_t)(SORDINO_LEVEL(__VA_ARGS__, unused)), sordino_fields_##id, SORDINO_COUNT(__VA_ARGS__)}; \
+    __attribute__((unused)) static struct sordino_tracepoint sordino_point_##id = { \
+        &sordino_nobody, 0, &sordino_description_##id}; \
+    /* Constructors with these priorities run before those without; the second when all of the first have. */ \
+    __attribute__((constructor(101))) static void sordino_register_##id(void) \
+    { \
+        sordino_register(&sordino_point_##id); \
+    } \
+    __attribute__((constructor(102))) static void sordino_ready_##id(void) \
+    { \
+        sordino_ready(); \
+    } \
+    /* Strings and sequences are staged on the stack of a function of their own. */ \
+    __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
+        uint8_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+    { \
+        SORDINO_EACH(SORDINO_LOCAL, __VA_ARGS__) \
+        const size_t sordino_length = 0 SORDINO_EACH(SORDINO_EXTENT, __VA_ARGS__); \
+        if (sordino_length <= SORDINO_MAX_PAYLOAD) { \
+            unsigned char *const sordino_stage = (unsigned char *)__builtin_alloca(sordino_length + 8); \
+            __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
+            memset(sordino_stage + (sordino_length & ~(size_t)7), 0, 8); \
+            SORDINO_EACH(SORDINO_PUT, __VA_ARGS__) \
+            sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_length)); \
+        } else { \
+            sordino_emit(&sordino_point_##id, sordino_w, NULL, SORDINO_SHAPE((uint64_t)1 << 30)); \
+        } \
+    } \
+    __attribute__((unused)) static inline void sordino_hit_##id( \
+        uint8_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+    { \
+        enum { \
+            sordino_fixed = 1 SORDINO_EACH(SORDINO_IS_FIXED, __VA_ARGS__), \
+            sordino_size = sordino_fixed ? 0 SORDINO_EACH(SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
+        }; \
+        if (sordino_fixed && sordino_size <= 512) { \
+            __attribute__((aligned(8))) unsigned char sordino_stage[sordino_size <= 512 ? sordino_size + 8 : 8]; \
+            __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
+            if (sordino_size % 8 != 0) \
+                memset(sordino_stage + (sordino_size & ~7), 0, 8); \
+            SORDINO_EACH(SORDINO_PUT_FIXED, __VA_ARGS__) \
+            sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_size)); \
+        } else { \
+            sordino_hit_large_##id(sordino_w SORDINO_EACH(SORDINO_ARGUMENT, __VA_ARGS__)); \
+        } \
+    }
+
+/* Hits a tracepoint: sordino_tracepoint(provider, name, values...). */
+#define sordino_tracepoint(...) \
+    SORDINO_PASTE(SORDINO_HIT_, SORDINO_HAS_VALUES(__VA_ARGS__))(__VA_ARGS__)
+#define SORDINO_HIT_0(provider, name) \
+    do { \
+        const uint8_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        if (__builtin_expect(sordino_w, 0)) \
+            sordino_hit_##provider##_##name(sordino_w); \
+    } while (0)
+#define SORDINO_HIT_1(provider, name, ...) \
+    do { \
+        const uint8_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        if (__builtin_expect(sordino_w, 0)) \
+            sordino_hit_##provider##_##name(sordino_w, __VA_ARGS__); \
+    } while (0)
+
+/* Whether anybody records a tracepoint: for values that are expensive to compute. */
+#define sordino_enabled(provider, name) (sordino_wanted(&sordino_point_##provider##_##name) != 0)
+
+/* What the parts of a tracepoint need of each class of field. */
+
+/* Its description. */
+#define SORDINO_FIELD(kind, ...) SORDINO_OF(SORDINO_FIELD_, kind)(kind, __VA_ARGS__)
+#define SORDINO_FIELD_scalar(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
+#define SORDINO_FIELD_network(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
+#define SORDINO_FIELD_boolean(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
+#define SORDINO_FIELD_enumeration(kind, labels, scalar, name) \
+    {#name, "enum:" SORDINO_NAME(scalar), 0, 0, sordino_labels_##labels, \
+        sizeof sordino_labels_##labels / sizeof(struct sordino_label)},
+#define SORDINO_FIELD_string(kind, name) {#name, "", 3, 0, NULL, 0},
+#define SORDINO_FIELD_array(kind, scalar, name, length) {#name, SORDINO_NAME(scalar), 1, (length), NULL, 0},
+#define SORDINO_FIELD_sequence(kind, scalar, name) {#name, SORDINO_NAME(scalar), 2, 0, NULL, 0},
+#define SORDINO_FIELD_blob(kind, name) {#name, "u8x", 2, 0, NULL, 0},
+
+/* The parameters it takes. */
+#define SORDINO_PARAMETER(kind, ...) SORDINO_OF(SORDINO_PARAMETER_, kind)(kind, __VA_ARGS__)
+#define SORDINO_PARAMETER_scalar(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
+#define SORDINO_PARAMETER_network(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
+#define SORDINO_PARAMETER_boolean(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
+#define SORDINO_PARAMETER_enumeration(kind, labels, scalar, name) , SORDINO_TYPE_##scalar sordino_v_##name
+#define SORDINO_PARAMETER_string(kind, name) , const char *sordino_v_##name
+#define SORDINO_PARAMETER_array(kind, scalar, name, length) , const SORDINO_TYPE_##scalar *sordino_v_##name
+#define SORDINO_PARAMETER_sequence(kind, scalar, name) \
+    , const SORDINO_TYPE_##scalar *sordino_v_##name, size_t sordino_n_##name
+#define SORDINO_PARAMETER_blob(kind, name) , const void *sordino_v_##name, size_t sordino_n_##name
+
+/* The arguments that pass them on. */
+#define SORDINO_ARGUMENT(kind, ...) SORDINO_OF(SORDINO_ARGUMENT_, kind)(kind, __VA_ARGS__)
+#define SORDINO_ARGUMENT_scalar(kind, name) , sordino_v_##name
+#define SORDINO_ARGUMENT_network(kind, name) , sordino_v_##name
+#define SORDINO_ARGUMENT_boolean(kind, name) , sordino_v_##name
+#define SORDINO_ARGUMENT_enumeration(kind, labels, scalar, name) , sordino_v_##name
+#define SORDINO_ARGUMENT_string(kind, name) , sordino_v_##name
+#define SORDINO_ARGUMENT_array(kind, scalar, name, length) , sordino_v_##name
+#define SORDINO_ARGUMENT_sequence(kind, scalar, name) , sordino_v_##name, sordino_n_##name
+#define SORDINO_ARGUMENT_blob(kind, name) , sordino_v_##name, sordino_n_##name
+
+/* Multiplies 1 by 0 if not all its values take the same number of bytes. */
+#define SORDINO_IS_FIXED(kind, ...) SORDINO_OF(SORDINO_IS_FIXED_, kind)
+#define SORDINO_IS_FIXED_scalar
+#define SORDINO_IS_FIXED_network
+#define SORDINO_IS_FIXED_boolean
+#define SORDINO_IS_FIXED_enumeration
+#define SORDINO_IS_FIXED_array
+#define SORDINO_IS_FIXED_string *0
+#define SORDINO_IS_FIXED_sequence *0
+#define SORDINO_IS_FIXED_blob *0
+
+/* That number. */
+#define SORDINO_FIXED_EXTENT(kind, ...) SORDINO_OF(SORDINO_FIXED_EXTENT_, kind)(kind, __VA_ARGS__)
+#define SORDINO_FIXED_EXTENT_scalar(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_EXTENT_network(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_EXTENT_boolean(kind, name) +1
+#define SORDINO_FIXED_EXTENT_enumeration(kind, labels, scalar, name) +(int)sizeof(SORDINO_TYPE_##scalar)
+#define SORDINO_FIXED_EXTENT_array(kind, scalar, name, length) +(int)(sizeof(SORDINO_TYPE_##scalar) * (length))
+#define SORDINO_FIXED_EXTENT_string(kind, name)
+#define SORDINO_FIXED_EXTENT_sequence(kind, scalar, name)
+#define SORDINO_FIXED_EXTENT_blob(kind, name)
+
+/* What has to be found out before the record is staged. */
+#define SORDINO_LOCAL(kind, ...) SORDINO_OF(SORDINO_LOCAL_, kind)(kind, __VA_ARGS__)
+#define SORDINO_LOCAL_scalar(kind, name)
+#define SORDINO_LOCAL_network(kind, name)
+#define SORDINO_LOCAL_boolean(kind, name)
+#define SORDINO_LOCAL_enumeration(kind, labels, scalar, name)
+#define SORDINO_LOCAL_array(kind, scalar, name, length)
+#define SORDINO_LOCAL_string(kind, name) const size_t sordino_n_##name = strlen(sordino_text(sordino_v_##name)) + 1;
+#define SORDINO_LOCAL_sequence(kind, scalar, name)
+#define SORDINO_LOCAL_blob(kind, name)
+
+/* How many bytes its value takes. What is longer than a record may be is counted as longer, without an overflow. */
+#define SORDINO_EXTENT(kind, ...) SORDINO_OF(SORDINO_EXTENT_, kind)(kind, __VA_ARGS__)
+#define SORDINO_EXTENT_scalar(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_EXTENT_network(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_EXTENT_boolean(kind, name) +1
+#define SORDINO_EXTENT_enumeration(kind, labels, scalar, name) +sizeof(SORDINO_TYPE_##scalar)
+#define SORDINO_EXTENT_array(kind, scalar, name, length) +sizeof(SORDINO_TYPE_##scalar) * (length)
+#define SORDINO_EXTENT_string(kind, name) +SORDINO_AT_MOST(sordino_n_##name)
+#define SORDINO_EXTENT_sequence(kind, scalar, name) \
+    +2 + sizeof(SORDINO_TYPE_##scalar) * SORDINO_AT_MOST(sordino_n_##name)
+#define SORDINO_EXTENT_blob(kind, name) +2 + SORDINO_AT_MOST(sordino_n_##name)
+#define SORDINO_AT_MOST(n) ((n) < 65536 ? (n) : (size_t)65536)
+
+/* Stages a field of fixed size; the others never get there. */
+#define SORDINO_PUT_FIXED(kind, ...) SORDINO_OF(SORDINO_PUT_FIXED_, kind)(kind, __VA_ARGS__)
+#define SORDINO_PUT_FIXED_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_FIXED_network(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_FIXED_boolean(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_FIXED_enumeration(kind, labels, scalar, name) SORDINO_PUT_ONE(scalar, sordino_v_##name)
+#define SORDINO_PUT_FIXED_array(kind, scalar, name, length) SORDINO_PUT_ALL(scalar, sordino_v_##name, (length))
+#define SORDINO_PUT_FIXED_string(kind, name) (void)sordino_v_##name;
+#define SORDINO_PUT_FIXED_sequence(kind, scalar, name) (void)sordino_v_##name;
+#define SORDINO_PUT_FIXED_blob(kind, name) (void)sordino_v_##name;
+
+/* Stages any field. */
+#define SORDINO_PUT(kind, ...) SORDINO_OF(SORDINO_PUT_, kind)(kind, __VA_ARGS__)
+#define SORDINO_PUT_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_network(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_boolean(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_enumeration(kind, labels, scalar, name) SORDINO_PUT_ONE(scalar, sordino_v_##name)
+#define SORDINO_PUT_array(kind, scalar, name, length) SORDINO_PUT_ALL(scalar, sordino_v_##name, (length))
+#define SORDINO_PUT_string(kind, name) \
+    sordino_to = sordino_put_text(sordino_to, sordino_text(sordino_v_##name), sordino_n_##name);
+#define SORDINO_PUT_sequence(kind, scalar, name) \
+    SORDINO_PUT_ONE(u16, sordino_n_##name) \
+    SORDINO_PUT_ALL(scalar, sordino_v_##name, sordino_n_##name)
+#define SORDINO_PUT_blob(kind, name) \
+    SORDINO_PUT_ONE(u16, sordino_n_##name) \
+    if (sordino_n_##name != 0) \
+        memcpy(sordino_to, sordino_v_##name, sordino_n_##name); \
+    sordino_to += sordino_n_##name;
+
+#define SORDINO_PUT_ONE(kind, value) \
+    { \
+        const SORDINO_TYPE_##kind sordino_s = (SORDINO_TYPE_##kind)SORDINO_STORED(kind, value); \
+        memcpy(sordino_to, &sordino_s, sizeof sordino_s); \
+        sordino_to += sizeof sordino_s; \
+    }
+#define SORDINO_PUT_ALL(kind, values, count) \
+    for (size_t sordino_i = 0; sordino_i < (size_t)(count); sordino_i++) \
+        SORDINO_PUT_ONE(kind, (values)[sordino_i])
+
+/* A scalar as it is recorded. */
+#define SORDINO_STORED(kind, value) SORDINO_OF(SORDINO_STORED_, kind)(kind, value)
+#define SORDINO_STORED_scalar(kind, value) (value)
+#define SORDINO_STORED_boolean(kind, value) ((value) ? 1 : 0)
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define SORDINO_STORED_network(kind, value) (value)
+#else
+#define SORDINO_STORED_network(kind, value) \
+    (sizeof(SORDINO_TYPE_##kind) == 2       ? (uint64_t)__builtin_bswap16((uint16_t)(value)) \
+            : sizeof(SORDINO_TYPE_##kind) == 4 ? (uint64_t)__builtin_bswap32((uint32_t)(value)) \
+            : sizeof(SORDINO_TYPE_##kind) == 8 ? (uint64_t)__builtin_bswap64((uint64_t)(value)) \
+                                               : (uint64_t)(value))
+#endif
+
+/* The name of a scalar's type, as crates/event/src/schema.rs knows it. */
+#define SORDINO_NAME(kind) SORDINO_OF(SORDINO_NAME_, kind)(kind)
+#define SORDINO_NAME_scalar(kind) #kind
+#define SORDINO_NAME_network(kind) #kind
+#define SORDINO_NAME_boolean(kind) "bool"
+
+/* The class of each kind of field. */
+#define SORDINO_CLASS_u8 scalar
+#define SORDINO_CLASS_u8x scalar
+#define SORDINO_CLASS_u8n network
+#define SORDINO_CLASS_u16 scalar
+#define SORDINO_CLASS_u16x scalar
+#define SORDINO_CLASS_u16n network
+#define SORDINO_CLASS_u32 scalar
+#define SORDINO_CLASS_u32x scalar
+#define SORDINO_CLASS_u32n network
+#define SORDINO_CLASS_u64 scalar
+#define SORDINO_CLASS_u64x scalar
+#define SORDINO_CLASS_u64n network
+#define SORDINO_CLASS_i8 scalar
+#define SORDINO_CLASS_i8x scalar
+#define SORDINO_CLASS_i8n network
+#define SORDINO_CLASS_i16 scalar
+#define SORDINO_CLASS_i16x scalar
+#define SORDINO_CLASS_i16n network
+#define SORDINO_CLASS_i32 scalar
+#define SORDINO_CLASS_i32x scalar
+#define SORDINO_CLASS_i32n network
+#define SORDINO_CLASS_i64 scalar
+#define SORDINO_CLASS_i64x scalar
+#define SORDINO_CLASS_i64n network
+#define SORDINO_CLASS_f32 scalar
+#define SORDINO_CLASS_f64 scalar
+#define SORDINO_CLASS_boolean boolean
+#define SORDINO_CLASS_enumeration enumeration
+#define SORDINO_CLASS_string string
+#define SORDINO_CLASS_array array
+#define SORDINO_CLASS_sequence sequence
+#define SORDINO_CLASS_blob blob
+
+/* The type of each kind of scalar. */
+#define SORDINO_TYPE_u8 uint8_t
+#define SORDINO_TYPE_u8x uint8_t
+#define SORDINO_TYPE_u8n uint8_t
+#define SORDINO_TYPE_u16 uint16_t
+#define SORDINO_TYPE_u16x uint16_t
+#define SORDINO_TYPE_u16n uint16_t
+#define SORDINO_TYPE_u32 uint32_t
+#define SORDINO_TYPE_u32x uint32_t
+#define SORDINO_TYPE_u32n uint32_t
+#define SORDINO_TYPE_u64 uint64_t
+#define SORDINO_TYPE_u64x uint64_t
+#define SORDINO_TYPE_u64n uint64_t
+#define SORDINO_TYPE_i8 int8_t
+#define SORDINO_TYPE_i8x int8_t
+#define SORDINO_TYPE_i8n int8_t
+#define SORDINO_TYPE_i16 int16_t
+#define SORDINO_TYPE_i16x int16_t
+#define SORDINO_TYPE_i16n int16_t
+#define SORDINO_TYPE_i32 int32_t
+#define SORDINO_TYPE_i32x int32_t
+#define SORDINO_TYPE_i32n int32_t
+#define SORDINO_TYPE_i64 int64_t
+#define SORDINO_TYPE_i64x int64_t
+#define SORDINO_TYPE_i64n int64_t
+#define SORDINO_TYPE_f32 float
+#define SORDINO_TYPE_f64 double
+#define SORDINO_TYPE_boolean bool
+
+/* The preprocessor's part. */
+#define SORDINO_PASTE(a, b) SORDINO_PASTE_(a, b)
+#define SORDINO_PASTE_(a, b) a##b
+#define SORDINO_OF(prefix, kind) SORDINO_PASTE(prefix, SORDINO_CLASS_##kind)
+#define SORDINO_LEVEL(...) SORDINO_LEVEL_(__VA_ARGS__)
+#define SORDINO_LEVEL_(level, ...) (level)
+
+/* SORDINO_COUNT(level, fields...): how many fields. */
+#define SORDINO_COUNT(...) SORDINO_COUNT_(__VA_ARGS__, \
+    48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, \
+    21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, unused)
+#define SORDINO_COUNT_(level, \
+    f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23, \
+    f24, f25, f26, f27, f28, f29, f30, f31, f32, f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, \
+    f45, f46, f47, f48, n, ...) n
+
+/* SORDINO_HAS_VALUES(provider, name, values...): 1 if there are values, else 0. */
+#define SORDINO_HAS_VALUES(...) SORDINO_HAS_VALUES_(SORDINO_COUNT(__VA_ARGS__))
+#define SORDINO_HAS_VALUES_(n) SORDINO_HAS_VALUES__(n)
+#define SORDINO_HAS_VALUES__(n) SORDINO_PASTE(SORDINO_MORE_THAN_ONE_, n)
+#define SORDINO_MORE_THAN_ONE_1 0
+#define SORDINO_MORE_THAN_ONE_2 1
+#define SORDINO_MORE_THAN_ONE_3 1
+#define SORDINO_MORE_THAN_ONE_4 1
+#define SORDINO_MORE_THAN_ONE_5 1
+#define SORDINO_MORE_THAN_ONE_6 1
+#define SORDINO_MORE_THAN_ONE_7 1
+#define SORDINO_MORE_THAN_ONE_8 1
+#define SORDINO_MORE_THAN_ONE_9 1
+#define SORDINO_MORE_THAN_ONE_10 1
+#define SORDINO_MORE_THAN_ONE_11 1
+#define SORDINO_MORE_THAN_ONE_12 1
+#define SORDINO_MORE_THAN_ONE_13 1
+#define SORDINO_MORE_THAN_ONE_14 1
+#define SORDINO_MORE_THAN_ONE_15 1
+#define SORDINO_MORE_THAN_ONE_16 1
+#define SORDINO_MORE_THAN_ONE_17 1
+#define SORDINO_MORE_THAN_ONE_18 1
+#define SORDINO_MORE_THAN_ONE_19 1
+#define SORDINO_MORE_THAN_ONE_20 1
+#define SORDINO_MORE_THAN_ONE_21 1
+#define SORDINO_MORE_THAN_ONE_22 1
+#define SORDINO_MORE_THAN_ONE_23 1
+#define SORDINO_MORE_THAN_ONE_24 1
+#define SORDINO_MORE_THAN_ONE_25 1
+#define SORDINO_MORE_THAN_ONE_26 1
+#define SORDINO_MORE_THAN_ONE_27 1
+#define SORDINO_MORE_THAN_ONE_28 1
+#define SORDINO_MORE_THAN_ONE_29 1
+#define SORDINO_MORE_THAN_ONE_30 1
+#define SORDINO_MORE_THAN_ONE_31 1
+#define SORDINO_MORE_THAN_ONE_32 1
+#define SORDINO_MORE_THAN_ONE_33 1
+#define SORDINO_MORE_THAN_ONE_34 1
+#define SORDINO_MORE_THAN_ONE_35 1
+#define SORDINO_MORE_THAN_ONE_36 1
+#define SORDINO_MORE_THAN_ONE_37 1
+#define SORDINO_MORE_THAN_ONE_38 1
+#define SORDINO_MORE_THAN_ONE_39 1
+#define SORDINO_MORE_THAN_ONE_40 1
+#define SORDINO_MORE_THAN_ONE_41 1
+#define SORDINO_MORE_THAN_ONE_42 1
+#define SORDINO_MORE_THAN_ONE_43 1
+#define SORDINO_MORE_THAN_ONE_44 1
+#define SORDINO_MORE_THAN_ONE_45 1
+#define SORDINO_MORE_THAN_ONE_46 1
+#define SORDINO_MORE_THAN_ONE_47 1
+#define SORDINO_MORE_THAN_ONE_48 1
+
+/* SORDINO_EACH(m, level, fields...): m applied to each field. */
+#define SORDINO_EACH(m, ...) SORDINO_PASTE(SORDINO_EACH_, SORDINO_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define SORDINO_EACH_0(m, level)
+#define SORDINO_EACH_1(m, level, f) m f
+#define SORDINO_EACH_2(m, level, f, ...) m f SORDINO_EACH_1(m, level, __VA_ARGS__)
+#define SORDINO_EACH_3(m, level, f, ...) m f SORDINO_EACH_2(m, level, __VA_ARGS__)
+#define SORDINO_EACH_4(m, level, f, ...) m f SORDINO_EACH_3(m, level, __VA_ARGS__)
+#define SORDINO_EACH_5(m, level, f, ...) m f SORDINO_EACH_4(m, level, __VA_ARGS__)
+#define SORDINO_EACH_6(m, level, f, ...) m f SORDINO_EACH_5(m, level, __VA_ARGS__)
+#define SORDINO_EACH_7(m, level, f, ...) m f SORDINO_EACH_6(m, level, __VA_ARGS__)
+#define SORDINO_EACH_8(m, level, f, ...) m f SORDINO_EACH_7(m, level, __VA_ARGS__)
+#define SORDINO_EACH_9(m, level, f, ...) m f SORDINO_EACH_8(m, level, __VA_ARGS__)
+#define SORDINO_EACH_10(m, level, f, ...) m f SORDINO_EACH_9(m, level, __VA_ARGS__)
+#define SORDINO_EACH_11(m, level, f, ...) m f SORDINO_EACH_10(m, level, __VA_ARGS__)
+#define SORDINO_EACH_12(m, level, f, ...) m f SORDINO_EACH_11(m, level, __VA_ARGS__)
+#define SORDINO_EACH_13(m, level, f, ...) m f SORDINO_EACH_12(m, level, __VA_ARGS__)
+#define SORDINO_EACH_14(m, level, f, ...) m f SORDINO_EACH_13(m, level, __VA_ARGS__)
+#define SORDINO_EACH_15(m, level, f, ...) m f SORDINO_EACH_14(m, level, __VA_ARGS__)
+#define SORDINO_EACH_16(m, level, f, ...) m f SORDINO_EACH_15(m, level, __VA_ARGS__)
+#define SORDINO_EACH_17(m, level, f, ...) m f SORDINO_EACH_16(m, level, __VA_ARGS__)
+#define SORDINO_EACH_18(m, level, f, ...) m f SORDINO_EACH_17(m, level, __VA_ARGS__)
+#define SORDINO_EACH_19(m, level, f, ...) m f SORDINO_EACH_18(m, level, __VA_ARGS__)
+#define SORDINO_EACH_20(m, level, f, ...) m f SORDINO_EACH_19(m, level, __VA_ARGS__)
+#define SORDINO_EACH_21(m, level, f, ...) m f SORDINO_EACH_20(m, level, __VA_ARGS__)
+#define SORDINO_EACH_22(m, level, f, ...) m f SORDINO_EACH_21(m, level, __VA_ARGS__)
+#define SORDINO_EACH_23(m, level, f, ...) m f SORDINO_EACH_22(m, level, __VA_ARGS__)
+#define SORDINO_EACH_24(m, level, f, ...) m f SORDINO_EACH_23(m, level, __VA_ARGS__)
+#define SORDINO_EACH_25(m, level, f, ...) m f SORDINO_EACH_24(m, level, __VA_ARGS__)
+#define SORDINO_EACH_26(m, level, f, ...) m f SORDINO_EACH_25(m, level, __VA_ARGS__)
+#define SORDINO_EACH_27(m, level, f, ...) m f SORDINO_EACH_26(m, level, __VA_ARGS__)
+#define SORDINO_EACH_28(m, level, f, ...) m f SORDINO_EACH_27(m, level, __VA_ARGS__)
+#define SORDINO_EACH_29(m, level, f, ...) m f SORDINO_EACH_28(m, level, __VA_ARGS__)
+#define SORDINO_EACH_30(m, level, f, ...) m f SORDINO_EACH_29(m, level, __VA_ARGS__)
+#define SORDINO_EACH_31(m, level, f, ...) m f SORDINO_EACH_30(m, level, __VA_ARGS__)
+#define SORDINO_EACH_32(m, level, f, ...) m f SORDINO_EACH_31(m, level, __VA_ARGS__)
+#define SORDINO_EACH_33(m, level, f, ...) m f SORDINO_EACH_32(m, level, __VA_ARGS__)
+#define SORDINO_EACH_34(m, level, f, ...) m f SORDINO_EACH_33(m, level, __VA_ARGS__)
+#define SORDINO_EACH_35(m, level, f, ...) m f SORDINO_EACH_34(m, level, __VA_ARGS__)
+#define SORDINO_EACH_36(m, level, f, ...) m f SORDINO_EACH_35(m, level, __VA_ARGS__)
+#define SORDINO_EACH_37(m, level, f, ...) m f SORDINO_EACH_36(m, level, __VA_ARGS__)
+#define SORDINO_EACH_38(m, level, f, ...) m f SORDINO_EACH_37(m, level, __VA_ARGS__)
+#define SORDINO_EACH_39(m, level, f, ...) m f SORDINO_EACH_38(m, level, __VA_ARGS__)
+#define SORDINO_EACH_40(m, level, f, ...) m f SORDINO_EACH_39(m, level, __VA_ARGS__)
+#define SORDINO_EACH_41(m, level, f, ...) m f SORDINO_EACH_40(m, level, __VA_ARGS__)
+#define SORDINO_EACH_42(m, level, f, ...) m f SORDINO_EACH_41(m, level, __VA_ARGS__)
+#define SORDINO_EACH_43(m, level, f, ...) m f SORDINO_EACH_42(m, level, __VA_ARGS__)
+#define SORDINO_EACH_44(m, level, f, ...) m f SORDINO_EACH_43(m, level, __VA_ARGS__)
+#define SORDINO_EACH_45(m, level, f, ...) m f SORDINO_EACH_44(m, level, __VA_ARGS__)
+#define SORDINO_EACH_46(m, level, f, ...) m f SORDINO_EACH_45(m, level, __VA_ARGS__)
+#define SORDINO_EACH_47(m, level, f, ...) m f SORDINO_EACH_46(m, level, __VA_ARGS__)
+#define SORDINO_EACH_48(m, level, f, ...) m f SORDINO_EACH_47(m, level, __VA_ARGS__)
+
+#endif /* SORDINO_TRACEPOINT_H */

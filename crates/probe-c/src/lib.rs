@@ -1,0 +1,81 @@
+//! The C interface of `sordino`: what `include/sordino/tracepoint.h` declares.
+//!
+//! C and C++ programs declare tracepoints with that header's macros and link `libsordino`. The header stages the payload
+//! in the caller; everything else is the same code as for Rust programs.
+
+use sordino::internal;
+use sordino::{Description, Field, Level, Shape, Tracepoint};
+use std::ffi::c_int;
+
+/// Makes a tracepoint known; called by a constructor that the header's macros make.
+///
+/// # Safety
+/// `point` was made by the header's macros.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sordino_register(point: &'static Tracepoint) {
+    // SAFETY: the caller's obligation is the same.
+    unsafe { internal::register(point) }
+}
+
+/// Called when all tracepoints of a module are registered.
+#[unsafe(no_mangle)]
+pub extern "C" fn sordino_ready() {
+    internal::ready();
+}
+
+/// Writes the record of a tracepoint that somebody wants.
+///
+/// Real-time: as in the documentation of the crate `sordino`.
+///
+/// # Safety
+/// `payload` is laid out as the tracepoint's fields say and readable for as many bytes as `shape`, which the header's
+/// `SORDINO_SHAPE` made, says are copied. `wanted` is what the tracepoint's byte said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: u64) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { internal::emit(point, wanted, payload, internal::Shape(shape)) }
+}
+
+/// What a tracepoint that is not registered looks at: nobody wants it.
+#[unsafe(no_mangle)]
+pub static sordino_nobody: u8 = 0;
+
+/// `sordino:mark`, for `sordino_mark` in the header.
+#[unsafe(no_mangle)]
+pub static sordino_mark_point: Tracepoint = Tracepoint::new(&MARK);
+
+static MARK: Description = Description {
+    provider: c"sordino".as_ptr(),
+    name: c"mark".as_ptr(),
+    file: c"".as_ptr(),
+    line: 0,
+    level: Level::Info as u32,
+    fields: &raw const TEXT,
+    field_count: 1,
+};
+
+static TEXT: Field = Field {
+    name: c"text".as_ptr(),
+    scalar: c"".as_ptr(),
+    shape: Shape::String,
+    length: 0,
+    labels: std::ptr::null(),
+    label_count: 0,
+};
+
+extern "C" fn register_mark() {
+    // SAFETY: a constant of this module.
+    unsafe { internal::register(&sordino_mark_point) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static REGISTER_MARK: extern "C" fn() = register_mark;
+
+// The layout that the header declares, checked on this side; the header checks the other.
+const _: () = assert!(size_of::<Tracepoint>() == 24 && size_of::<Description>() == 48);
+const _: () = assert!(size_of::<Field>() == 40 && size_of::<sordino::Label>() == 24);
+
+/// Keeps the program's `vfork` linked, which replaces the C library's: see `sordino_percpu`.
+#[used]
+static VFORK: unsafe extern "C" fn() -> c_int = internal::vfork;

@@ -1,0 +1,190 @@
+//! What a hit of an enabled tracepoint does.
+
+use crate::point::Tracepoint;
+use crate::{MAX_PAYLOAD, program, system};
+use sordino_percpu::thread;
+use sordino_ring::layout::RingHeader;
+use sordino_ring::position::Shape;
+use sordino_ring::write::{self, Attempt, Record, Stamp, Unwritten};
+use std::mem::MaybeUninit;
+
+/// The clocks that stamp records.
+#[derive(Clone, Copy)]
+struct Clocks;
+
+impl Stamp for Clocks {
+    #[inline(always)]
+    fn cycles(self) -> u64 {
+        sordino_clock::cycles()
+    }
+
+    fn cycles_in_order(self) -> u64 {
+        sordino_clock::cycles_in_order()
+    }
+
+    fn monotonic(self) -> u64 {
+        sordino_clock::nanoseconds(sordino_clock::Clock::Monotonic)
+    }
+}
+
+/// Writes one record to every session of `wanted`.
+///
+/// Real-time: see the crate's documentation.
+///
+/// # Safety
+/// `payload` is readable for `shape.copied()` bytes, and is laid out as the tracepoint's fields say. `wanted` is what
+/// [`Tracepoint::wanted`] answered.
+#[inline(never)]
+pub unsafe fn emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+    // A thread remembers the ring that it wrote to last: a guess that saves the look at the CPU's number, which the
+    // restartable section takes anyway. 0 before its first record, and in the child of a vfork.
+    let place = thread::place() as *const RingHeader;
+    if !program::has_area() {
+        return;
+    }
+    if wanted != 1 || place.is_null() {
+        // SAFETY: the caller's obligations are the same.
+        return unsafe { emit_fully(point, wanted, payload, shape) };
+    }
+    let record = Record { tag: thread::tag() | point.tag(), payload, shape };
+    // SAFETY: the area is never unmapped, and a collector set the bit after it had made the rings of slot 0.
+    match unsafe { write::write(place, record, Clocks) } {
+        Ok(()) => {}
+        Err(Unwritten::Long) => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_fully(point, 1, payload, shape) }
+        }
+        Err(Unwritten::Restart { head, stamp }) => {
+            let attempt = Attempt { ring: place, head, stamp };
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_again(point, payload, shape, attempt) }
+        }
+    }
+}
+
+/// After a restart. The attempt's words come one by one, so that they stay in registers.
+///
+/// # Safety
+/// As for [`emit`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_again(point: &Tracepoint, payload: *const u8, shape: Shape, attempt: Attempt) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_slots(point, 1, payload, shape, attempt) };
+}
+
+/// A thread's first record, the end of a sub-buffer, records for several sessions, those of a vfork's child.
+///
+/// # Safety
+/// As for [`emit`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_fully(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_slots(point, wanted, payload, shape, Attempt::NONE) };
+}
+
+/// # Safety
+/// As for [`emit`].
+unsafe fn emit_slots(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape, attempt: Attempt) {
+    let Some(rings) = program::rings() else { return };
+    let borrowed = thread::borrowed();
+    if borrowed == 0 && thread::tag() == 0 {
+        thread::set_tag(u64::from(system::thread_id()) << 32);
+    }
+    let tag = if borrowed == 0 { thread::tag() } else { borrowed << 32 };
+    let record = Record { tag: tag | point.tag(), payload, shape };
+    for slot in (0..8).filter(|slot| wanted >> slot & 1 == 1) {
+        let rings = program::rings_of(rings, slot);
+        if borrowed == 0 {
+            // SAFETY: as in `emit`.
+            unsafe { write::write_fully(rings, record, Clocks, attempt) };
+        } else {
+            // SAFETY: as in `emit`.
+            unsafe { write::write_shared(rings, record, Clocks) };
+        }
+    }
+    let cpu = sordino_percpu::cpu();
+    if borrowed == 0 && cpu < rings.cpus {
+        thread::set_place(rings.at(cpu) as usize);
+    }
+}
+
+/// A payload of at most this many bytes is staged without further ado.
+const SMALL: usize = 256;
+/// The next larger stage; the last has room for [`MAX_PAYLOAD`].
+const MEDIUM: usize = 4096;
+
+/// Room for a payload, aligned as it is copied.
+#[repr(align(16))]
+struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
+
+/// Stages a payload of `length` bytes that `fill` writes, and [`emit`]s it. `fill` is not called if there is no room.
+///
+/// # Safety
+/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields say; for `wanted` see [`emit`].
+#[inline(always)]
+pub unsafe fn record(point: &Tracepoint, wanted: u8, length: usize, fill: impl FnOnce(*mut u8)) {
+    if length <= SMALL {
+        let mut stage = Stage::<SMALL>(MaybeUninit::uninit());
+        // SAFETY: the stage has room; the caller's obligations are the same.
+        unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
+    } else {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { record_large(point, wanted, length, fill) };
+    }
+}
+
+/// # Safety
+/// As for [`record`].
+#[cold]
+unsafe fn record_large(point: &Tracepoint, wanted: u8, length: usize, fill: impl FnOnce(*mut u8)) {
+    if length <= MEDIUM {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { record_in::<MEDIUM>(point, wanted, length, fill) };
+    } else if length <= MAX_PAYLOAD {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, wanted, length, fill) };
+    } else {
+        // SAFETY: nothing is read of a record that fits into no ring.
+        unsafe { emit(point, wanted, std::ptr::null(), Shape::of(Shape::MAX)) };
+    }
+}
+
+/// A function of its own, so that only large records need a large stack frame.
+///
+/// # Safety
+/// As for [`record`], and `length <= SIZE`.
+#[inline(never)]
+unsafe fn record_in<const SIZE: usize>(
+    point: &Tracepoint,
+    wanted: u8,
+    length: usize,
+    fill: impl FnOnce(*mut u8),
+) {
+    let mut stage = Stage::<SIZE>(MaybeUninit::uninit());
+    // SAFETY: the stage has room; the caller's obligations are the same.
+    unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
+}
+
+/// Fills `stage` and emits it.
+///
+/// # Safety
+/// As for [`record`]; `stage` has room for `length` bytes rounded up to 8, and is aligned to 8.
+#[inline(always)]
+pub unsafe fn record_staged(
+    point: &Tracepoint,
+    wanted: u8,
+    stage: *mut u8,
+    length: usize,
+    fill: impl FnOnce(*mut u8),
+) {
+    if !length.is_multiple_of(8) {
+        // What is copied beyond the payload's end lands behind the record; it shall not be what the stack held.
+        // SAFETY: inside the stage, aligned.
+        unsafe { stage.wrapping_add(length & !7).cast::<u64>().write(0) };
+    }
+    fill(stage);
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit(point, wanted, stage, Shape::of(length)) };
+}

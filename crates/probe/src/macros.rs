@@ -1,0 +1,170 @@
+//! The macros that declare and hit tracepoints.
+
+/// Declares a tracepoint in this place and hits it.
+///
+/// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE, ...)`. Types are those that implement
+/// [`Value`](crate::Value); the [`Level`](crate::Level) is `Info` unless said. The values are evaluated only when
+/// somebody records the event. The same tracepoint may stand in several places, with the same fields.
+///
+/// ```
+/// use sordino::{Blob, Hex, Net, tracepoint};
+/// let (name, data) = ("eth0", [1u8, 2, 3]);
+/// tracepoint!(
+///     level: Warning,
+///     net:odd_packet,
+///     device: &str = name,
+///     port: Net<u16> = Net(443),
+///     flags: Hex<u32> = Hex(0x18),
+///     times: [f32; 2] = [0.5, 1.5],
+///     bytes: Blob = Blob(&data),
+/// );
+/// ```
+///
+/// Real-time: see [the crate](crate#real-time).
+#[macro_export]
+macro_rules! tracepoint {
+    (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
+        $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
+        let wanted = POINT.wanted();
+        if wanted != 0 {
+            $crate::__hit!(POINT, wanted $(, $field: $ty = $value)*);
+        }
+    }};
+    ($provider:ident : $name:ident $($fields:tt)*) => {
+        $crate::tracepoint!(level: Info, $provider:$name $($fields)*)
+    };
+}
+
+/// Declares a tracepoint as a static called `$point`, and registers it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __declare {
+    ($point:ident, $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty)*) => {
+        static $point: $crate::Tracepoint = {
+            static FIELDS: &[$crate::Field] =
+                &[$($crate::Field::of::<$ty>(::core::concat!(::core::stringify!($field), "\0"))),*];
+            static DESCRIPTION: $crate::Description = $crate::Description {
+                provider: ::core::concat!(::core::stringify!($provider), "\0").as_ptr().cast(),
+                name: ::core::concat!(::core::stringify!($name), "\0").as_ptr().cast(),
+                file: ::core::concat!(::core::file!(), "\0").as_ptr().cast(),
+                line: ::core::line!(),
+                level: $crate::Level::$level as u32,
+                fields: FIELDS.as_ptr(),
+                field_count: FIELDS.len(),
+            };
+            $crate::Tracepoint::new(&DESCRIPTION)
+        };
+        $crate::__at_load!($point);
+    };
+}
+
+/// Writes the record of an enabled tracepoint.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __hit {
+    ($point:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
+        #[allow(unused_imports)]
+        use $crate::Value as _;
+        $(let $field: $ty = $value;)*
+        const FIXED: ::core::option::Option<usize> =
+            $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
+        let length = match FIXED {
+            ::core::option::Option::Some(length) => length,
+            ::core::option::Option::None => $crate::internal::extent([$($field.extent()),*]),
+        };
+        #[allow(unused_mut, unused_variables, unused_assignments)]
+        let fill = |mut to: *mut u8| {
+            // SAFETY: `record` makes room for `length` bytes: the sum of all extents, which are the same when asked again.
+            $(to = unsafe { $field.put(to) };)*
+        };
+        // SAFETY: `fill` writes that much, laid out as the fields that were declared with the same types.
+        unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
+    }};
+}
+
+/// Registers a tracepoint before `main`, or when its library is loaded.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __at_load {
+    ($point:ident) => {
+        const _: () = {
+            extern "C" fn register() {
+                // SAFETY: the macros made it, of constants.
+                unsafe { $crate::internal::register(&$point) };
+            }
+            // Constructors with these priorities run before those without; the second when all of the first have.
+            #[used]
+            #[unsafe(link_section = ".init_array.00101")]
+            static REGISTER: extern "C" fn() = register;
+            #[used]
+            #[unsafe(link_section = ".init_array.00102")]
+            static READY: extern "C" fn() = $crate::internal::ready;
+        };
+    };
+}
+
+/// Puts a line of text into the trace: the event `sordino:mark`.
+///
+/// Takes what `format!` takes. Formatted only when somebody records it, on the stack; cut after 1,024 bytes.
+///
+/// ```
+/// let step = 3;
+/// sordino::mark!("calibration step {step} done");
+/// ```
+#[macro_export]
+macro_rules! mark {
+    ($($arguments:tt)+) => {{
+        $crate::__declare!(POINT, Info, sordino:mark, text: &str);
+        let wanted = POINT.wanted();
+        if wanted != 0 {
+            $crate::mark_text(::core::format_args!($($arguments)+), |line| {
+                $crate::__hit!(POINT, wanted, text: &str = line);
+            });
+        }
+    }};
+}
+
+/// Declares an `enum` that can be a field: recorded as an integer, shown with its labels.
+///
+/// ```
+/// sordino::enumeration! {
+///     /// What the motor does.
+///     pub enum State: u8 {
+///         Idle = 0,
+///         Running = 1,
+///         Faulty = 200,
+///     }
+/// }
+/// sordino::tracepoint!(motor:state, state: State = State::Running);
+/// ```
+#[macro_export]
+macro_rules! enumeration {
+    ($(#[$meta:meta])* $visibility:vis enum $name:ident : $integer:ident {
+        $($(#[$label_meta:meta])* $label:ident = $value:expr),+ $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr($integer)]
+        $visibility enum $name { $($(#[$label_meta])* $label = $value),+ }
+
+        impl $crate::Enumerated for $name {
+            type Integer = $integer;
+            const NAME: &'static ::core::ffi::CStr =
+                match ::core::ffi::CStr::from_bytes_with_nul(
+                    ::core::concat!("enum:", ::core::stringify!($integer), "\0").as_bytes(),
+                ) {
+                    ::core::result::Result::Ok(name) => name,
+                    ::core::result::Result::Err(_) => ::core::unreachable!(),
+                };
+            const LABELS: &'static [$crate::Label] = &[$($crate::Label {
+                low: $name::$label as $integer as i64,
+                high: $name::$label as $integer as i64,
+                text: ::core::concat!(::core::stringify!($label), "\0").as_ptr().cast(),
+            }),+];
+            #[inline(always)]
+            fn integer(self) -> $integer {
+                self as $integer
+            }
+        }
+    };
+}

@@ -1,0 +1,183 @@
+//! The program's own state: its area, its lock, what a fork does to it.
+
+use crate::system::AreaFile;
+use crate::text::Hash;
+use crate::{session, system};
+use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
+use sordino_percpu::{process, thread};
+use sordino_ring::area::{Area, Request};
+use sordino_ring::layout::{PAGE, POINTS, RingHeader};
+use sordino_ring::write::Rings;
+use std::cell::UnsafeCell;
+
+/// Whether the program has an area.
+///
+/// The child of a fork, however it was forked, has none until it has made its own: the kernel hands out zeros in the place
+/// of the process's word. So it writes to nobody's rings, whatever its threads remember.
+#[inline(always)]
+pub(crate) fn has_area() -> bool {
+    process::word() != 0
+}
+
+/// The rings of slot 0, if the program has an area.
+pub(crate) fn rings() -> Option<Rings> {
+    let first = process::word() as *const RingHeader;
+    (!first.is_null()).then(|| Rings { first, cpus: CPUS.load(Relaxed) })
+}
+
+/// Rings per slot but for the shared one. Set before the process's word.
+static CPUS: AtomicU32 = AtomicU32::new(0);
+
+/// The rings of slot `slot`, given those of slot 0.
+#[inline(always)]
+pub(crate) fn rings_of(first: Rings, slot: u32) -> Rings {
+    Rings { first: first.first.wrapping_add(slot as usize * (first.cpus as usize + 1)), ..first }
+}
+
+/// The program's area and what it knows of its tracepoints. Only for whoever holds the lock.
+pub(crate) struct Program {
+    pub(crate) area: Area,
+    /// How many tracepoints are registered.
+    count: u16,
+    /// The length of the catalogue that recorders were last told of.
+    announced: u64,
+    file: AreaFile,
+    session: session::Address,
+    request: Request,
+}
+
+struct Global {
+    /// 0: free; 1: taken.
+    lock: AtomicU32,
+    /// 0: not tried; 1: there is a program; 2: it failed.
+    state: AtomicU32,
+    program: UnsafeCell<Option<Program>>,
+    /// The hash of each registered tracepoint's text. Apart from `program`, so that what is not used is not touched.
+    hashes: UnsafeCell<[u64; POINTS]>,
+}
+
+// SAFETY: the cells are only touched with `lock` taken.
+unsafe impl Sync for Global {}
+
+static GLOBAL: Global = Global {
+    lock: AtomicU32::new(0),
+    state: AtomicU32::new(0),
+    program: UnsafeCell::new(None),
+    hashes: UnsafeCell::new([0; POINTS]),
+};
+
+/// Calls `use_it` with the program's state, making it first if need be; not at all if that fails.
+///
+/// Not for the recording path: takes a lock. Whoever holds it runs a module's constructors or a fork's child.
+pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
+    // A module's constructors run one after the other; threads that load modules at the same time may meet here.
+    while GLOBAL.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        std::thread::yield_now();
+    }
+    // SAFETY: we hold the lock.
+    let program = unsafe { &mut *GLOBAL.program.get() };
+    if GLOBAL.state.load(Relaxed) == 0 {
+        *program = start();
+        GLOBAL.state.store(if program.is_some() { 1 } else { 2 }, Relaxed);
+    }
+    if let Some(program) = program {
+        use_it(program);
+    }
+    GLOBAL.lock.store(0, Release);
+}
+
+fn start() -> Option<Program> {
+    let restartable = sordino_percpu::init(system::wants_shared_ring());
+    let request = Request {
+        cpus: system::possible_cpus(),
+        catalogue: 192 << 10,
+        reserve: system::reserve(),
+        pid: std::process::id(),
+        restartable,
+    };
+    system::check_thread_id();
+    if !system::wipe_on_fork(process::page(), PAGE) {
+        return None;
+    }
+    let (area, file) = Area::create(&request).ok()?;
+    if !system::at_fork(after_fork) {
+        return None;
+    }
+    publish(&area);
+    let session = session::Address::from_environment();
+    Some(Program { area, count: 0, announced: 0, file: AreaFile::keep(file), session, request })
+}
+
+/// From here on tracepoints may write.
+fn publish(area: &Area) {
+    let rings = area.rings(0);
+    CPUS.store(rings.cpus, Relaxed);
+    process::set_word(rings.first as usize);
+}
+
+impl Program {
+    /// The number of the tracepoint whose text hashes to `hash`; if there is none, the next one, for which `write` writes the
+    /// text. `None` if there is no room.
+    pub(crate) fn find_or_add(
+        &mut self,
+        hash: Hash,
+        write: impl FnOnce(u16, &mut [u8]) -> Option<usize>,
+    ) -> Option<u16> {
+        // SAFETY: whoever has a `Program` holds the lock.
+        let hashes = unsafe { &mut *GLOBAL.hashes.get() };
+        let known = hashes.iter().take(usize::from(self.count)).position(|&known| known == hash.0);
+        if let Some(id) = known {
+            return Some(id as u16);
+        }
+        let id = self.count;
+        // SAFETY: we are the only one: the lock is held.
+        let added = usize::from(id) < POINTS && unsafe { self.area.append(|room| write(id, room)) };
+        if !added {
+            return self.refuse();
+        }
+        hashes[usize::from(id)] = hash.0;
+        self.count += 1;
+        Some(id)
+    }
+
+    /// Counts a tracepoint that cannot be recorded.
+    pub(crate) fn refuse(&self) -> Option<u16> {
+        self.area.header().refused.fetch_add(1, Relaxed);
+        None
+    }
+
+    /// Shows the recorder what there is, if there is a recorder and something new, and waits until it has looked.
+    fn announce(&mut self) {
+        let length = self.area.header().catalogue_length.load(Relaxed);
+        if length != self.announced {
+            self.announced = length;
+            self.session.announce(&self.file);
+        }
+    }
+}
+
+/// Called when all tracepoints of a module are registered: a recorder that started this program enables those it wants
+/// before the module's code runs. Waits for it, a bounded time; without a recorder, returns at once.
+pub extern "C" fn ready() {
+    with_area(Program::announce);
+}
+
+/// In the child of a fork: an area of its own, with the same tracepoints, none enabled. No allocation and no lock: other
+/// threads of the parent may have held any.
+extern "C" fn after_fork() {
+    GLOBAL.lock.store(1, Relaxed);
+    thread::set_tag(0);
+    thread::set_place(0);
+    // SAFETY: this is the only thread of the child.
+    if let Some(program) = unsafe { &mut *GLOBAL.program.get() } {
+        let restartable = program.request.restartable;
+        // SAFETY: this is the only thread of the child.
+        if let Ok(file) = unsafe { program.area.renew(system::process_id(), restartable) } {
+            program.file.replace(file);
+            publish(&program.area);
+            program.announced = 0;
+            program.announce();
+        }
+    }
+    GLOBAL.lock.store(0, Release);
+}

@@ -1,0 +1,334 @@
+//! What can be a field's value, and how it is laid out in a record.
+
+use crate::point::{Field, Label, Shape};
+use std::ffi::{CStr, c_char};
+
+/// A value that has the same size in every record.
+///
+/// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations declared
+/// with [`enumeration!`](crate::enumeration).
+pub trait Scalar: Copy {
+    /// The type as a trace calls it.
+    const NAME: &'static CStr;
+    /// The labels of an enumeration.
+    const LABELS: &'static [Label] = &[];
+    /// Its bytes in a record.
+    type Bytes: Copy;
+    /// This value's.
+    fn bytes(self) -> Self::Bytes;
+}
+
+/// A field's value.
+///
+/// Implemented for every [`Scalar`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
+pub trait Value {
+    /// The scalar's name; empty for text.
+    const SCALAR: &'static CStr;
+    /// How many scalars.
+    const SHAPE: Shape;
+    /// The length of an array.
+    const LENGTH: u32 = 0;
+    /// The labels of an enumeration.
+    const LABELS: &'static [Label] = &[];
+    /// How many bytes a value takes, if all take the same.
+    const FIXED: Option<usize>;
+
+    /// How many bytes this value takes.
+    fn extent(&self) -> usize;
+
+    /// Writes it, and answers the address behind it.
+    ///
+    /// # Safety
+    /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
+    unsafe fn put(&self, to: *mut u8) -> *mut u8;
+}
+
+impl Field {
+    /// A field of type `V` called `name`, which ends with a zero byte.
+    ///
+    /// # Panics
+    /// If it does not; in a constant, that is a compile error.
+    pub const fn of<V: Value>(name: &'static str) -> Self {
+        assert!(!name.is_empty() && name.as_bytes()[name.len() - 1] == 0);
+        Self {
+            name: name.as_ptr().cast::<c_char>(),
+            scalar: V::SCALAR.as_ptr(),
+            shape: V::SHAPE,
+            length: V::LENGTH,
+            labels: V::LABELS.as_ptr(),
+            label_count: V::LABELS.len(),
+        }
+    }
+}
+
+/// An integer that is printed in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex<T>(pub T);
+
+/// An integer that is recorded most significant byte first, as networks do. Give it the host's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net<T>(pub T);
+
+/// Bytes, shown in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blob<'a>(pub &'a [u8]);
+
+macro_rules! scalars {
+    ($($ty:ty, $name:literal, $to_bytes:ident;)*) => {$(
+        impl Scalar for $ty {
+            const NAME: &'static CStr = $name;
+            type Bytes = [u8; size_of::<$ty>()];
+            #[inline(always)]
+            fn bytes(self) -> Self::Bytes {
+                self.$to_bytes()
+            }
+        }
+    )*};
+}
+
+macro_rules! integers {
+    ($($ty:ty, $name:literal, $hex:literal, $net:literal;)*) => {
+        scalars! { $($ty, $name, to_ne_bytes;)* }
+        $(
+            impl Scalar for Hex<$ty> {
+                const NAME: &'static CStr = $hex;
+                type Bytes = [u8; size_of::<$ty>()];
+                #[inline(always)]
+                fn bytes(self) -> Self::Bytes {
+                    self.0.to_ne_bytes()
+                }
+            }
+
+            impl Scalar for Net<$ty> {
+                const NAME: &'static CStr = $net;
+                type Bytes = [u8; size_of::<$ty>()];
+                #[inline(always)]
+                fn bytes(self) -> Self::Bytes {
+                    self.0.to_be_bytes()
+                }
+            }
+        )*
+    };
+}
+
+integers! {
+    u8, c"u8", c"u8x", c"u8n";
+    u16, c"u16", c"u16x", c"u16n";
+    u32, c"u32", c"u32x", c"u32n";
+    u64, c"u64", c"u64x", c"u64n";
+    i8, c"i8", c"i8x", c"i8n";
+    i16, c"i16", c"i16x", c"i16n";
+    i32, c"i32", c"i32x", c"i32n";
+    i64, c"i64", c"i64x", c"i64n";
+}
+
+#[cfg(target_pointer_width = "64")]
+integers! {
+    usize, c"u64", c"u64x", c"u64n";
+    isize, c"i64", c"i64x", c"i64n";
+}
+
+scalars! {
+    f32, c"f32", to_ne_bytes;
+    f64, c"f64", to_ne_bytes;
+}
+
+impl Scalar for bool {
+    const NAME: &'static CStr = c"bool";
+    type Bytes = [u8; 1];
+    #[inline(always)]
+    fn bytes(self) -> [u8; 1] {
+        [u8::from(self)]
+    }
+}
+
+/// An enumeration that [`enumeration!`](crate::enumeration) declared.
+pub trait Enumerated: Copy {
+    /// The integer that it is recorded as.
+    type Integer: Scalar;
+    /// What the trace calls the type: `enum:` and the integer's name.
+    const NAME: &'static CStr;
+    /// Its labels.
+    const LABELS: &'static [Label];
+    /// This value's integer.
+    fn integer(self) -> Self::Integer;
+}
+
+impl<E: Enumerated> Scalar for E {
+    const NAME: &'static CStr = <E as Enumerated>::NAME;
+    const LABELS: &'static [Label] = <E as Enumerated>::LABELS;
+    type Bytes = <E::Integer as Scalar>::Bytes;
+    #[inline(always)]
+    fn bytes(self) -> Self::Bytes {
+        self.integer().bytes()
+    }
+}
+
+impl<S: Scalar> Value for S {
+    const SCALAR: &'static CStr = S::NAME;
+    const SHAPE: Shape = Shape::One;
+    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const FIXED: Option<usize> = Some(size_of::<S::Bytes>());
+
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        size_of::<S::Bytes>()
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller made room; unaligned.
+        unsafe { to.cast::<S::Bytes>().write_unaligned(self.bytes()) };
+        to.wrapping_add(size_of::<S::Bytes>())
+    }
+}
+
+impl<S: Scalar, const N: usize> Value for [S; N] {
+    const SCALAR: &'static CStr = S::NAME;
+    const SHAPE: Shape = Shape::Array;
+    const LENGTH: u32 = N as u32;
+    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
+
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        N * size_of::<S::Bytes>()
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller made room.
+        unsafe { put_all(self, to) }
+    }
+}
+
+impl<S: Scalar, const N: usize> Value for &[S; N] {
+    const SCALAR: &'static CStr = S::NAME;
+    const SHAPE: Shape = Shape::Array;
+    const LENGTH: u32 = N as u32;
+    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
+
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        N * size_of::<S::Bytes>()
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller made room.
+        unsafe { put_all(*self, to) }
+    }
+}
+
+impl<S: Scalar> Value for &[S] {
+    const SCALAR: &'static CStr = S::NAME;
+    const SHAPE: Shape = Shape::Sequence;
+    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const FIXED: Option<usize> = None;
+
+    /// A slice too long for a record is too long for its length's 16 bits at the earliest.
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        2 + self.len() * size_of::<S::Bytes>()
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller made room; unaligned.
+        unsafe { to.cast::<[u8; 2]>().write_unaligned((self.len() as u16).to_ne_bytes()) };
+        // SAFETY: likewise.
+        unsafe { put_all(self, to.wrapping_add(2)) }
+    }
+}
+
+/// # Safety
+/// `to` has room for all of them.
+#[inline(always)]
+unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
+    for value in values {
+        // SAFETY: the caller made room; unaligned.
+        unsafe { to.cast::<S::Bytes>().write_unaligned(value.bytes()) };
+        to = to.wrapping_add(size_of::<S::Bytes>());
+    }
+    to
+}
+
+impl Value for Blob<'_> {
+    const SCALAR: &'static CStr = c"u8x";
+    const SHAPE: Shape = Shape::Sequence;
+    const FIXED: Option<usize> = None;
+
+    #[inline(always)]
+    fn extent(&self) -> usize {
+        self.0.extent()
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller made room.
+        unsafe { self.0.put(to) }
+    }
+}
+
+macro_rules! texts {
+    ($($ty:ty, $bytes:ident;)*) => {$(
+        impl Value for $ty {
+            const SCALAR: &'static CStr = c"";
+            const SHAPE: Shape = Shape::String;
+            const FIXED: Option<usize> = None;
+
+            #[inline(always)]
+            fn extent(&self) -> usize {
+                self.$bytes().len() + 1
+            }
+
+            #[inline(always)]
+            unsafe fn put(&self, to: *mut u8) -> *mut u8 {
+                // SAFETY: the caller made room.
+                unsafe { put_text(self.$bytes(), to) }
+            }
+        }
+    )*};
+}
+
+texts! {
+    &str, as_bytes;
+    &String, as_bytes;
+    &CStr, to_bytes;
+}
+
+/// Copies text and ends it. A zero byte inside would end it early in the trace and displace what follows.
+///
+/// # Safety
+/// `to` has room for one byte more than `text`.
+unsafe fn put_text(text: &[u8], to: *mut u8) -> *mut u8 {
+    // SAFETY: the caller made room, and the stage is no program's text.
+    unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+    // SAFETY: just written.
+    let copy = unsafe { std::slice::from_raw_parts_mut(to, text.len()) };
+    copy.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');
+    let end = to.wrapping_add(text.len());
+    // SAFETY: the caller made room.
+    unsafe { end.write(0) };
+    end.wrapping_add(1)
+}
+
+/// What all values take together.
+#[inline(always)]
+pub fn extent<const N: usize>(extents: [usize; N]) -> usize {
+    extents.into_iter().fold(0, usize::saturating_add)
+}
+
+/// What all values take together, if that is always the same.
+pub const fn fixed_extent(extents: &[Option<usize>]) -> Option<usize> {
+    let (mut sum, mut index) = (0, 0);
+    while index < extents.len() {
+        match extents[index] {
+            Some(extent) => sum += extent,
+            None => return None,
+        }
+        index += 1;
+    }
+    Some(sum)
+}

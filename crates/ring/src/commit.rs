@@ -1,0 +1,146 @@
+//! The shared ring: reserve by compare-and-swap, write, commit.
+//!
+//! The algorithm of Desnoyers, Dagenais and Toupin, "Highly-Scalable Wait-Free Buffering Scheme for Multi-Core System
+//! Tracing" (section 5), in the form for writers on several CPUs. It needs nothing from the kernel, so it serves the
+//! threads that cannot be restarted. Between reserving and committing a record may be unfinished; unlike in the
+//! paper, each commit also marks where its record begins, so that a writer that was killed in between hides
+//! only its own.
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `commit:A`, the mark of a record's begin | `read:D` | who sees the mark sees the record |
+//! | `commit:B`, the count of committed bytes | `read:C` | who sees all bytes committed sees all records and what was left |
+//! | `commit:C`, the reservation | itself | a writer that reserves later reads its clock later |
+//! | `read:B`, giving a sub-buffer back | `commit:D` | who sees it given back writes after it was read and its marks cleared |
+//! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
+//! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
+
+use crate::layout::{RECORD_HEADER, SHARED_EXTRA};
+use crate::position::{Extent, Head, Plan, plan};
+use crate::view::Ring;
+use crate::write::{Clock, Record, Stamp};
+use sordino_percpu::primitive::{AcqRel, Acquire, Relaxed, Release, SeqCst, fence};
+
+/// How often a writer competes for a place. Others win only while they make progress themselves; so many in a
+/// row do not happen, but a bound there must be.
+const TRIES: u32 = 1000;
+
+/// Writes `record`, or counts it as lost; whether it left a sub-buffer.
+///
+/// Real-time: no system call, no lock, no allocation; bounded by [`TRIES`] and the record's length.
+///
+/// # Safety
+/// `ring` is a mapped shared ring; `record.payload` is readable for its length.
+pub(crate) unsafe fn write<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
+    // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's.
+    ring.header.writers.fetch_add(1, Relaxed);
+    fence(SeqCst);
+    // SAFETY: the caller's obligations are the same.
+    let left = unsafe { write_inside(ring, record, stamp) };
+    // ORDER(commit:F) pairs with control:D.
+    ring.header.writers.fetch_sub(1, Release);
+    left
+}
+
+/// See [`write`]. While this runs, the collector does not reuse the session's memory.
+///
+/// # Safety
+/// As for [`write`].
+unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
+    let header = RECORD_HEADER + SHARED_EXTRA;
+    let extent = Extent::of(header, record.shape.payload());
+    for _ in 0..TRIES {
+        // ORDER(commit:C): acquire, so that the clock is read after whoever reserved before us read it.
+        let head = Head(ring.header.head.load(Acquire));
+        if head.is_closed() {
+            return false;
+        }
+        // ORDER(commit:D) pairs with read:B.
+        let consumed = ring.header.consumed.load(Acquire);
+        let start = match plan(head, extent, ring.geometry, consumed) {
+            Plan::Fit => head,
+            Plan::Cross => {
+                let turn = head.turn().wrapping_add(1);
+                // SAFETY: the caller says it is mapped.
+                Head::entering(turn, unsafe { ring.place(turn) })
+            }
+            refused => {
+                ring.lose(refused);
+                return false;
+            }
+        };
+        let lost = ring.header.lost.load(Relaxed);
+        let at = match ring.clock {
+            Clock::Cycles => stamp.cycles_in_order(),
+            Clock::Monotonic => stamp.monotonic(),
+        };
+        let new = start.behind(extent);
+        // ORDER(commit:C): release, for the acquire load above.
+        if ring.header.head.compare_exchange(head.0, new.0, AcqRel, Relaxed).is_err() {
+            continue;
+        }
+        let left = start.turn() != head.turn();
+        if left {
+            // SAFETY: it was our reservation that left the sub-buffer of `head`.
+            unsafe { leave(ring, head, at, lost) };
+        }
+        let words = [at, record.tag | lost & 0xffff];
+        // SAFETY: the reservation made this place ours alone until we commit it.
+        unsafe { fill(ring, start, words, record) };
+        // SAFETY: the record is complete.
+        unsafe { commit(ring, start.start(), extent.size()) };
+        return left;
+    }
+    ring.lose(Plan::Full);
+    false
+}
+
+/// Says of the sub-buffer that `head` was in what its reader needs, and commits its unused end.
+///
+/// # Safety
+/// `ring` is a mapped shared ring and the caller's reservation the one that left this sub-buffer.
+unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
+    let words = [at, u64::from(head.content_end(ring.geometry)), ring.header.too_large.load(Relaxed), lost];
+    // SAFETY: nobody else writes there, and the reader waits for the commit below.
+    unsafe { ring.left_words(head).write(words) };
+    let size = ring.geometry.size() as u32;
+    let unused = size - (head.start() & (size - 1));
+    // SAFETY: the caller's obligation.
+    let (commits, _) = unsafe { ring.commits(head.start()) };
+    // ORDER(commit:B) pairs with read:C.
+    commits.committed.fetch_add(u64::from(unused), Release);
+}
+
+/// Writes the record at `start`.
+///
+/// # Safety
+/// The place is reserved for it; the payload is readable.
+unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: Record) {
+    let to = ring.data(start.start());
+    let payload = record.shape.payload();
+    let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;
+    let extra = [sordino_percpu::current_cpu(), length];
+    // SAFETY: the reserved place has room for it and is aligned to 8.
+    unsafe { to.cast::<[u64; 2]>().write(words) };
+    // SAFETY: behind it, likewise.
+    unsafe { to.wrapping_add(RECORD_HEADER).cast::<[u32; 2]>().write(extra) };
+    let to = to.wrapping_add(RECORD_HEADER + SHARED_EXTRA);
+    // SAFETY: behind that; the payload is the program's own memory, not the ring's.
+    unsafe { to.copy_from_nonoverlapping(record.payload, payload) };
+}
+
+/// Makes the record at `place` visible.
+///
+/// # Safety
+/// `ring` is a mapped shared ring and `place` one of its positions.
+unsafe fn commit(ring: &Ring<'_>, place: u32, size: u32) {
+    // SAFETY: the caller's obligation.
+    let (commits, starts) = unsafe { ring.commits(place) };
+    let unit = (place as usize & (ring.geometry.size() - 1)) / 8;
+    if let Some(word) = starts.get(unit / 64) {
+        // ORDER(commit:A) pairs with read:D.
+        word.fetch_or(1 << (unit % 64), Release);
+    }
+    // ORDER(commit:B) pairs with read:C.
+    commits.committed.fetch_add(u64::from(size), Release);
+}

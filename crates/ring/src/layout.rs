@@ -1,0 +1,261 @@
+//! The area: what a traced program shares with its collector, byte by byte.
+//!
+//! The first of sordino's two contracts (the other is the CTF it writes). `docs/layout.md` explains it and
+//! holds golden bytes; a change here changes [`VERSION`], that page, and needs a design note.
+//!
+//! ```text
+//! 0              Header                       one page: sizes, offsets, 8 slots
+//! points_offset  enable bytes                 one per tracepoint; bit k: the session in slot k wants it
+//! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
+//! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
+//! control_size                                end of what the program makes when it starts
+//! ...            per attached session: tables, commit words, sub-buffers; made by the collector
+//! reserve        the file never grows beyond
+//! ```
+//!
+//! Every word that both sides may touch is an atomic. All numbers are in the machine's byte order.
+
+use core::mem::{offset_of, size_of};
+use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
+
+/// `sordino` and a zero byte, as a little-endian machine reads them.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
+/// Of this layout. A collector refuses another.
+pub const VERSION: u32 = 1;
+/// Sessions that may record one program at the same time.
+pub const SLOTS: usize = 8;
+/// The byte whose lock orders collectors that attach and detach.
+pub const ATTACH_LOCK: u64 = SLOTS as u64;
+/// Tracepoints that one area takes.
+pub const POINTS: usize = 8192;
+/// Alignment of everything that is mapped or written to disk on its own.
+pub const PAGE: usize = 4096;
+/// The largest record, header included. Larger ones are lost with that cause.
+pub const MAX_RECORD: usize = 32 << 10;
+/// `stamp` and `tag`: what every record starts with.
+pub const RECORD_HEADER: usize = 16;
+/// What a record in the shared ring has besides, behind the tag: its CPU and its length, a `u32` each.
+pub const SHARED_EXTRA: usize = 8;
+/// What [`SHARED_EXTRA`] says where the CPU is not known.
+pub const UNKNOWN_CPU: u32 = u32::MAX;
+/// Room for the packet header at the start of each sub-buffer; the first record lies behind it.
+pub const PACKET_HEADER: usize = 80;
+/// Offset in that room of four words that the writers leave behind when they are done with a sub-buffer: the stamp
+/// of whoever left, the end of the content in bytes, how many records were too large, how many were lost.
+/// The counts are the ring's, since it began.
+pub const LEFT: usize = 32;
+
+/// The start of the area.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`]; written last, so that who sees it sees the rest.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// CPUs that may exist on this machine: rings per slot but for the shared one.
+    pub cpus: AtomicU32,
+    /// Where the program mapped the area.
+    pub address: AtomicU64,
+    /// How many bytes of address space it reserved there: the largest size of the file.
+    pub reserve: AtomicU64,
+    /// See the module's picture, as the next three.
+    pub points_offset: AtomicU64,
+    /// Of the ring headers.
+    pub rings_offset: AtomicU64,
+    /// Of the text.
+    pub catalogue_offset: AtomicU64,
+    /// Its room in bytes.
+    pub catalogue_capacity: AtomicU64,
+    /// Size of the file when the program starts.
+    pub control_size: AtomicU64,
+    /// How many bytes of the catalogue are complete. Its release store publishes them.
+    pub catalogue_length: AtomicU64,
+    /// Tracepoints that found no room in the catalogue or among the [`POINTS`].
+    pub refused: AtomicU32,
+    /// The program's pid in its own namespace.
+    pub pid: AtomicU32,
+    /// Whether threads are registered for restartable sequences (1) or use the shared ring (0).
+    pub restartable: AtomicU32,
+    /// Zero.
+    pub unused: [AtomicU32; 41],
+    /// One per session.
+    pub slots: [Slot; SLOTS],
+}
+
+/// What a session says of itself to the program and to other collectors.
+///
+/// The collector that owns slot k holds an open-file-description lock on byte k of the file; a slot that is not
+/// locked is free, whatever it says. Byte [`ATTACH_LOCK`] is locked while one attaches or detaches.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// Counts sub-buffers that were left; a futex. Only where [`RingHeader::wake`] leads here.
+    pub wake: AtomicU32,
+    /// The collector's pid in its own namespace.
+    pub collector: AtomicU32,
+    /// Where the session's part of the file lies, and its size.
+    pub region: [AtomicU64; 2],
+    /// The session's name, filled up with zeros.
+    pub name: [AtomicU8; 104],
+}
+
+/// One ring's control words: a cache line for every record, one for the ends of sub-buffers, one of the reader's, one
+/// of the shared ring's writers.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct RingHeader {
+    /// The writers' [`Head`](crate::position::Head).
+    pub head: AtomicU64,
+    /// Records lost; the low 16 bits go into every record.
+    pub lost: AtomicU64,
+    /// The bits of a position that are the same within one sub-buffer. All ones where the short way is not
+    /// enough: another clock than the CPU's ticks, or no ring here.
+    pub other_bits: AtomicU64,
+    /// Where the sub-buffers lie, relative to this header.
+    pub data: AtomicU64,
+    /// Whose ring it is; [`UNKNOWN_CPU`] for the shared one.
+    pub cpu: AtomicU32,
+    /// Zero.
+    pub unused0: [AtomicU32; 7],
+
+    /// Where the table of sub-buffers lies, relative to this header: a [`TableEntry`] for each in turn.
+    pub table: AtomicU64,
+    /// The same for the shared ring's commit words: a [`CommitHeader`] and its bitmap for each sub-buffer.
+    pub commits: AtomicU64,
+    /// How many sub-buffers take turns, a power of two; 0 where there is no ring.
+    pub count: AtomicU32,
+    /// The binary logarithm of a sub-buffer's size.
+    pub bits: AtomicU32,
+    /// Which clock stamps the records: a `ring::Clock`.
+    pub clock: AtomicU32,
+    /// How many bytes before this header the futex [`Slot::wake`] lies that is counted up and woken whenever a
+    /// sub-buffer is left; 0 for none.
+    pub wake: AtomicU32,
+    /// Those of the lost records that were larger than a sub-buffer takes.
+    pub too_large: AtomicU64,
+    /// Zero.
+    pub unused1: [AtomicU64; 3],
+
+    /// How many sub-buffers the reader has given back, modulo 2^32.
+    pub consumed: AtomicU32,
+    /// Zero.
+    pub unused2: [AtomicU32; 15],
+
+    /// Of the shared ring: writers that may still touch the session's region. Not 0 for long while the program runs.
+    pub writers: AtomicU32,
+    /// Zero.
+    pub unused3: [AtomicU32; 15],
+}
+
+/// Which of the ring's places a sub-buffer is: its number.
+pub type TableEntry = AtomicU64;
+
+/// How far one sub-buffer of the shared ring is.
+///
+/// A bitmap follows, one bit for each 8 bytes of the sub-buffer: a complete record begins there. So a writer that was
+/// killed on the way hides none of the others' records.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CommitHeader {
+    /// Bytes behind the packet header that are complete, padding included.
+    pub committed: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
+const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
+const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<RingHeader>() == 256);
+const _: () = assert!(offset_of!(RingHeader, table) == 64 && offset_of!(RingHeader, consumed) == 128);
+const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 32 <= PACKET_HEADER);
+
+/// Where the parts of an area for so many CPUs lie: (points, rings, catalogue).
+pub const fn offsets(cpus: u32) -> (usize, usize, usize) {
+    let points = PAGE;
+    let rings = points + POINTS;
+    let catalogue = rings + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
+    (points, rings, catalogue.next_multiple_of(PAGE))
+}
+
+/// A ring's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The binary logarithm of a sub-buffer's size in bytes.
+    pub bits: u32,
+    /// How many sub-buffers take turns, a power of two.
+    pub count: u32,
+}
+
+impl Geometry {
+    /// The smallest sub-buffer: 16 KiB.
+    pub const MIN_SIZE: u64 = 16 << 10;
+    /// The largest: 256 MiB.
+    pub const MAX_SIZE: u64 = 256 << 20;
+    /// The fewest sub-buffers: one to fill, one to take.
+    pub const MIN_COUNT: u64 = 2;
+    /// The most.
+    pub const MAX_COUNT: u64 = 4096;
+    /// The most bytes in one ring: a position is a 32-bit number.
+    pub const MAX_RING: u64 = 2 << 30;
+
+    /// Sub-buffers of `size` bytes, `count` of them; `None` if a size is no power of two or out of range.
+    pub const fn new(size: u64, count: u64) -> Option<Self> {
+        let fits = size >= Self::MIN_SIZE
+            && size <= Self::MAX_SIZE
+            && count >= Self::MIN_COUNT
+            && count <= Self::MAX_COUNT;
+        if !fits || !size.is_power_of_two() || !count.is_power_of_two() || size * count > Self::MAX_RING {
+            return None;
+        }
+        Some(Self { bits: size.trailing_zeros(), count: count as u32 })
+    }
+
+    /// Bytes in a sub-buffer, packet header included.
+    pub const fn size(self) -> usize {
+        1 << self.bits
+    }
+
+    /// Bytes that the table takes, in whole pages.
+    pub const fn table_size(self) -> usize {
+        (self.count as usize * size_of::<TableEntry>()).next_multiple_of(PAGE)
+    }
+
+    /// Bytes between the commit words of two sub-buffers.
+    pub const fn commit_stride(self) -> usize {
+        (size_of::<CommitHeader>() + self.size() / 64).next_multiple_of(64)
+    }
+
+    /// Bytes that all sub-buffers' commit words take, in whole pages.
+    pub const fn commits_size(self) -> usize {
+        (self.count as usize * self.commit_stride()).next_multiple_of(PAGE)
+    }
+
+    /// Bytes that the sub-buffers take.
+    pub const fn data_size(self) -> usize {
+        (self.count as usize) << self.bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_are_no_power_of_two_or_absurd_are_refused() {
+        for (size, count) in
+            [(0, 2), (3 << 20, 2), (1 << 13, 2), (1 << 29, 2), (1 << 20, 1), (1 << 20, 3), (1 << 28, 16)]
+        {
+            assert_eq!(Geometry::new(size, count), None, "{size} x {count}");
+        }
+        assert_eq!(Geometry::new(1 << 20, 32), Some(Geometry { bits: 20, count: 32 }));
+    }
+
+    #[test]
+    fn parts_do_not_overlap() {
+        for cpus in [1, 2, 255, 4096] {
+            let (points, rings, catalogue) = offsets(cpus);
+            assert!(points >= size_of::<Header>() && rings >= points + POINTS);
+            assert!(catalogue >= rings + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>());
+        }
+    }
+}

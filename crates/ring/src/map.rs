@@ -1,0 +1,245 @@
+//! Shared memory: the only system calls of this crate.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// The name that `/proc/PID/maps` and `/proc/PID/fd` show for an area: `/memfd:sordino`.
+pub const FILE_NAME: &CStr = c"sordino";
+
+/// The result of a system call that answers -1 for an error.
+fn check(result: isize) -> io::Result<isize> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A file in memory that may grow but never shrink: mapped pages below its size stay accessible for whoever maps it,
+/// whatever the other side does.
+///
+/// # Errors
+/// What the kernel says; `ENOSYS` before Linux 3.17.
+pub fn create_file(size: u64) -> io::Result<OwnedFd> {
+    // SAFETY: a constant name and flags.
+    let fd = unsafe { libc::memfd_create(FILE_NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    check(fd as isize)?;
+    // SAFETY: the call has just returned it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    set_size(&file, size)?;
+    // SAFETY: fcntl on an owned descriptor. Sealing the seals too would keep nobody from anything.
+    check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) } as isize)?;
+    Ok(file)
+}
+
+/// Makes the file so large. Never shrinks a sealed one.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_size(file: &OwnedFd, size: u64) -> io::Result<()> {
+    let size = i64::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: on an owned descriptor.
+    check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize).map(drop)
+}
+
+/// The file's size.
+///
+/// # Errors
+/// What the kernel says.
+pub fn size(file: &OwnedFd) -> io::Result<u64> {
+    // SAFETY: on an owned descriptor; the offset is not used by anybody.
+    check(unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) } as isize).map(|size| size as u64)
+}
+
+/// Whether the file can't shrink under whoever maps it.
+///
+/// # Errors
+/// `EINVAL` if it is no file in memory.
+pub fn is_sealed(file: &OwnedFd) -> io::Result<bool> {
+    // SAFETY: on an owned descriptor.
+    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) } as isize)?;
+    Ok(seals as i32 & libc::F_SEAL_SHRINK != 0)
+}
+
+/// Allocates memory for a part of the file now, so that no access to it fails later for want of memory.
+///
+/// # Errors
+/// `ENOSPC` or `ENOMEM` when there is none; nothing stays allocated then.
+pub fn allocate(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+    // SAFETY: on an owned descriptor.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, length as i64) };
+    check(result as isize).map(drop)
+}
+
+/// Gives the memory of a part of the file back; it reads as zeros afterwards.
+///
+/// # Errors
+/// What the kernel says.
+pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: on an owned descriptor.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, length as i64) };
+    check(result as isize).map(drop)
+}
+
+/// Tries to lock byte `byte` of the file for this open file description; whether it got it.
+/// The kernel releases it when the last descriptor of this description is closed, also by a kill.
+///
+/// # Errors
+/// What the kernel says, except that somebody else holds it.
+pub fn try_lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
+    let mut lock = flock(libc::F_WRLCK, byte);
+    // SAFETY: `lock` is initialised; OFD locks want l_pid 0.
+    match check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) } as isize) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until byte `byte` is this description's.
+///
+/// # Errors
+/// What the kernel says.
+pub fn lock(file: &OwnedFd, byte: u64) -> io::Result<()> {
+    let mut lock = flock(libc::F_WRLCK, byte);
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &mut lock) } as isize).map(drop)
+}
+
+/// Releases byte `byte`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn unlock(file: &OwnedFd, byte: u64) -> io::Result<()> {
+    let mut lock = flock(libc::F_UNLCK, byte);
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) } as isize).map(drop)
+}
+
+/// Whether another description holds byte `byte`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn is_locked(file: &OwnedFd, byte: u64) -> io::Result<bool> {
+    let mut lock = flock(libc::F_WRLCK, byte);
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) } as isize)?;
+    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+}
+
+fn flock(kind: i32, byte: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: byte as i64,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// A part of a file in this process's memory, unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: memory that is shared with another process is not tied to a thread; every access says why it is sound.
+unsafe impl Send for Mapping {}
+// SAFETY: likewise.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `length` bytes from `offset`, which may lie beyond the file's end as long as nobody touches them there.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let (fd, offset) = (file.as_raw_fd(), offset as i64);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
+        check(start as isize)?;
+        match NonNull::new(start.cast()) {
+            Some(start) => Ok(Self { start, length }),
+            None => Err(io::Error::from_raw_os_error(libc::ENOMEM)),
+        }
+    }
+
+    /// Its first byte.
+    pub const fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The address `offset` bytes from its first.
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(offset)
+    }
+
+    /// Its length.
+    pub const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Gives up unmapping it: it stays as long as the process lives.
+    pub fn leak(self) -> NonNull<u8> {
+        let start = self.start;
+        std::mem::forget(self);
+        start
+    }
+
+    /// Puts it in the place of a mapping of the same length at `address`, which is gone then.
+    ///
+    /// # Errors
+    /// What the kernel says; the old mapping is then still there.
+    ///
+    /// # Safety
+    /// The old mapping belongs to the caller, and nobody relies on what it held.
+    pub unsafe fn replace(self, address: NonNull<u8>) -> io::Result<()> {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let (from, length) = (self.start.as_ptr().cast(), self.length);
+        // SAFETY: moves our mapping over the caller's.
+        let moved = unsafe { libc::mremap(from, length, length, flags, address.as_ptr()) };
+        check(moved as isize)?;
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nobody borrows from it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Makes the pages of `length` bytes from `address` in process `pid` present there, so that it does not fault
+/// when it touches them: reads a byte of each in its name. Says how many pages could not be read.
+///
+/// # Errors
+/// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
+pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
+    const BATCH: usize = 512;
+    let page = crate::layout::PAGE as u64;
+    let mut sink = [0u8; BATCH];
+    let mut missing = 0;
+    let mut at = address;
+    while at < address + length {
+        let pages = (address + length - at).div_ceil(page).min(BATCH as u64) as usize;
+        let remote: Vec<_> = (0..pages as u64)
+            .map(|page_index| libc::iovec { iov_base: (at + page_index * page) as *mut _, iov_len: 1 })
+            .collect();
+        let local = libc::iovec { iov_base: sink.as_mut_ptr().cast(), iov_len: pages };
+        // SAFETY: the local vector is `sink`; the remote addresses are the other process's affair.
+        let read = unsafe { libc::process_vm_readv(pid, &local, 1, remote.as_ptr(), pages as u64, 0) };
+        // A page in the middle that can't be read ends the call early: go on behind it.
+        let done = match check(read) {
+            Ok(read) => read as usize,
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
+            Err(error) => return Err(error),
+        };
+        missing += u64::from(done < pages);
+        at += page * if done < pages { done as u64 + 1 } else { pages as u64 };
+    }
+    Ok(missing)
+}

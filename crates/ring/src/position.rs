@@ -1,0 +1,221 @@
+//! Position arithmetic, pure: where the next record goes and what that costs.
+
+use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
+
+/// Where a ring's writers are, in one word.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 63..32 | how many sub-buffers were entered before this one, modulo 2^32 |
+/// | 31..3 | where the next record starts, in units of 8 bytes from the ring's first sub-buffer |
+/// | 2..0 | how many bytes of padding lie before it |
+///
+/// Publishing a new head thus tells at once which sub-buffer the writers are in, where in it, and where its content
+/// really ends. The first field is different in every attachment, so that a writer that slept through a detach
+/// and an attach never takes a new head for the one it saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head(pub u64);
+
+impl Head {
+    /// At the start of the sub-buffer that is the `turn`-th to be entered and lies at `place`.
+    pub const fn entering(turn: u32, place: u32) -> Self {
+        Self((turn as u64) << 32 | (place + PACKET_HEADER as u32) as u64)
+    }
+
+    /// Of a ring that no session uses. No other head is the same: a record never starts in a packet's header.
+    pub const CLOSED: Self = Self(0);
+
+    /// Whether no session uses the ring.
+    pub const fn is_closed(self) -> bool {
+        self.0 == Self::CLOSED.0
+    }
+
+    /// Which turn it is.
+    pub const fn turn(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Where the next record starts, in bytes from the ring's first sub-buffer.
+    pub const fn start(self) -> u32 {
+        self.0 as u32 & !7
+    }
+
+    /// How many bytes of the sub-buffer are content.
+    pub const fn content_end(self, geometry: Geometry) -> u32 {
+        (self.start() & (geometry.size() as u32 - 1)) - (self.0 as u32 & 7)
+    }
+
+    /// The head behind a record of `extent`, which fits here.
+    pub const fn behind(self, extent: Extent) -> Self {
+        Self((self.0 & !7) + extent.0)
+    }
+}
+
+/// The space a record takes: its size rounded up to 8 bytes, plus how many bytes that added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent(pub u64);
+
+impl Extent {
+    /// Of a record with so many bytes of payload behind a header of `header` bytes, a multiple of 8.
+    #[inline(always)]
+    pub const fn of(header: usize, payload: usize) -> Self {
+        let padding = payload.wrapping_neg() & 7;
+        Self((header + payload + 2 * padding) as u64)
+    }
+
+    /// The rounded size in bytes.
+    pub const fn size(self) -> u32 {
+        self.0 as u32 & !7
+    }
+}
+
+/// What a writer has to know of a payload's length, in one word, so that it is a constant where the length is.
+///
+/// The low half is the [`Extent`] of the record, the high half how many bytes are copied: whole words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape(pub u64);
+
+impl Shape {
+    /// Of a payload of so many bytes. Lengths beyond [`Self::MAX`] are that long.
+    #[inline(always)]
+    pub const fn of(payload: usize) -> Self {
+        let payload = if payload > Self::MAX { Self::MAX } else { payload };
+        Self(Extent::of(RECORD_HEADER, payload).0 | (payload.next_multiple_of(8) as u64) << 32)
+    }
+
+    /// The longest payload that there is a shape of; no ring takes it.
+    pub const MAX: usize = 1 << 30;
+
+    /// Of the record in a CPU's ring.
+    #[inline(always)]
+    pub const fn extent(self) -> Extent {
+        Extent(self.0 & 0xffff_ffff)
+    }
+
+    /// How many bytes of payload are copied, a multiple of 8.
+    #[inline(always)]
+    pub const fn copied(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// The payload's length.
+    pub const fn payload(self) -> usize {
+        self.copied() - (self.0 & 7) as usize
+    }
+}
+
+/// Whether the record that takes a writer from one position to another stays inside the sub-buffer.
+///
+/// `other_bits` are those that are the same within a sub-buffer. A record that would end with the last byte of the
+/// sub-buffer does not stay: so a position always tells which sub-buffer it is in.
+#[inline(always)]
+pub const fn stays(from: Head, to: Head, other_bits: u64) -> bool {
+    ((from.0 & !7) ^ to.0) & other_bits == 0
+}
+
+/// What a record does to a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It goes where the head is.
+    Fit,
+    /// It goes to the start of the next sub-buffer.
+    Cross,
+    /// The next sub-buffer is not free.
+    Full,
+    /// No sub-buffer can take it.
+    TooLarge,
+}
+
+/// Plans a record of `extent` at `head`, in a ring whose reader has given back `consumed` sub-buffers.
+pub const fn plan(head: Head, extent: Extent, geometry: Geometry, consumed: u32) -> Plan {
+    let size = geometry.size() as u32;
+    if extent.size() >= size - PACKET_HEADER as u32 {
+        return Plan::TooLarge;
+    }
+    if (head.start() & (size - 1)) + extent.size() < size {
+        return Plan::Fit;
+    }
+    // Sub-buffers that are entered and not given back, the one that the head is in among them.
+    let used = head.turn().wrapping_add(1).wrapping_sub(consumed);
+    if used >= geometry.count { Plan::Full } else { Plan::Cross }
+}
+
+/// The largest payload that a sub-buffer of such a ring takes, in a record with `RECORD_HEADER` bytes of header.
+pub const fn max_payload(geometry: Geometry) -> usize {
+    geometry.size() - PACKET_HEADER - RECORD_HEADER - 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Geometry = Geometry { bits: 14, count: 4 };
+
+    #[test]
+    fn a_head_tells_where_the_content_really_ends() {
+        let head = Head::entering(7, 3 << 14);
+        assert_eq!((head.turn(), head.start()), (7, (3 << 14) + 80));
+        assert_eq!(head.content_end(SMALL), 80);
+        let head = head.behind(Extent::of(16, 13));
+        assert_eq!((head.turn(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
+        let head = head.behind(Extent::of(16, 8));
+        assert_eq!((head.start(), head.content_end(SMALL)), ((3 << 14) + 136, 136));
+    }
+
+    #[test]
+    fn a_shape_gives_back_what_it_was_made_of() {
+        for payload in [0, 1, 7, 8, 9, 16, 4095, 32_000] {
+            let shape = Shape::of(payload);
+            assert_eq!((shape.payload(), shape.extent()), (payload, Extent::of(16, payload)));
+            assert_eq!(shape.copied(), payload.next_multiple_of(8));
+        }
+        assert_eq!(Shape::of(usize::MAX), Shape::of(Shape::MAX));
+    }
+
+    #[test]
+    fn the_short_check_and_the_plan_agree() {
+        let other_bits = !(SMALL.size() as u64 - 1);
+        for start in (80..SMALL.size() as u32).step_by(8) {
+            for payload in [0, 1, 8, 100, 4000, 16_200] {
+                let head = Head(u64::from(start) + (5 << 32));
+                let extent = Extent::of(16, payload);
+                let plan = plan(head, extent, SMALL, 5);
+                let short = stays(head, head.behind(extent), other_bits);
+                assert_eq!(short, plan == Plan::Fit, "{start} {payload}");
+                if short {
+                    assert!(start + extent.size() < SMALL.size() as u32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_is_full_when_the_reader_holds_all_but_the_current_sub_buffer() {
+        let end = Head((10 << 32) + SMALL.size() as u64 - 8);
+        let extent = Extent::of(16, 0);
+        assert_eq!(plan(end, extent, SMALL, 10), Plan::Cross);
+        assert_eq!(plan(end, extent, SMALL, 8), Plan::Cross);
+        assert_eq!(plan(end, extent, SMALL, 7), Plan::Full);
+    }
+
+    #[test]
+    fn turns_count_on_through_their_overflow() {
+        let end = Head((u64::from(u32::MAX) << 32) + SMALL.size() as u64 - 8);
+        assert_eq!(plan(end, Extent::of(16, 0), SMALL, u32::MAX - 2), Plan::Cross);
+        assert_eq!(plan(end, Extent::of(16, 0), SMALL, u32::MAX - 3), Plan::Full);
+    }
+
+    #[test]
+    fn what_no_sub_buffer_takes_is_too_large() {
+        let head = Head::entering(0, 0);
+        let largest = max_payload(SMALL);
+        assert_eq!(plan(head, Extent::of(16, largest), SMALL, 0), Plan::Fit);
+        assert_eq!(plan(head, Extent::of(16, largest + 1), SMALL, 0), Plan::TooLarge);
+    }
+
+    #[test]
+    fn a_record_of_any_size_never_changes_the_turn_unnoticed() {
+        let last = Head((1 << 32) + 0xffff_fff8);
+        assert!(!stays(last, last.behind(Extent::of(16, 0)), !(SMALL.size() as u64 - 1)));
+    }
+}

@@ -1,0 +1,298 @@
+//! The writer's side of a CPU's ring, and the decision which ring a record goes to.
+//!
+//! What the two publications order:
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
+//! | `read:B`, giving a sub-buffer back | `write:B` | who sees it given back writes after it was read |
+//! | `control:A`, the enable byte | the caller's load of it | who sees the bit sees the ring that it stands for |
+
+use crate::commit;
+use crate::layout::RingHeader;
+use crate::position::{Head, Plan, Shape, plan, stays};
+use crate::view::Ring;
+use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
+use sordino_percpu::{Commit, Leave, Outcome, cpu, publish, publish_leaving};
+
+/// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
+/// interrupted within some 20 instructions; only a debugger that steps through them does that again and again.
+pub const TRIES: u32 = 16;
+
+/// The clocks that can stamp a ring's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Clock {
+    /// The CPU's cycle counter.
+    Cycles = 0,
+    /// `CLOCK_MONOTONIC` in nanoseconds, where the cycle counter does not run evenly.
+    Monotonic = 1,
+}
+
+/// How the writers read clocks.
+///
+/// Real-time: must not block, allocate or take a lock.
+pub trait Stamp: Copy {
+    /// The cycle counter, as fast as it can be read.
+    fn cycles(self) -> u64;
+    /// The cycle counter, not before what precedes it in the program.
+    fn cycles_in_order(self) -> u64;
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    fn monotonic(self) -> u64;
+}
+
+/// The rings of one slot, as a traced program has them mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Rings {
+    /// The ring of CPU 0; the others follow, the shared one last.
+    pub first: *const RingHeader,
+    /// How many CPUs' rings there are.
+    pub cpus: u32,
+}
+
+impl Rings {
+    /// The ring of CPU `index`; the shared one for `cpus`.
+    #[inline(always)]
+    pub fn at(&self, index: u32) -> *const RingHeader {
+        self.first.wrapping_add(index as usize)
+    }
+
+    /// # Safety
+    /// `index <= self.cpus`, and `self.first` points to mapped ring headers.
+    unsafe fn get<'a>(&self, index: u32) -> &'a RingHeader {
+        // SAFETY: the caller's obligation; headers are atomics and stay mapped as long as the program lives.
+        unsafe { &*self.at(index) }
+    }
+}
+
+/// A record to be written: its second word without the count of lost records, and its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The thread's id in the upper half, the event's in bits 16 to 31, 0 below.
+    pub tag: u64,
+    /// The payload, readable up to the next multiple of 8 bytes.
+    pub payload: *const u8,
+    /// Its length.
+    pub shape: Shape,
+}
+
+/// A try that did not come to its end: what it saw, and the time it has already taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// Where; null if it came to nothing before it took the time.
+    pub ring: *const RingHeader,
+    /// The ring's head.
+    pub head: u64,
+    /// The time.
+    pub stamp: u64,
+}
+
+impl Attempt {
+    /// None was made.
+    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0 };
+}
+
+/// Why [`write`] did not write.
+#[derive(Clone, Copy, Debug)]
+pub enum Unwritten {
+    /// The short way is not enough.
+    Long,
+    /// The thread was interrupted, or is on another CPU: this was the attempt.
+    Restart {
+        /// The ring's head.
+        head: u64,
+        /// The time that the record was given.
+        stamp: u64,
+    },
+}
+
+/// Tries the short way: `record` fits where the head of `ring` is, and this thread is still on its CPU. If not, nothing
+/// has happened, and [`write_fully`] takes over.
+///
+/// Real-time: no system call, no lock, no allocation; one try, bounded by the record's length.
+///
+/// # Errors
+/// Why it has to be written in full.
+///
+/// # Safety
+/// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; whatever
+///   it points to is mapped as long as the program lives.
+/// - `record.payload` is readable for `record.shape.copied()` bytes.
+#[inline(always)]
+pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S) -> Result<(), Unwritten> {
+    // SAFETY: the caller's obligation; all atomics.
+    let header = unsafe { &*ring };
+    let head = Head(header.head.load(Relaxed));
+    let new = head.behind(record.shape.extent());
+    if !stays(head, new, header.other_bits.load(Relaxed)) {
+        return Err(Unwritten::Long);
+    }
+    // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
+    // gap shows behind it.
+    let at = stamp.cycles();
+    let commit = Commit {
+        cpu: header.cpu.load(Relaxed),
+        head: &header.head,
+        expected: head.0,
+        new: new.0,
+        destination: destination(header, head.start()),
+        stamp: at,
+        tag: record.tag | header.lost.load(Relaxed) & 0xffff,
+        payload: record.payload,
+        length: record.shape.copied(),
+    };
+    // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
+    // head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit to a
+    // ring that was taken away restarts.
+    match unsafe { publish(&commit) } {
+        Outcome::Committed => Ok(()),
+        Outcome::Restart => Err(Unwritten::Restart { head: head.0, stamp: at }),
+    }
+}
+
+/// Where position `place` lies, given the ring's header.
+#[inline(always)]
+fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
+    let header: *const RingHeader = ring;
+    header
+        .cast::<u8>()
+        .cast_mut()
+        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(place as usize))
+}
+
+/// Writes `record` to the ring of this CPU, or to the shared one, or counts it as lost: all that the short way leaves out.
+///
+/// `attempt` is that of a [`write`], if there was one: a record keeps the time that it was
+/// given first unless others were published since.
+///
+/// Real-time: no system call (but for the wake-up where the session asked for it), no lock, no allocation; bounded by
+/// [`TRIES`] and the record's length.
+///
+/// # Safety
+/// As for [`write`], for all of `rings`.
+pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, attempt: Attempt) {
+    let mut attempt = attempt;
+    for _ in 0..TRIES {
+        let cpu = cpu();
+        if cpu >= rings.cpus {
+            break;
+        }
+        // SAFETY: `cpu < cpus`.
+        let ring = unsafe { rings.get(cpu) };
+        // SAFETY: the caller's obligations are the same.
+        match unsafe { try_write(ring, cpu, record, stamp, attempt) } {
+            Ok(Done::Written { left: true }) => return wake(rings, cpu),
+            Ok(Done::Written { left: false } | Done::Lost) => return,
+            Ok(Done::NoRing) => break,
+            Err(unfinished) => attempt = unfinished,
+        }
+    }
+    // SAFETY: the caller's obligations are the same.
+    unsafe { write_shared(rings, record, stamp) }
+}
+
+/// How a record ended.
+enum Done {
+    /// In the ring; `left` a sub-buffer for the next one.
+    Written { left: bool },
+    /// Counted as lost.
+    Lost,
+    /// This CPU has no ring: it came online after the session began.
+    NoRing,
+}
+
+/// One try.
+///
+/// # Safety
+/// As for [`write`]; `ring` is that of `cpu`.
+unsafe fn try_write<S: Stamp>(
+    ring: &RingHeader,
+    cpu: u32,
+    record: Record,
+    stamp: S,
+    before: Attempt,
+) -> Result<Done, Attempt> {
+    let Some(view) = Ring::of(ring) else { return Ok(Done::NoRing) };
+    let head = Head(ring.head.load(Relaxed));
+    let extent = record.shape.extent();
+    // ORDER(write:B) pairs with read:B: what the reader has given back, it has read.
+    let consumed = ring.consumed.load(Acquire);
+    let start = match plan(head, extent, view.geometry, consumed) {
+        Plan::Fit => head,
+        Plan::Cross => {
+            let turn = head.turn().wrapping_add(1);
+            // SAFETY: the collector mapped it for us before it enabled the event.
+            Head::entering(turn, unsafe { view.place(turn) })
+        }
+        refused => {
+            view.lose(refused);
+            return Ok(Done::Lost);
+        }
+    };
+    let lost = ring.lost.load(Relaxed);
+    let at = match view.clock {
+        _ if std::ptr::eq(before.ring, ring) && before.head == head.0 => before.stamp,
+        Clock::Cycles => stamp.cycles(),
+        Clock::Monotonic => stamp.monotonic(),
+    };
+    let commit = Commit {
+        cpu,
+        head: &ring.head,
+        expected: head.0,
+        new: start.behind(extent).0,
+        destination: destination(ring, start.start()),
+        stamp: at,
+        tag: record.tag | lost & 0xffff,
+        payload: record.payload,
+        length: record.shape.copied(),
+    };
+    let left = start.turn() != head.turn();
+    let outcome = if left {
+        let words = [at, u64::from(head.content_end(view.geometry)), ring.too_large.load(Relaxed), lost];
+        let leave = Leave { destination: view.left_words(head), words };
+        // SAFETY: as in `write`. The next sub-buffer is free: the reader gave it back (write:B). The words go to the packet
+        // header of the sub-buffer that the head is in, which is the writers' until the head leaves it.
+        unsafe { publish_leaving(&commit, &leave) }
+    } else {
+        // SAFETY: as in `write`.
+        unsafe { publish(&commit) }
+    };
+    match outcome {
+        Outcome::Committed => Ok(Done::Written { left }),
+        Outcome::Restart => Err(Attempt { ring, head: head.0, stamp: at }),
+    }
+}
+
+/// As [`write_fully`], but to the shared ring: for threads that the kernel does not restart.
+///
+/// # Safety
+/// As for [`write`].
+#[cold]
+#[inline(never)]
+pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {
+    // SAFETY: the shared ring's header is the last.
+    let ring = unsafe { rings.get(rings.cpus) };
+    let Some(view) = Ring::of(ring) else { return };
+    // SAFETY: the last ring is the shared one; the caller's obligation for the payload.
+    let left = unsafe { commit::write(&view, record, stamp) };
+    if left {
+        wake(rings, rings.cpus);
+    }
+}
+
+/// Tells a collector that asked for it that a sub-buffer was left.
+#[cold]
+fn wake(rings: Rings, index: u32) {
+    // SAFETY: `index <= cpus`: the caller has just written there.
+    let ring = unsafe { rings.get(index) };
+    let offset = ring.wake.load(Relaxed) as usize;
+    if offset == 0 {
+        return;
+    }
+    let header: *const RingHeader = ring;
+    // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
+    // mapped as long as the program lives.
+    let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
+    word.fetch_add(1, Release);
+    sordino_percpu::wake(word);
+}

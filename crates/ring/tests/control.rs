@@ -1,0 +1,176 @@
+//! Taking hold of a program: who may, what is refused, and that nothing stays behind.
+mod support;
+
+use sordino_ring::control::{Program, Refusal};
+use sordino_ring::layout::{Geometry, PAGE, SLOTS};
+use sordino_ring::map;
+use std::os::fd::{AsFd, AsRawFd};
+use support::*;
+
+const SMALL: Geometry = Geometry { bits: 14, count: 2 };
+
+#[test]
+fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
+    let harness = Harness::new();
+    let other = || Program::open(&harness.file).unwrap();
+    let mut sessions: Vec<_> = (0..SLOTS)
+        .map(|_| {
+            let program = other();
+            let attached = program.attach(&wanted(SMALL, 3)).unwrap();
+            (program, attached)
+        })
+        .collect();
+    let mut slots: Vec<_> = sessions.iter().map(|(_, attached)| attached.slot).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, (0..SLOTS).collect::<Vec<_>>());
+    assert!(matches!(other().attach(&wanted(SMALL, 3)), Err(Refusal::NoSlot)));
+    let owners = other().owners().unwrap();
+    assert_eq!(owners.len(), SLOTS);
+    assert_eq!((owners[0].name.as_str(), owners[0].pid), ("test", std::process::id()));
+    // Killed without detaching: the lock goes with its description, the slot is free.
+    let (program, attached) = sessions.swap_remove(3);
+    let slot = attached.slot;
+    program.enable(slot, 5, true);
+    drop((program, attached));
+    assert_eq!(other().owners().unwrap().len(), SLOTS - 1);
+    let next = other();
+    assert_eq!(next.attach(&wanted(SMALL, 4)).unwrap().slot, slot);
+    assert_eq!(harness.area.point(5).load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+#[test]
+fn sessions_do_not_see_each_others_records() {
+    let harness = Harness::new();
+    pin(0);
+    let (one, two) = (Program::open(&harness.file).unwrap(), Program::open(&harness.file).unwrap());
+    let mut first = one.attach(&wanted(SMALL, 3)).unwrap();
+    let mut second = two.attach(&wanted(SMALL, 700)).unwrap();
+    harness.write(first.slot, 1 << 32, &[1; 8]);
+    harness.write(second.slot, 2 << 32, &[2; 8]);
+    for (attached, tag) in [(&mut first, 1 << 32), (&mut second, 2 << 32)] {
+        let taken = finish(attached);
+        let read: Vec<_> = taken.iter().flat_map(|(.., bytes)| records(bytes, 8)).collect();
+        assert_eq!(read.iter().map(|record| record.tag).collect::<Vec<_>>(), [tag]);
+    }
+}
+
+#[test]
+fn after_detaching_nothing_is_written_and_the_memory_is_given_back() {
+    let harness = Harness::new();
+    let pages = |harness: &Harness| {
+        // SAFETY: a zeroed stat is filled in by the call on an owned descriptor.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        unsafe { libc::fstat(harness.file.as_raw_fd(), &mut stat) };
+        stat.st_blocks / 8
+    };
+    let before = pages(&harness);
+    let attached = harness.attach(SMALL, 3);
+    assert!(pages(&harness) > before + 8);
+    harness.program.detach(&attached).unwrap();
+    let after = pages(&harness);
+    // The ring headers may have become resident; the rings have not.
+    assert!(after <= before + 4, "{before} {after}");
+    harness.write(attached.slot, 1 << 32, &[1; 8]);
+    assert_eq!(pages(&harness), after);
+    for round in 0..100 {
+        let attached = harness.attach(SMALL, round);
+        harness.program.detach(&attached).unwrap();
+    }
+    assert!(map::size(&harness.file).unwrap() < 8 << 20, "attaching again takes new room each time");
+}
+
+#[test]
+fn rings_that_find_no_room_are_refused_with_the_room_there_is() {
+    let harness = Harness::with_reserve(1 << 20);
+    let Err(Refusal::NoRoom { needed, left }) =
+        harness.program.attach(&wanted(Geometry { bits: 20, count: 2 }, 1))
+    else {
+        panic!("not refused")
+    };
+    assert!(needed > 4 << 20 && left < 1 << 20 && left > 512 << 10);
+    assert!(harness.program.owners().unwrap().is_empty());
+    harness.attach(SMALL, 1);
+}
+
+#[test]
+fn a_file_that_is_no_area_is_refused() {
+    let empty = map::create_file(0).unwrap();
+    assert!(matches!(Program::open(&empty), Err(Refusal::NoArea)));
+    let zeros = map::create_file(1 << 20).unwrap();
+    assert!(matches!(Program::open(&zeros), Err(Refusal::NoArea)));
+    // SAFETY: a constant name.
+    let unsealed = unsafe { libc::memfd_create(c"sordino".as_ptr(), libc::MFD_ALLOW_SEALING) };
+    // SAFETY: the call has just returned it.
+    let unsealed = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(unsealed) };
+    map::set_size(&unsealed, 1 << 20).unwrap();
+    assert!(matches!(Program::open(&unsealed), Err(Refusal::Unsealed)));
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap().into();
+    assert!(matches!(Program::open(&null), Err(Refusal::Unsealed)));
+}
+
+#[test]
+fn every_word_of_the_header_that_matters_is_checked() {
+    let harness = Harness::new();
+    let mapping = map::Mapping::new(harness.file.as_fd(), 0, PAGE).unwrap();
+    let word = |index: usize| mapping.at(8 * index).cast::<u64>();
+    // version and cpus, reserve, the three offsets, the catalogue's room, the control size
+    for index in [1, 3, 4, 5, 6, 7, 8] {
+        // SAFETY: inside the mapped header; nobody else runs.
+        let good = unsafe { word(index).read() };
+        for bad in [0, 1, good ^ 0x1000, good + 8, u64::MAX, 1 << 63, good.wrapping_mul(1 << 20)] {
+            // SAFETY: as above.
+            unsafe { word(index).write(bad) };
+            let opened = Program::open(&harness.file);
+            // A larger reserve than there is only means rings that the program cannot reach; it faults, we do not.
+            if !(index == 3 && bad > 1 << 20) {
+                assert!(opened.is_err(), "word {index} = {bad:#x}");
+            }
+            if let Ok(program) = opened {
+                let _ = program.attach(&wanted(SMALL, 1));
+                let _ = program.catalogue(0);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { word(index).write(good) };
+    }
+    assert!(Program::open(&harness.file).is_ok());
+}
+
+#[test]
+fn a_hostile_head_is_an_error_and_not_a_crash() {
+    let harness = Harness::new();
+    let mut attached = harness.attach(SMALL, 3);
+    let first = harness.area.rings(attached.slot).first;
+    for head in [0, 1, 79, u64::MAX, 3 << 32, (3 << 32) + (1 << 14) + 8, (9 << 32) + 80, (2 << 32) + 80] {
+        // SAFETY: the ring's header is mapped; an atomic.
+        unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
+        let reader = &mut attached.readers[0];
+        let error = reader.take().map(drop).unwrap_err();
+        assert_eq!((error.head, error.turn), (head, 3));
+        assert!(reader.rest(0).is_err() && reader.waiting().is_err());
+        let _ = attached.readers.last().unwrap().salvage(0, drop);
+    }
+}
+
+#[test]
+fn hostile_words_left_behind_stay_within_the_sub_buffer() {
+    let harness = Harness::new();
+    pin(0);
+    let mut attached = harness.attach(SMALL, 0);
+    while attached.readers[0].waiting().unwrap() == 0 {
+        harness.write(attached.slot, 0, &[0; 100]);
+    }
+    let ring = harness.area.rings(attached.slot).first;
+    // SAFETY: the ring's header is mapped; an atomic.
+    let data = unsafe { &*ring }.data.load(std::sync::atomic::Ordering::SeqCst) as usize;
+    let words = ring.cast::<u8>().wrapping_add(data + 32).cast_mut().cast::<[u64; 4]>();
+    for bad in [0, 1, 79, 1 << 14, (1 << 14) + 1, u64::MAX] {
+        // SAFETY: the first sub-buffer's header room; nobody else writes.
+        unsafe { words.write([bad; 4]) };
+        let sub_buffer = attached.readers[0].take().unwrap().unwrap();
+        assert!((80..=1 << 14).contains(&sub_buffer.content.end));
+        assert!(sub_buffer.content.first_stamp <= sub_buffer.content.last_stamp);
+        assert_eq!(sub_buffer.copy().len(), sub_buffer.content.end as usize);
+    }
+}

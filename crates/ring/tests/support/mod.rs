@@ -1,0 +1,164 @@
+//! A program and its collector in one process: two mappings of one area.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+use sordino_percpu::{cpu, thread};
+use sordino_ring::area::{Area, Request};
+use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::position::Shape;
+use sordino_ring::read::Content;
+use sordino_ring::write::{Attempt, Clock, Record, Stamp, Unwritten, write, write_fully};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// A clock that counts its readings.
+#[derive(Clone, Copy)]
+pub struct Counting;
+
+static READINGS: AtomicU64 = AtomicU64::new(1);
+
+impl Stamp for Counting {
+    fn cycles(self) -> u64 {
+        READINGS.fetch_add(1, SeqCst)
+    }
+    fn cycles_in_order(self) -> u64 {
+        READINGS.fetch_add(1, SeqCst)
+    }
+    fn monotonic(self) -> u64 {
+        READINGS.fetch_add(1, SeqCst) | 1 << 60
+    }
+}
+
+/// The largest stamp there is.
+pub const END_OF_TIME: u64 = u64::MAX;
+
+pub fn cpus() -> u32 {
+    // SAFETY: no preconditions.
+    u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap()
+}
+
+/// Keeps the calling thread on `cpu`.
+pub fn pin(cpu: u32) {
+    // SAFETY: a zeroed set is an empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` is below the size of a set on any machine that runs this.
+    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    // SAFETY: an initialised set of the size given.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    assert_eq!(result, 0, "cannot run on cpu {cpu}");
+}
+
+pub struct Harness {
+    pub area: Area,
+    pub file: OwnedFd,
+    pub program: Program,
+}
+
+impl Harness {
+    pub fn new() -> Self {
+        Self::with_reserve(256 << 20)
+    }
+
+    pub fn with_reserve(reserve: usize) -> Self {
+        sordino_percpu::init(false);
+        let request = Request { cpus: cpus(), catalogue: 64 << 10, reserve, pid: 1, restartable: true };
+        let (area, file) = Area::create(&request).unwrap();
+        let program = Program::open(&file).unwrap();
+        Self { area, file, program }
+    }
+
+    pub fn attach(&self, geometry: Geometry, first_turn: u32) -> Attached {
+        self.program.attach(&wanted(geometry, first_turn)).unwrap()
+    }
+
+    pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
+        let mut staged = [0u8; 40 << 10];
+        staged[..payload.len()].copy_from_slice(payload);
+        let record = Record { tag, payload: staged.as_ptr(), shape: Shape::of(payload.len()) };
+        let rings = self.area.rings(slot);
+        // As the probe does: the short way, to the ring of the CPU that this thread was on last.
+        let place = rings.at(thread::place() as u32);
+        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
+        let attempt = match unsafe { write(place, record, Counting) } {
+            Ok(()) => return,
+            Err(Unwritten::Long) => Attempt::NONE,
+            Err(Unwritten::Restart { head, stamp }) => Attempt { ring: place, head, stamp },
+        };
+        // SAFETY: likewise.
+        unsafe { write_fully(rings, record, Counting, attempt) };
+        thread::set_place(cpu().min(cpus() - 1) as usize);
+    }
+}
+
+pub fn all_cpus() -> &'static [u32] {
+    static ALL: std::sync::LazyLock<Vec<u32>> = std::sync::LazyLock::new(|| (0..cpus()).collect());
+    &ALL
+}
+
+pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
+    Wanted { name: "test", geometry, clock: Clock::Cycles, cpus: all_cpus(), wake: false, first_turn }
+}
+
+/// One record as it lies in a sub-buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub stamp: u64,
+    pub tag: u64,
+    pub payload: Vec<u8>,
+}
+
+/// The records of a CPU's sub-buffer, whose payloads all have `length` bytes.
+pub fn records(bytes: &[u8], length: usize) -> Vec<Read> {
+    parse(bytes, |_| (16, length))
+}
+
+/// The records of a shared sub-buffer, which say how long they are.
+pub fn shared_records(bytes: &[u8]) -> Vec<Read> {
+    parse(bytes, |record| {
+        let length = u32::from_ne_bytes(record[20..24].try_into().unwrap());
+        (24, length as usize - 24)
+    })
+}
+
+fn parse(bytes: &[u8], shape: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
+    let mut records = Vec::new();
+    let mut at = PACKET_HEADER;
+    while at < bytes.len() {
+        let word =
+            |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
+        let (header, length) = shape(&bytes[at..]);
+        let payload = bytes[at + header..at + header + length].to_vec();
+        records.push(Read { stamp: word(0), tag: word(8), payload });
+        at += header + length;
+        if at < bytes.len() {
+            at = at.next_multiple_of(8);
+        }
+    }
+    records
+}
+
+/// Everything that the readers can take now, in order for each ring: content and bytes.
+pub fn drain(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
+    let mut taken = Vec::new();
+    for reader in &mut attached.readers {
+        let cpu = reader.cpu();
+        while let Some(sub_buffer) = reader.take().unwrap() {
+            taken.push((cpu, sub_buffer.content, sub_buffer.copy()));
+            reader.give_back();
+        }
+    }
+    taken
+}
+
+/// As [`drain`], and what the sub-buffers hold that are being filled.
+pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
+    let mut taken = drain(attached);
+    for reader in &mut attached.readers {
+        let cpu = reader.cpu();
+        if let Some(rest) = reader.rest(END_OF_TIME).unwrap() {
+            taken.push((cpu, rest.content, rest.copy()));
+        }
+        reader.salvage(END_OF_TIME, |salvaged| taken.push((cpu, salvaged.content, salvaged.bytes))).unwrap();
+    }
+    taken
+}
