@@ -1,0 +1,26 @@
+//! The Non-Preempt Test of Beamonte and Dagenais ("Linux Low-Latency Tracing for Multicore Hard Real-Time Systems", 2015,
+//! section 4.1): a thread that does nothing but read the clock, and notes how much time passes between two readings. On
+//! a machine that is fit for real time that is always the time of one loop; whatever stops the thread shows as a gap.
+//!
+//! [`run`] pins a thread to a CPU, gives it a real-time policy, locks the process's memory and measures; [`Statistics`]
+//! are pure arithmetic on what it noted. The loop can hit a tracepoint each time (`npt:loop`), which makes npt also the
+//! test of what a tracer adds.
+//!
+//! ```no_run
+//! use sordino_npt::{Plan, Statistics, run};
+//! let measured = run(&Plan { cpu: Some(1), ..Plan::default() })?;
+//! println!("max {:.0} ns", Statistics::of(&measured).maximum_ns);
+//! # Ok::<(), sordino_npt::Error>(())
+//! ```
+
+mod histogram;
+mod measure;
+mod plan;
+mod statistics;
+mod text;
+
+pub use histogram::{Bucket, Histogram};
+pub use measure::{Gap, Measured, run};
+pub use plan::{Error, Plan};
+pub use statistics::{Percentile, Statistics};
+pub use text::{histogram as histogram_text, statistics as statistics_text};

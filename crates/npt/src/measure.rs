@@ -1,0 +1,222 @@
+//! The measuring thread and its loop.
+
+use crate::{Error, Histogram, Plan};
+use sordino_clock::{Rate, Sample, cycles};
+use sordino_sched::{CpuList, lock_memory, set_affinity, set_policy};
+use std::thread;
+use std::time::Duration;
+
+/// Gaps that are noted one by one, at most. More are counted in the histogram alone.
+const MOST_GAPS: usize = 1 << 16;
+
+/// One long gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When it ended, in cycles.
+    pub end: u64,
+    /// How long it was.
+    pub cycles: u64,
+}
+
+/// What the loop noted.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Cycles from one loop to the next, of the loops that count.
+    pub histogram: Histogram,
+    /// The gaps that were long enough to be noted, in time order; at most some 65,000.
+    pub gaps: Vec<Gap>,
+    /// The first and the last reading of the clock.
+    pub span: (u64, u64),
+    /// How fast the cycle counter ran meanwhile.
+    pub rate: Rate,
+}
+
+/// Measures as planned, on a thread of its own.
+///
+/// Locked memory stays locked afterwards.
+///
+/// # Errors
+/// Why there was no measurement.
+pub fn run(plan: &Plan) -> Result<Measured, Error> {
+    if plan.lock_memory {
+        lock_memory().map_err(Error::Memory)?;
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("npt".to_owned());
+        let handle = thread.spawn_scoped(scope, || measure(plan)).map_err(Error::Thread)?;
+        handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn measure(plan: &Plan) -> Result<Measured, Error> {
+    if let Some(cpu) = plan.cpu {
+        set_affinity(&CpuList::new([cpu])).map_err(|source| Error::Affinity { cpu, source })?;
+    }
+    let guess = Rate::measure(Duration::from_millis(50)).ok_or(Error::Nothing)?;
+    let mut notes = Notes::new(plan, &guess);
+    set_policy(plan.policy)?;
+    let before = Sample::take();
+    sordino::tracepoint!(npt:start, loops: u64 = plan.loops, pace_ns: u64 = plan.pace.as_nanos() as u64);
+    if plan.tracepoint {
+        notes.measure::<true>();
+    } else {
+        notes.measure::<false>();
+    }
+    sordino::tracepoint!(npt:stop, loops: u64 = notes.done);
+    let after = Sample::take();
+    set_policy(sordino_sched::Policy::Other)?;
+    // A short run's own rate is less certain than the one measured before it.
+    let own = Rate::between(&before, &after).filter(|own| own.uncertainty < guess.uncertainty);
+    Ok(Measured {
+        histogram: notes.histogram,
+        gaps: notes.gaps,
+        span: notes.span,
+        rate: own.unwrap_or(guess),
+    })
+}
+
+/// What the loop reads and writes; all of it present in memory before it starts.
+struct Notes {
+    histogram: Histogram,
+    gaps: Vec<Gap>,
+    span: (u64, u64),
+    done: u64,
+    loops: u64,
+    warm_up: u64,
+    /// The rest in cycles.
+    limit: u64,
+    pace: u64,
+    note_over: u64,
+    faults_at: u64,
+}
+
+impl Notes {
+    fn new(plan: &Plan, rate: &Rate) -> Self {
+        let cycles = |time: Duration| (time.as_secs_f64() * rate.hertz) as u64;
+        let mut gaps = vec![Gap { end: 1, cycles: 1 }; MOST_GAPS];
+        gaps.fill(std::hint::black_box(Gap { end: 0, cycles: 0 }));
+        gaps.clear();
+        Self {
+            histogram: Histogram::new(),
+            gaps,
+            span: (0, 0),
+            done: 0,
+            loops: plan.loops,
+            warm_up: plan.warm_up,
+            limit: plan.duration.map_or(u64::MAX, cycles),
+            pace: cycles(plan.pace),
+            note_over: cycles(plan.note_over),
+            faults_at: plan.faults_at.map_or(u64::MAX, cycles),
+        }
+    }
+
+    /// The main loop of the papers' npt.
+    #[inline(never)]
+    fn measure<const TRACED: bool>(&mut self) {
+        let mut last = cycles();
+        for _ in 0..self.warm_up {
+            last = self.step::<TRACED>(last, 0);
+        }
+        let first = last;
+        let mut number = 0;
+        while number < self.loops && last.wrapping_sub(first) < self.limit {
+            number += 1;
+            let now = self.step::<TRACED>(last, number);
+            let gap = now.wrapping_sub(last);
+            last = now;
+            self.histogram.record(gap);
+            if gap > self.note_over && self.gaps.len() < self.gaps.capacity() {
+                self.gaps.push(Gap { end: now, cycles: gap });
+            }
+            if last.wrapping_sub(first) >= self.faults_at {
+                self.faults_at = u64::MAX;
+                fault();
+            }
+        }
+        self.span = (first, last);
+        self.done = number;
+    }
+
+    /// One turn: the tracepoint, and the clock until the pace is kept.
+    #[inline(always)]
+    fn step<const TRACED: bool>(&self, last: u64, number: u64) -> u64 {
+        if TRACED {
+            sordino::tracepoint!(npt:loop, number: u64 = number, last: u64 = last);
+        }
+        loop {
+            let now = cycles();
+            if now.wrapping_sub(last) >= self.pace {
+                return now;
+            }
+        }
+    }
+}
+
+/// Touches memory that is not there: 256 pages, one by one.
+#[cold]
+#[inline(never)]
+fn fault() {
+    const SIZE: usize = 1 << 20;
+    sordino::tracepoint!(npt:faults_begin);
+    let mut memory: Vec<u8> = Vec::with_capacity(SIZE);
+    memory.resize(SIZE, 1);
+    std::hint::black_box(&memory);
+    sordino::tracepoint!(npt:faults_end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_sched::Policy;
+
+    fn plan() -> Plan {
+        Plan { policy: Policy::Other, lock_memory: false, ..Plan::default() }
+    }
+
+    #[test]
+    fn every_loop_that_counts_is_in_the_histogram() {
+        let measured = run(&Plan { loops: 10_000, warm_up: 7, ..plan() }).unwrap();
+        assert_eq!(measured.histogram.count(), 10_000);
+        assert!(measured.span.1 > measured.span.0);
+    }
+
+    #[test]
+    fn a_paced_loop_is_never_shorter_than_its_pace() {
+        let pace = Duration::from_micros(20);
+        let measured = run(&Plan { loops: 200, pace, tracepoint: false, ..plan() }).unwrap();
+        let least = measured.histogram.buckets().next().unwrap().low;
+        // The pace is kept by the rate as it was known before the run.
+        assert!(measured.rate.nanoseconds(least) > 19_900.0);
+        let total = measured.rate.nanoseconds(measured.span.1 - measured.span.0);
+        assert!(total >= 200.0 * 19_900.0);
+    }
+
+    #[test]
+    fn a_duration_ends_the_loop() {
+        let measured =
+            run(&Plan { loops: u64::MAX, duration: Some(Duration::from_millis(20)), ..plan() }).unwrap();
+        assert!(measured.rate.nanoseconds(measured.span.1 - measured.span.0) > 19e6);
+        assert!(measured.histogram.count() > 1_000);
+    }
+
+    #[test]
+    fn a_burst_of_faults_shows_as_a_gap() {
+        let measured = run(&Plan {
+            loops: u64::MAX,
+            duration: Some(Duration::from_millis(30)),
+            faults_at: Some(Duration::from_millis(10)),
+            note_over: Duration::from_micros(5),
+            ..plan()
+        })
+        .unwrap();
+        let begin = measured.span.0;
+        let at = |gap: &Gap| measured.rate.nanoseconds(gap.end - begin) / 1e6;
+        assert!(measured.gaps.iter().any(|gap| (9.9..30.0).contains(&at(gap))), "{:?}", measured.gaps);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        let error = run(&Plan { cpu: Some(60_000), ..plan() }).unwrap_err();
+        assert!(matches!(error, Error::Affinity { cpu: 60_000, .. }), "{error}");
+    }
+}

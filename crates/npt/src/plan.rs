@@ -1,0 +1,93 @@
+//! What to measure.
+
+use sordino_sched::{BadPolicy, Policy};
+use std::time::Duration;
+use std::{fmt, io};
+
+/// What to measure, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The CPU to stay on; `None`: where it happens to be.
+    pub cpu: Option<u32>,
+    /// The measuring thread's policy.
+    pub policy: Policy,
+    /// Whether to lock the process's memory.
+    pub lock_memory: bool,
+    /// How many loops, at most.
+    pub loops: u64,
+    /// How long, at most.
+    pub duration: Option<Duration>,
+    /// Loops before those that count.
+    pub warm_up: u64,
+    /// Whether each loop hits the tracepoint `npt:loop`.
+    pub tracepoint: bool,
+    /// The least time of a loop: it reads the clock until that much has passed. Zero: as fast as it goes.
+    pub pace: Duration,
+    /// Gaps longer than this are noted one by one.
+    pub note_over: Duration,
+    /// A burst of page faults in the measuring thread, so long after the first loop: a disturbance that is known, to see
+    /// whether it is found.
+    pub faults_at: Option<Duration>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            cpu: None,
+            policy: Policy::Fifo(99),
+            lock_memory: true,
+            loops: 10_000_000,
+            duration: None,
+            warm_up: 1_000,
+            tracepoint: true,
+            pace: Duration::ZERO,
+            note_over: Duration::from_micros(10),
+            faults_at: None,
+        }
+    }
+}
+
+/// Why there was no measurement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The CPU can't be had.
+    #[error("can't run on CPU {cpu}: {source}")]
+    Affinity {
+        /// The CPU.
+        cpu: u32,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The policy can't be had.
+    #[error(transparent)]
+    Policy(#[from] BadPolicy),
+    /// Memory can't be locked.
+    #[error("can't lock memory: {0}; raise the limit (ulimit -l) or don't ask for it")]
+    Memory(io::Error),
+    /// No thread could be started.
+    #[error("can't start the measuring thread: {0}")]
+    Thread(io::Error),
+    /// Nothing was measured.
+    #[error("no time passed while measuring: more loops or a longer duration are needed")]
+    Nothing,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cpu {
+            Some(cpu) => write!(f, "CPU {cpu}, ")?,
+            None => f.write_str("any CPU, ")?,
+        }
+        write!(f, "{}, ", self.policy)?;
+        match self.duration {
+            Some(duration) => write!(f, "for {duration:?}")?,
+            None => write!(f, "{} loops", self.loops)?,
+        }
+        write!(f, ", tracepoint {}", if self.tracepoint { "in each loop" } else { "left out" })?;
+        if !self.pace.is_zero() {
+            write!(f, ", a loop each {:?}", self.pace)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! What a measurement says, as pure arithmetic on the histogram.
+
+use crate::{Bucket, Measured};
+use serde::Serialize;
+
+/// A gap that so many of a hundred are not longer than.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentile {
+    /// Of a hundred.
+    pub percent: f64,
+    /// The gap in nanoseconds.
+    pub gap_ns: f64,
+}
+
+/// The times from one loop to the next, in nanoseconds.
+///
+/// The mean is exact; minimum and maximum are where the longest gap was noted one by one, and everything else is known to
+/// one part in 1,024, as the histogram is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Of this structure as JSON.
+    pub schema: u32,
+    /// How many loops.
+    pub loops: u64,
+    /// The shortest.
+    pub minimum_ns: f64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The longest.
+    pub maximum_ns: f64,
+    /// The variance, in square nanoseconds.
+    pub variance_ns2: f64,
+    /// Its root.
+    pub standard_deviation_ns: f64,
+    /// From the median to 99.9999.
+    pub percentiles: Vec<Percentile>,
+    /// How many were longer than 1 us, 10 us, 100 us, 1 ms and 10 ms.
+    pub longer: Vec<Longer>,
+    /// The cycle counter's rate in Hz, measured against `CLOCK_MONOTONIC_RAW`.
+    pub cycles_per_second: f64,
+    /// By how much that may be wrong, as a fraction.
+    pub cycles_per_second_uncertainty: f64,
+}
+
+/// How many gaps were longer than some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Longer {
+    /// The time in nanoseconds.
+    pub than_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Of a million.
+const PARTS: [u64; 7] = [500_000, 900_000, 990_000, 999_000, 999_900, 999_990, 999_999];
+const LIMITS_NS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+impl Statistics {
+    /// Of what was measured.
+    pub fn of(measured: &Measured) -> Self {
+        let rate = measured.rate;
+        let buckets: Vec<Bucket> = measured.histogram.buckets().collect();
+        let loops: u64 = buckets.iter().map(|bucket| bucket.count).sum();
+        let mean = (measured.span.1 - measured.span.0) as f64 / (loops as f64).max(1.0);
+        let noted = measured.gaps.iter().map(|gap| gap.cycles).max();
+        let maximum = buckets.last().map_or(0, |last| match noted {
+            Some(noted) if noted >= last.low => noted,
+            _ => last.high,
+        });
+        let variance = variance(&buckets, mean, loops);
+        let square = (1e9 / rate.hertz).powi(2);
+        Self {
+            schema: 1,
+            loops,
+            minimum_ns: rate.nanoseconds(buckets.first().map_or(0, |first| first.low)),
+            mean_ns: mean * 1e9 / rate.hertz,
+            maximum_ns: rate.nanoseconds(maximum),
+            variance_ns2: variance * square,
+            standard_deviation_ns: (variance * square).sqrt(),
+            percentiles: PARTS
+                .map(|parts| Percentile {
+                    percent: parts as f64 / 1e4,
+                    gap_ns: rate.nanoseconds(percentile(&buckets, loops, parts)),
+                })
+                .to_vec(),
+            longer: LIMITS_NS
+                .map(|than_ns| {
+                    let than = than_ns as f64 * rate.hertz / 1e9;
+                    let over = buckets.iter().filter(|bucket| middle(bucket) > than);
+                    Longer { than_ns, count: over.map(|bucket| bucket.count).sum() }
+                })
+                .to_vec(),
+            cycles_per_second: rate.hertz,
+            cycles_per_second_uncertainty: rate.uncertainty,
+        }
+    }
+}
+
+fn middle(bucket: &Bucket) -> f64 {
+    bucket.low as f64 + (bucket.high - bucket.low) as f64 / 2.0
+}
+
+/// In square cycles, about the given mean.
+fn variance(buckets: &[Bucket], mean: f64, loops: u64) -> f64 {
+    let squares: f64 =
+        buckets.iter().map(|bucket| (middle(bucket) - mean).powi(2) * bucket.count as f64).sum();
+    squares / (loops as f64).max(1.0)
+}
+
+/// The least value that `parts` of a million values are not greater than; the greatest of its bucket.
+fn percentile(buckets: &[Bucket], loops: u64, parts: u64) -> u64 {
+    let rank = (u128::from(parts) * u128::from(loops)).div_ceil(1_000_000).max(1) as u64;
+    let mut seen = 0;
+    for bucket in buckets {
+        seen += bucket.count;
+        if seen >= rank {
+            return bucket.high;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Gap, Histogram};
+    use sordino_clock::Rate;
+
+    fn measured(values: &[u64]) -> Measured {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|&value| histogram.record(value));
+        let gaps =
+            values.iter().filter(|&&value| value > 10_000).map(|&cycles| Gap { end: 0, cycles }).collect();
+        let rate = Rate { hertz: 2e9, uncertainty: 0.0 };
+        Measured { histogram, gaps, span: (5, 5 + values.iter().sum::<u64>()), rate }
+    }
+
+    #[test]
+    fn small_samples_come_out_exactly() {
+        let statistics = Statistics::of(&measured(&[10, 20, 20, 30]));
+        assert_eq!((statistics.minimum_ns, statistics.mean_ns, statistics.maximum_ns), (5.0, 10.0, 15.0));
+        assert_eq!(statistics.variance_ns2, 12.5);
+        assert_eq!(statistics.percentiles[0], Percentile { percent: 50.0, gap_ns: 10.0 });
+        assert_eq!(statistics.percentiles[6].gap_ns, 15.0);
+    }
+
+    #[test]
+    fn the_longest_gap_is_exact_though_its_bucket_is_wide() {
+        let statistics = Statistics::of(&measured(&[10, 1_234_567]));
+        assert_eq!(statistics.maximum_ns, 617_283.5);
+        assert_eq!(statistics.longer.iter().map(|over| over.count).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn percentiles_are_ranks_not_interpolations() {
+        let values: Vec<u64> = (1..=1000).collect();
+        let statistics = Statistics::of(&measured(&values));
+        let gaps: Vec<f64> = statistics.percentiles.iter().map(|percentile| percentile.gap_ns).collect();
+        assert_eq!(gaps, [250.0, 450.0, 495.0, 499.5, 500.0, 500.0, 500.0]);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_crash() {
+        let statistics = Statistics::of(&measured(&[]));
+        assert_eq!((statistics.loops, statistics.maximum_ns), (0, 0.0));
+        assert!(serde_json::to_string(&statistics).unwrap().contains("\"loops\":0"));
+    }
+}

@@ -1,0 +1,97 @@
+//! A measurement as text for a person.
+
+use crate::{Bucket, Measured, Statistics};
+use std::fmt::Write;
+
+/// The figures, one a line.
+pub fn statistics(statistics: &Statistics) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<22}{value:>16}");
+    };
+    line("loops", statistics.loops.to_string());
+    line("min", time(statistics.minimum_ns));
+    line("mean", time(statistics.mean_ns));
+    line("max", time(statistics.maximum_ns));
+    line("variance", format!("{:.3} us^2", statistics.variance_ns2 / 1e6));
+    line("standard deviation", time(statistics.standard_deviation_ns));
+    for percentile in &statistics.percentiles {
+        line(&format!("p{}", percentile.percent), time(percentile.gap_ns));
+    }
+    for longer in statistics.longer.iter().filter(|longer| longer.count > 0) {
+        line(&format!("longer than {}", time(longer.than_ns as f64)), longer.count.to_string());
+    }
+    let ppm = statistics.cycles_per_second_uncertainty * 1e6;
+    line("cycle counter", format!("{:.3} MHz", statistics.cycles_per_second / 1e6));
+    line("  known to", format!("{ppm:.1} ppm"));
+    text
+}
+
+/// How wide the longest bar is.
+const WIDTH: f64 = 50.0;
+
+/// How many loops took how long: three rows for a factor of ten in time, bars that grow with the logarithm of the count, so
+/// that one gap among millions still shows.
+pub fn histogram(measured: &Measured) -> String {
+    let rows = rows(measured.histogram.buckets(), |cycles| measured.rate.nanoseconds(cycles));
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut text = String::from("  loop took at most       loops  (each # a factor in the count)\n");
+    for (limit_ns, count) in rows {
+        let bar = match count {
+            0 => 0,
+            _ => 1 + ((count as f64).ln() / (most as f64).ln().max(1.0) * (WIDTH - 1.0)) as usize,
+        };
+        let _ = writeln!(text, "  {:>16} {count:>12}  {}", time(limit_ns), "#".repeat(bar));
+    }
+    text
+}
+
+/// Counts up to 1, 2, 5, 10, 20, 50 ... nanoseconds, from the first row that is not empty to the last.
+fn rows(buckets: impl Iterator<Item = Bucket>, nanoseconds: impl Fn(u64) -> f64) -> Vec<(f64, u64)> {
+    let limits = (0..).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
+    let mut rows: Vec<(f64, u64)> = Vec::new();
+    let mut buckets = buckets.peekable();
+    for limit in limits {
+        let mut count = 0;
+        while let Some(bucket) = buckets.next_if(|bucket| nanoseconds(bucket.low) <= limit) {
+            count += bucket.count;
+        }
+        if count > 0 || !rows.is_empty() {
+            rows.push((limit, count));
+        }
+        if buckets.peek().is_none() {
+            return rows;
+        }
+    }
+    rows
+}
+
+/// Nanoseconds with the unit that fits.
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        n if n < 1e3 => format!("{n:.1} ns"),
+        n if n < 1e6 => format!("{:.2} us", n / 1e3),
+        n if n < 1e9 => format!("{:.3} ms", n / 1e6),
+        n => format!("{:.3} s", n / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_start_and_end_where_there_is_something() {
+        let bucket = |low, count| Bucket { low, high: low, count };
+        let rows = rows([bucket(15, 7), bucket(18, 1), bucket(300, 2)].into_iter(), |cycles| cycles as f64);
+        assert_eq!(rows, [(20.0, 8), (50.0, 0), (100.0, 0), (200.0, 0), (500.0, 2)]);
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        assert_eq!(
+            [time(7.25), time(1500.0), time(2e6), time(3e9)],
+            ["7.2 ns", "1.50 us", "2.000 ms", "3.000 s"]
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The calling thread's place with the scheduler.
+
+use crate::CpuList;
+use std::fmt;
+use std::io;
+
+/// A scheduling policy and what it needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`: everybody's.
+    Other,
+    /// `SCHED_FIFO` with a priority from 1 to 99: runs until it blocks or a higher one is ready.
+    Fifo(u8),
+    /// `SCHED_RR` with a priority from 1 to 99: the same, taking turns with its equals.
+    RoundRobin(u8),
+    /// Another policy, by the kernel's number.
+    Unknown(i32),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other => f.write_str("SCHED_OTHER"),
+            Self::Fifo(priority) => write!(f, "SCHED_FIFO {priority}"),
+            Self::RoundRobin(priority) => write!(f, "SCHED_RR {priority}"),
+            Self::Unknown(number) => write!(f, "policy {number}"),
+        }
+    }
+}
+
+/// Why a thread did not get its policy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadPolicy {
+    /// Real-time priorities go from 1 to 99.
+    #[error("priority {0} is not one of 1 to 99")]
+    Priority(u8),
+    /// The thread may not have it.
+    #[error("no right to {0}: needs CAP_SYS_NICE (run as root) or a larger RLIMIT_RTPRIO (ulimit -r)")]
+    Permission(Policy),
+    /// The kernel has another reason.
+    #[error("can't get {0}: {1}")]
+    Io(Policy, io::Error),
+}
+
+/// Gives the calling thread this policy.
+///
+/// # Errors
+/// Why not.
+pub fn set_policy(policy: Policy) -> Result<(), BadPolicy> {
+    let (number, priority) = match policy {
+        Policy::Other => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
+        Policy::Unknown(number) => (number, 0),
+    };
+    if number != libc::SCHED_OTHER && !(1..=99).contains(&priority) {
+        return Err(BadPolicy::Priority(priority));
+    }
+    let parameters = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: an initialised structure; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, number, &parameters) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EPERM) => Err(BadPolicy::Permission(policy)),
+        _ => Err(BadPolicy::Io(policy, error)),
+    }
+}
+
+/// The calling thread's policy.
+///
+/// # Errors
+/// What the kernel says.
+pub fn policy() -> io::Result<Policy> {
+    // SAFETY: 0 is the calling thread.
+    let number = unsafe { libc::sched_getscheduler(0) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: fills in `parameters`.
+    if unsafe { libc::sched_getparam(0, &mut parameters) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let priority = parameters.sched_priority as u8;
+    Ok(match number & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_OTHER => Policy::Other,
+        libc::SCHED_FIFO => Policy::Fifo(priority),
+        libc::SCHED_RR => Policy::RoundRobin(priority),
+        other => Policy::Unknown(other),
+    })
+}
+
+/// Words in the largest set of CPUs that is asked for: 65,536 CPUs.
+const WORDS: usize = 1024;
+
+/// Lets the calling thread run on these CPUs alone.
+///
+/// # Errors
+/// `EINVAL` if none of them is online, or the thread is confined to others.
+pub fn set_affinity(cpus: &CpuList) -> io::Result<()> {
+    let mut set = [0u64; WORDS];
+    for &cpu in cpus.as_slice() {
+        if let Some(word) = set.get_mut(cpu as usize / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    // SAFETY: a set of the size given; 0 is the calling thread.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// What the kernel says.
+pub fn affinity() -> io::Result<CpuList> {
+    let mut set = [0u64; WORDS];
+    // SAFETY: a set of the size given; 0 is the calling thread.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let cpus = (0..).zip(set).flat_map(|(word, bits)| {
+        (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit)
+    });
+    Ok(CpuList::new(cpus))
+}
+
+/// Keeps all of the process's memory, present and future, from being paged out.
+///
+/// # Errors
+/// `ENOMEM` or `EPERM` under a limit that is too small (`ulimit -l`) and without `CAP_IPC_LOCK`.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: no preconditions.
+    let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel end the calling thread's sleeps when they are over, not up to 50 us later to save power.
+pub fn allow_prompt_sleep() {
+    // SAFETY: a prctl on the calling thread; unused arguments are zero.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}
+
+const _: () = assert!(WORDS * 64 == 1 << 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_runs_where_it_is_told() {
+        let last = *affinity().unwrap().as_slice().last().unwrap();
+        std::thread::spawn(move || {
+            let only = CpuList::new([last]);
+            set_affinity(&only).unwrap();
+            assert_eq!(affinity().unwrap(), only);
+            assert!(set_affinity(&CpuList::new([60_000])).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_policy_is_read_back_or_refused_with_the_remedy() {
+        std::thread::spawn(|| {
+            assert_eq!(policy().unwrap(), Policy::Other);
+            match set_policy(Policy::Fifo(7)) {
+                Ok(()) => assert_eq!(policy().unwrap(), Policy::Fifo(7)),
+                Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE")),
+            }
+            for priority in [0, 100] {
+                assert!(matches!(set_policy(Policy::Fifo(priority)), Err(BadPolicy::Priority(_))));
+            }
+        })
+        .join()
+        .unwrap();
+    }
+}
