@@ -1,2 +1,57 @@
 //! The kernel's tracer: instances, event formats, raw pages.
+//!
+//! No kernel module and no daemon: everything is read and written through tracefs.
+//!
+//! * [`Tracefs`] is the tracer, [`Instance`] a trace buffer of our own with its events and settings, [`Drain`]
+//!   moves what it records into files;
+//! * a [`Format`] is the layout of an event's records, [`lttng`] says what other tools call the event;
+//! * a [`Page`] is what lies in those files, and a [`Converter`] turns its [`Record`]s into payloads.
+//!
+//! The last two do no I/O and take bytes that are not trusted.
+//!
+//! ```no_run
+//! use sordino_tracefs::{CLOCK_TSC, Drain, Instance, Tracefs};
+//! let tracefs = Tracefs::open()?;
+//! let mut instance = Instance::create(&tracefs, "sordino-example")?;
+//! instance.set_clock(CLOCK_TSC)?;
+//! instance.set_buffer_kib(4096)?;
+//! instance.select(&["sched_switch if prev_prio < 100".parse()?, "irq".parse()?])?;
+//! let mut drain = Drain::new(instance, |cpu| std::fs::File::create(format!("cpu{cpu}.raw")).map(Into::into))?;
+//! for _ in 0..1000 {
+//!     std::thread::sleep(std::time::Duration::from_millis(1));
+//!     drain.drain()?;
+//! }
+//! for cpu in drain.finish()? {
+//!     println!("CPU {}: {} bytes, {} records lost", cpu.cpu, cpu.bytes, cpu.statistics.lost());
+//! }
+//! # Ok::<(), sordino_tracefs::Error>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod dir;
+mod drain;
+mod error;
+mod events;
+mod format;
+mod instance;
+mod layout;
+mod lttng;
+mod mount;
+mod page;
+mod print;
+mod record;
+mod settings;
+mod statistics;
+
+pub use drain::{Drain, Drained};
+pub use error::Error;
+pub use events::{EventName, Selection, choose};
+pub use format::{Field, Format, Kind};
+pub use instance::{Instance, PREFIX};
+pub use layout::PageLayout;
+pub use lttng::{Conversion, Mapping, Source, lttng};
+pub use mount::Tracefs;
+pub use page::{Damage, Missed, Page, Record, Records};
+pub use record::{Converter, Header};
+pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};
+pub use statistics::Statistics;

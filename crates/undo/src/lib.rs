@@ -1,2 +1,39 @@
 //! Changes to the machine that are taken back whatever happens.
+//!
+//! Whoever changes the machine starts a [`Guardian`] first: a process of its own that knows how to undo each
+//! change and does so, last change first, when it is told to or when its parent is gone: returned, panicked,
+//! interrupted or killed. Each [`Step`] is known to the guardian *before* the change is made, so there is no
+//! moment at which a death leaves something behind.
+//!
+//! ```no_run
+//! use sordino_undo::{Guardian, Step};
+//! use std::process::Command;
+//! let throttle = "/proc/sys/kernel/sched_rt_runtime_us";
+//! // This program, called so, runs `sordino_undo::guard` and nothing else.
+//! let mut guardian = Guardian::start(Command::new("/proc/self/exe").arg("undo-guard"))?;
+//! guardian.add(Step::restore(throttle)?)?;
+//! std::fs::write(throttle, "-1")?;
+//! // ... the measurement ...
+//! for failure in guardian.undo()? {
+//!     eprintln!("not undone: {failure}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Steps are text, one line each:
+//!
+//! ```
+//! use sordino_undo::Step;
+//! let step = Step::Write { file: "/proc/sys/kernel/sched_rt_runtime_us".into(), text: b"950000\n".to_vec() };
+//! assert_eq!(step.to_string(), "write\t/proc/sys/kernel/sched_rt_runtime_us\t950000\\n");
+//! assert_eq!(step.to_string().parse(), Ok(step));
+//! ```
 #![forbid(unsafe_code)]
+
+mod guard;
+mod guardian;
+mod step;
+
+pub use guard::guard;
+pub use guardian::{Change, Error, Guardian};
+pub use step::{Failure, Malformed, Step};

@@ -1,0 +1,116 @@
+//! The tracer's files, reached through descriptors of directories: the mount they lie in may have no path.
+
+use crate::Error;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// A directory of the tracer's.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    pub(crate) fd: OwnedFd,
+    /// For messages only.
+    path: PathBuf,
+}
+
+impl Dir {
+    pub(crate) fn new(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
+        Self { fd, path: path.into() }
+    }
+
+    /// How to call the file named `name` in a message.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn directory(&self, name: &str) -> Result<Self, Error> {
+        let fd = self.open("open", name, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(Self::new(fd, self.path(name)))
+    }
+
+    /// Opens `name` to read it without waiting for content.
+    pub(crate) fn source(&self, name: &str) -> Result<OwnedFd, Error> {
+        self.open("open", name, OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
+    fn open(&self, action: &'static str, name: &str, flags: OFlags) -> Result<OwnedFd, Error> {
+        openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| Error::io(action, &self.path(name), errno))
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Result<String, Error> {
+        let file = self.open("read", name, OFlags::RDONLY)?;
+        let mut bytes = Vec::new();
+        // Some of these files hand out nothing after the first read, so that has to take all.
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match rustix::io::read(&file, &mut buffer) {
+                Ok(0) => break,
+                Ok(length) => bytes.extend_from_slice(&buffer[..length]),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io("read", &self.path(name), errno)),
+            }
+        }
+        String::from_utf8(bytes).map_err(|error| Error::Unexpected {
+            path: self.path(name),
+            expected: "text",
+            found: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// Replaces what `name` holds.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let file = self.open("write", name, OFlags::WRONLY | OFlags::TRUNC)?;
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            match rustix::io::write(&file, rest) {
+                Ok(0) => return Err(Error::io("write", &self.path(name), Errno::IO)),
+                Ok(written) => rest = &rest[written..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io("write", &self.path(name), errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `text` to a setting that has to read the same afterwards.
+    pub(crate) fn set(&self, name: &str, text: &str) -> Result<(), Error> {
+        self.write(name, text)?;
+        let got = self.read(name)?;
+        if got.trim() == text {
+            return Ok(());
+        }
+        let got = got.trim().to_owned();
+        Err(Error::NotTaken { path: self.path(name), wanted: text.to_owned(), got })
+    }
+
+    /// The names of what it holds, sorted.
+    pub(crate) fn entries(&self) -> Result<Vec<String>, Error> {
+        let list = || -> rustix::io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in rustix::fs::Dir::read_from(&self.fd)? {
+                let entry = entry?;
+                match entry.file_name().to_str() {
+                    Ok("." | "..") | Err(_) => {}
+                    Ok(name) => names.push(name.to_owned()),
+                }
+            }
+            Ok(names)
+        };
+        let mut names = list().map_err(|errno| Error::io("list", &self.path, errno))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The number that `name` holds; anything behind it is a remark of the kernel's.
+    pub(crate) fn number(&self, name: &str) -> Result<u64, Error> {
+        let text = self.read(name)?;
+        let number = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        number.ok_or_else(|| Error::Unexpected {
+            path: self.path(name),
+            expected: "a number",
+            found: text.trim().to_owned(),
+        })
+    }
+}

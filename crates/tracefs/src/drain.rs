@@ -1,0 +1,204 @@
+//! Moving what the kernel records into files, while it records.
+//!
+//! Whole pages go by `splice` through a pipe, without a copy in this process. The caller says when: a blocking
+//! read would be woken by each event, get a nearly empty page, and by that cause the next event.
+
+use crate::dir::Dir;
+use crate::{Error, Instance, PageLayout, Statistics};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use sordino_event::Cpu;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// What a pipe should hold; the kernel may allow less.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// Moves an instance's pages into one file for each CPU: pages of
+/// [`page_size`](PageLayout::page_size) bytes, back to back.
+#[derive(Debug)]
+pub struct Drain {
+    // First, so that nothing is open when the instance is removed.
+    sources: Vec<SourceOfCpu>,
+    layout: PageLayout,
+    /// Pages that one CPU's buffer holds.
+    pages: usize,
+    instance: Instance,
+}
+
+/// What became of one CPU's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Bytes in its file.
+    pub bytes: u64,
+    /// The kernel's counts at the end; what was lost is said there.
+    pub statistics: Statistics,
+}
+
+/// The buffer of one CPU and where it goes.
+#[derive(Debug)]
+struct SourceOfCpu {
+    cpu: Cpu,
+    source: OwnedFd,
+    /// The pipe's ends: to read from and to write to.
+    pipe: (OwnedFd, OwnedFd),
+    /// In the pipe, not yet in the file.
+    pending: usize,
+    file: OwnedFd,
+    bytes: u64,
+    /// For messages.
+    path: PathBuf,
+}
+
+impl Drain {
+    /// Takes over `instance`; `file` opens the file of each CPU that has a buffer: one that `splice` can write to
+    /// where it is, not one opened for appending.
+    ///
+    /// The sizes of sub-buffers and buffers may not be changed any more.
+    ///
+    /// # Errors
+    /// If a buffer or file can't be opened.
+    pub fn new(
+        instance: Instance,
+        mut file: impl FnMut(Cpu) -> std::io::Result<OwnedFd>,
+    ) -> Result<Self, Error> {
+        let layout = instance.page_layout()?;
+        let bytes = instance.buffer_kib()?.saturating_mul(1024);
+        let pages = usize::try_from(bytes).unwrap_or(usize::MAX) / layout.page_size() + 1;
+        let mut sources = Vec::new();
+        for cpu in instance.cpus()? {
+            let opened = file(cpu).map_err(|source| Error::Io {
+                action: "open the file for",
+                path: Path::new("per_cpu").join(format!("cpu{cpu}")),
+                source,
+            })?;
+            sources.push(SourceOfCpu::open(&instance.dir, cpu, opened)?);
+        }
+        Ok(Self { sources, layout, pages, instance })
+    }
+
+    /// The instance, to change what it traces.
+    pub fn instance(&mut self) -> &mut Instance {
+        &mut self.instance
+    }
+
+    /// The layout of the pages in the files.
+    pub fn page_layout(&self) -> PageLayout {
+        self.layout
+    }
+
+    /// Moves the full pages that there are now and returns how many bytes. Never waits for the kernel's tracer.
+    /// At most one buffer full for each CPU: moving causes events too.
+    ///
+    /// # Errors
+    /// If a file takes no more. What is on its way to it follows with the next call that succeeds.
+    pub fn drain(&mut self) -> Result<u64, Error> {
+        let (limit, size) = (self.pages, self.layout.page_size());
+        let mut moved = 0;
+        for source in &mut self.sources {
+            moved += source.splice(limit, size)?;
+        }
+        Ok(moved)
+    }
+
+    /// Stops recording, moves everything that is left, removes the instance, and tells what became of each CPU.
+    ///
+    /// # Errors
+    /// As for [`drain`](Self::drain), and if the instance can't be stopped or removed.
+    pub fn finish(self) -> Result<Vec<Drained>, Error> {
+        self.instance.set_tracing(false)?;
+        let mut page = vec![0; self.layout.page_size()];
+        let mut drained = Vec::with_capacity(self.sources.len());
+        for mut source in self.sources {
+            source.splice(self.pages, page.len())?;
+            source.read_rest(&mut page)?;
+            let statistics = self.instance.statistics(source.cpu)?;
+            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics });
+        }
+        self.instance.remove()?;
+        Ok(drained)
+    }
+}
+
+impl SourceOfCpu {
+    fn open(instance: &Dir, cpu: Cpu, file: OwnedFd) -> Result<Self, Error> {
+        let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
+        let path = instance.path(&name);
+        let source = instance.source(&name)?;
+        let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|errno| Error::io("make a pipe for", &path, errno))?;
+        // A small pipe costs more system calls, nothing else.
+        let _ = fcntl_setpipe_size(&pipe.1, PIPE_BYTES);
+        Ok(Self { cpu, source, pipe, pending: 0, file, bytes: 0, path })
+    }
+
+    /// Moves at most `limit` full pages of `size` bytes.
+    fn splice(&mut self, limit: usize, size: usize) -> Result<u64, Error> {
+        let before = self.bytes;
+        self.flush()?;
+        let mut left = limit.saturating_mul(size);
+        while left > 0 {
+            let wanted = left.min(PIPE_BYTES).max(size);
+            match splice(&self.source, None, &self.pipe.1, None, wanted, SpliceFlags::NONBLOCK) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(moved) => {
+                    self.pending = moved;
+                    left = left.saturating_sub(moved);
+                    self.flush()?;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io("splice from", &self.path, errno)),
+            }
+        }
+        Ok(self.bytes - before)
+    }
+
+    /// Moves what is in the pipe to the file.
+    fn flush(&mut self) -> Result<(), Error> {
+        while self.pending > 0 {
+            match splice(&self.pipe.0, None, &self.file, None, self.pending, SpliceFlags::empty()) {
+                Ok(0) => return Err(self.file_error(Errno::IO)),
+                Ok(moved) => {
+                    self.pending = self.pending.saturating_sub(moved);
+                    self.bytes += moved as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.file_error(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the page that is only partly filled, which `splice` does not hand out. Recording has stopped.
+    fn read_rest(&mut self, page: &mut [u8]) -> Result<(), Error> {
+        loop {
+            match rustix::io::read(&self.source, &mut *page) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
+                Ok(length) => self.write(&page[..length])?,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io("read", &self.path, errno)),
+            }
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            match rustix::io::write(&self.file, bytes) {
+                Ok(0) => return Err(self.file_error(Errno::IO)),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    self.bytes += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.file_error(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn file_error(&self, errno: Errno) -> Error {
+        Error::Io { action: "write to the file for", path: self.path.clone(), source: errno.into() }
+    }
+}

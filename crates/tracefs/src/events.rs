@@ -1,0 +1,291 @@
+//! The kernel's events, and which of them to trace.
+
+use crate::{Error, Instance, Tracefs};
+use globset::{Glob, GlobMatcher};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Names an event of the kernel's, printed as `system:name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventName {
+    /// The group it belongs to.
+    pub system: String,
+    /// Its name within the group.
+    pub name: String,
+}
+
+impl fmt::Display for EventName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.system, self.name)
+    }
+}
+
+/// Which events to trace, as a user writes it.
+///
+/// `sched:sched_switch`, `sched_switch`, a group `sched`, with `*` and `?` anywhere (`sched:*wak*`,
+/// `*timer*`), and behind ` if ` a filter in the kernel's own words: `sched_switch if prev_prio < 100`.
+///
+/// ```
+/// use sordino_tracefs::Selection;
+/// let selection: Selection = "sched_switch if prev_prio < 100".parse()?;
+/// assert_eq!(selection.filter.as_deref(), Some("prev_prio < 100"));
+/// # Ok::<(), sordino_tracefs::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// What the event's name is compared with.
+    pub pattern: String,
+    /// Records of the event are left out where this is false.
+    pub filter: Option<String>,
+}
+
+impl FromStr for Selection {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (pattern, filter) = match text.split_once(" if ") {
+            Some((pattern, filter)) => (pattern.trim(), Some(filter.trim().to_owned())),
+            None => (text.trim(), None),
+        };
+        let selection = Self { pattern: pattern.to_owned(), filter };
+        if selection.filter.as_ref().is_some_and(String::is_empty) {
+            return Err(selection.malformed("there is no filter after 'if'"));
+        }
+        selection.matcher()?;
+        Ok(selection)
+    }
+}
+
+impl Selection {
+    fn malformed(&self, reason: impl fmt::Display) -> Error {
+        Error::Pattern { pattern: self.pattern.clone(), reason: reason.to_string() }
+    }
+
+    fn matcher(&self) -> Result<Matcher, Error> {
+        let glob = |text: &str| match text {
+            "" => Err(self.malformed("a name is empty")),
+            _ => Ok(Glob::new(text).map_err(|error| self.malformed(error.kind()))?.compile_matcher()),
+        };
+        Ok(match self.pattern.split_once(':') {
+            Some((system, name)) => Matcher::Both(glob(system)?, glob(name)?),
+            None => Matcher::Either(glob(&self.pattern)?),
+        })
+    }
+}
+
+enum Matcher {
+    /// The group matches the first and the name the second.
+    Both(GlobMatcher, GlobMatcher),
+    /// The group or the name matches.
+    Either(GlobMatcher),
+}
+
+impl Matcher {
+    fn matches(&self, event: &EventName) -> bool {
+        match self {
+            Self::Both(system, name) => system.is_match(&event.system) && name.is_match(&event.name),
+            Self::Either(either) => either.is_match(&event.system) || either.is_match(&event.name),
+        }
+    }
+}
+
+/// The `available` events that the selections choose, each with its filter. An event that is chosen more than
+/// once is recorded where any of the filters is true.
+///
+/// # Errors
+/// [`Error::UnknownEvent`] if a selection chooses none.
+pub fn choose(
+    selections: &[Selection],
+    available: &[EventName],
+) -> Result<BTreeMap<EventName, Option<String>>, Error> {
+    let mut chosen: BTreeMap<EventName, Option<String>> = BTreeMap::new();
+    for selection in selections {
+        let matcher = selection.matcher()?;
+        let mut found = false;
+        for event in available.iter().filter(|event| matcher.matches(event)) {
+            found = true;
+            let filter = match (chosen.get(event), &selection.filter) {
+                (None, filter) => filter.clone(),
+                (Some(Some(before)), Some(filter)) if before == filter => Some(filter.clone()),
+                (Some(Some(before)), Some(filter)) => Some(format!("({before}) || ({filter})")),
+                (Some(_), _) => None,
+            };
+            chosen.insert(event.clone(), filter);
+        }
+        if !found {
+            let pattern = selection.pattern.clone();
+            let nearest = nearest(&pattern, available);
+            return Err(Error::UnknownEvent { pattern, nearest });
+        }
+    }
+    Ok(chosen)
+}
+
+/// Up to three names of groups or events that a typing mistake would turn into `pattern`, nearest first.
+fn nearest(pattern: &str, available: &[EventName]) -> Vec<String> {
+    let names = available.iter().flat_map(|event| {
+        let full = pattern.contains(':').then(|| event.to_string());
+        let parts = (!pattern.contains(':')).then(|| [event.name.clone(), event.system.clone()]);
+        full.into_iter().chain(parts.into_iter().flatten())
+    });
+    let distance = |name: String| (strsim::osa_distance(pattern, &name), name);
+    let mut near: Vec<_> = names.map(distance).filter(|(far, _)| *far <= pattern.len() / 3 + 1).collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+impl Tracefs {
+    /// The events that this kernel can trace, sorted.
+    ///
+    /// # Errors
+    /// If the kernel's list can't be read.
+    pub fn events(&self) -> Result<Vec<EventName>, Error> {
+        let text = self.root.read("available_events")?;
+        let mut events = Vec::new();
+        for line in text.lines() {
+            let Some((system, name)) = line.split_once(':') else {
+                return Err(Error::Unexpected {
+                    path: self.root.path("available_events"),
+                    expected: "system:name",
+                    found: line.to_owned(),
+                });
+            };
+            events.push(EventName { system: system.to_owned(), name: name.to_owned() });
+        }
+        events.sort_unstable();
+        Ok(events)
+    }
+}
+
+impl Instance {
+    /// Traces exactly these events from now on, and returns them.
+    ///
+    /// # Errors
+    /// If a selection chooses nothing or the kernel refuses a filter: then nothing is traced. If the kernel
+    /// fails to turn an event on.
+    pub fn select(&mut self, selections: &[Selection]) -> Result<Vec<EventName>, Error> {
+        let available = self.tracefs.events()?;
+        let chosen = choose(selections, &available)?;
+        self.dir.write("events/enable", "0")?;
+        for event in std::mem::take(&mut self.filtered) {
+            self.dir.write(&file(&event, "filter"), "0")?;
+        }
+        for (event, filter) in &chosen {
+            if let Some(filter) = filter {
+                self.filtered.push(event.clone());
+                self.filter(event, filter)?;
+            }
+        }
+        for (system, events) in by_system(chosen.keys()) {
+            // A whole group at once is many times faster than one event after the other.
+            if events.len() == available.iter().filter(|event| event.system == system).count() {
+                self.dir.set(&format!("events/{system}/enable"), "1")?;
+                continue;
+            }
+            for event in events {
+                self.dir.set(&file(event, "enable"), "1")?;
+            }
+        }
+        Ok(chosen.into_keys().collect())
+    }
+
+    fn filter(&self, event: &EventName, filter: &str) -> Result<(), Error> {
+        let path = file(event, "filter");
+        let Err(error) = self.dir.write(&path, filter) else { return Ok(()) };
+        // The file of a refused filter holds it with a caret below and the reason; the error's number may be
+        // any.
+        let told = self.dir.read(&path)?;
+        let Some((context, reason)) = told.trim_end().rsplit_once("\nparse_error: ") else {
+            return Err(error);
+        };
+        self.dir.write(&path, "0")?;
+        Err(Error::Filter {
+            event: event.to_string(),
+            reason: reason.to_owned(),
+            context: context.to_owned(),
+        })
+    }
+}
+
+fn file(event: &EventName, name: &str) -> String {
+    format!("events/{}/{}/{name}", event.system, event.name)
+}
+
+fn by_system<'a>(events: impl Iterator<Item = &'a EventName>) -> BTreeMap<&'a str, Vec<&'a EventName>> {
+    let mut systems: BTreeMap<&str, Vec<&EventName>> = BTreeMap::new();
+    for event in events {
+        systems.entry(&event.system).or_default().push(event);
+    }
+    systems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(names: &[&str]) -> Vec<EventName> {
+        let event = |name: &&str| {
+            let (system, name) = name.split_once(':').unwrap();
+            EventName { system: system.to_owned(), name: name.to_owned() }
+        };
+        names.iter().map(event).collect()
+    }
+
+    fn available() -> Vec<EventName> {
+        events(&["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking", "timer:hrtimer_start"])
+    }
+
+    fn chosen(texts: &[&str]) -> Vec<String> {
+        let selections: Vec<Selection> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        let show = |(event, filter): (EventName, Option<String>)| match filter {
+            Some(filter) => format!("{event} if {filter}"),
+            None => event.to_string(),
+        };
+        choose(&selections, &available()).unwrap().into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn groups_names_and_patterns_choose_events() {
+        assert_eq!(chosen(&["sched"]), ["sched:sched_switch", "sched:sched_waking"]);
+        assert_eq!(chosen(&["sched_switch"]), ["sched:sched_switch"]);
+        assert_eq!(chosen(&["sched:*wak*"]), ["sched:sched_waking"]);
+        assert_eq!(chosen(&["irq", "hrtimer_*"]), ["irq:softirq_entry", "timer:hrtimer_start"]);
+        assert_eq!(chosen(&["*"]).len(), 4);
+    }
+
+    #[test]
+    fn filters_of_one_event_are_joined() {
+        assert_eq!(
+            chosen(&["sched_switch if a < 1", "sched_switch if b == 2"]),
+            ["sched:sched_switch if (a < 1) || (b == 2)"]
+        );
+        assert_eq!(chosen(&["sched_switch if a", "sched:sched_switch if a"]), ["sched:sched_switch if a"]);
+        // Wanted without a filter too: every record is.
+        for order in [["sched_switch if a < 1", "sched_switch"], ["sched_switch", "sched_switch if a < 1"]] {
+            assert_eq!(chosen(&order), ["sched:sched_switch"]);
+        }
+    }
+
+    #[test]
+    fn unknown_names_come_with_the_nearest_ones() {
+        let nearest = |text: &str| -> Vec<String> {
+            let selections = [text.parse().unwrap()];
+            let Err(Error::UnknownEvent { nearest, .. }) = choose(&selections, &available()) else {
+                panic!("{text} is known")
+            };
+            nearest
+        };
+        assert_eq!(nearest("sched_swtich")[0], "sched_switch");
+        assert_eq!(nearest("sched:sched_wakeing")[0], "sched:sched_waking");
+        assert_eq!(nearest("schde"), ["sched"]);
+        assert!(nearest("completely_different").is_empty());
+    }
+
+    #[test]
+    fn malformed_patterns_are_refused() {
+        for text in ["", ":", "sched:", ":x", "[", "sched if ", "a if  "] {
+            assert!(matches!(text.parse::<Selection>(), Err(Error::Pattern { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What the kernel counts for each CPU's buffer.
+
+use crate::{Error, Instance};
+use sordino_event::Cpu;
+
+/// Counts of one CPU's buffer since the instance was made or last emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Records in the buffer, not read.
+    pub entries: u64,
+    /// Records that were overwritten before they were read.
+    pub overrun: u64,
+    /// Records lost since too many were being written at once, in interrupts of interrupts.
+    pub commit_overrun: u64,
+    /// Bytes in the buffer, not read.
+    pub bytes: u64,
+    /// Records that did not find room, with overwriting off.
+    pub dropped: u64,
+    /// Records that were read.
+    pub read: u64,
+}
+
+impl Statistics {
+    /// Records that never reached a reader.
+    pub fn lost(&self) -> u64 {
+        self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
+    }
+}
+
+impl Instance {
+    /// The CPUs that have a buffer, whether they are online or not.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn cpus(&self) -> Result<Vec<Cpu>, Error> {
+        let entries = self.dir.directory("per_cpu")?.entries()?;
+        let number = |name: &String| name.strip_prefix("cpu")?.parse().ok().map(Cpu);
+        let mut cpus: Vec<Cpu> = entries.iter().filter_map(number).collect();
+        cpus.sort_unstable();
+        Ok(cpus)
+    }
+
+    /// What the kernel counts for the buffer of `cpu`.
+    ///
+    /// # Errors
+    /// If there is no such CPU, or a count is missing.
+    pub fn statistics(&self, cpu: Cpu) -> Result<Statistics, Error> {
+        let file = format!("per_cpu/cpu{cpu}/stats");
+        let text = self.dir.read(&file)?;
+        parse(&text).map_err(|expected| Error::Unexpected {
+            path: self.dir.path(&file),
+            expected,
+            found: text.trim().to_owned(),
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Statistics, &'static str> {
+    let count = |name: &'static str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|&(key, _)| key == name).and_then(|(_, value)| value.trim().parse().ok()).ok_or(name)
+    };
+    Ok(Statistics {
+        entries: count("entries")?,
+        overrun: count("overrun")?,
+        commit_overrun: count("commit overrun")?,
+        bytes: count("bytes")?,
+        dropped: count("dropped events")?,
+        read: count("read events")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_is_found_under_its_own_name() {
+        let text = "entries: 1\noverrun: 2\ncommit overrun: 3\nbytes: 4\n\
+                    oldest event ts:  2725.1\nnow ts: 3.5\ndropped events: 5\nread events: 6\n";
+        let expected =
+            Statistics { entries: 1, overrun: 2, commit_overrun: 3, bytes: 4, dropped: 5, read: 6 };
+        assert_eq!(parse(text), Ok(expected));
+        assert_eq!(expected.lost(), 10);
+        assert_eq!(parse("entries: 1\n"), Err("overrun"));
+        assert_eq!(parse("entries: many\n"), Err("entries"));
+    }
+}

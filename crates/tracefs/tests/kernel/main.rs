@@ -1,0 +1,199 @@
+//! The kernel's own tracer, used for real. Needs root; where there is none, each test says that it did not run.
+//!
+//! The ignored tests are roles that the others start this program in.
+
+mod formats;
+mod instances;
+mod lttng_names;
+mod recording;
+mod settings;
+
+use sordino_event::{Cpu, Tid};
+use sordino_tracefs::{
+    Converter, Drain, Drained, Error, EventName, Format, Header, Instance, Mapping, Missed, PREFIX, Page,
+    Tracefs,
+};
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant as Moment};
+
+/// Far longer than anything here takes; reached only when something hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+#[cfg(target_arch = "x86_64")]
+const GETPID: i64 = 39;
+#[cfg(target_arch = "aarch64")]
+const GETPID: i64 = 172;
+
+/// The tracer, or why nothing can be tested with it here.
+#[expect(clippy::print_stderr, reason = "a test that can't run says so")]
+fn tracefs() -> Option<Tracefs> {
+    match Tracefs::open() {
+        Ok(tracefs) => Some(tracefs),
+        Err(error @ (Error::NotPermitted { .. } | Error::NoTracefs | Error::Lockdown)) => {
+            eprintln!("not measured here: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A name that no other instance has.
+fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{PREFIX}test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn instance(tracefs: &Tracefs) -> Instance {
+    Instance::create(tracefs, &unique()).unwrap()
+}
+
+fn event(system: &str, name: &str) -> EventName {
+    EventName { system: system.to_owned(), name: name.to_owned() }
+}
+
+/// This program in another role, which finds its `directory` in the environment.
+fn role(name: &str, directory: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", name, "--ignored"]).env("TRACEFS_TEST", directory);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+}
+
+/// The directory of a role.
+fn directory() -> PathBuf {
+    std::env::var_os("TRACEFS_TEST").expect("started by another test").into()
+}
+
+/// What a role wrote to the file called `name`, once it is there.
+fn told(directory: &Path, name: &str) -> String {
+    let since = Moment::now();
+    loop {
+        match fs::read_to_string(directory.join(name)) {
+            Ok(text) => return text,
+            Err(_) => assert!(since.elapsed() < PATIENCE, "{name} never came"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn tell(directory: &Path, name: &str, text: &str) {
+    fs::write(directory.join("new"), text).unwrap();
+    fs::rename(directory.join("new"), directory.join(name)).unwrap();
+}
+
+/// A process that calls getpid() a number of times on CPU 0, once it is let go.
+struct Caller {
+    process: Child,
+    tid: Tid,
+}
+
+impl Caller {
+    fn start(calls: u32) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = role("as_caller", directory.path());
+        let process = command.env("CALLS", calls.to_string()).spawn().unwrap();
+        let tid = Tid(told(directory.path(), "tid").parse().unwrap());
+        Self { process, tid }
+    }
+
+    /// Lets it go, and does `meanwhile` again and again until it has ended.
+    fn run(mut self, mut meanwhile: impl FnMut()) {
+        drop(self.process.stdin.take());
+        while self.process.try_wait().unwrap().is_none() {
+            meanwhile();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+#[ignore = "a role, started by the other tests"]
+fn as_caller() {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(0);
+    rustix::thread::sched_setaffinity(None, &cpus).unwrap();
+    tell(&directory(), "tid", &rustix::thread::gettid().as_raw_nonzero().to_string());
+    let calls: u32 = std::env::var("CALLS").unwrap().parse().unwrap();
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    for _ in 0..calls {
+        std::hint::black_box(rustix::process::getpid());
+    }
+}
+
+/// A recording into files that have no name.
+struct Recording {
+    drain: Drain,
+    files: Vec<File>,
+}
+
+/// What was recorded on one CPU.
+struct Recorded {
+    drained: Drained,
+    pages: Vec<u8>,
+}
+
+impl Recording {
+    fn start(instance: Instance) -> Self {
+        let mut files = Vec::new();
+        let drain = Drain::new(instance, |_: Cpu| {
+            let file = tempfile::tempfile()?;
+            files.push(file.try_clone()?);
+            Ok(file.into())
+        });
+        Self { drain: drain.unwrap(), files }
+    }
+
+    fn finish(self) -> Vec<Recorded> {
+        let (drained, mut files) = (self.drain.finish().unwrap(), self.files);
+        assert_eq!(drained.len(), files.len());
+        let read = |(drained, file): (Drained, &mut File)| {
+            let mut pages = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut pages).unwrap();
+            assert_eq!(pages.len() as u64, drained.bytes);
+            Recorded { drained, pages }
+        };
+        drained.into_iter().zip(&mut files).map(read).collect()
+    }
+}
+
+/// What a recording holds, all CPUs together.
+#[derive(Debug, Default)]
+struct Content {
+    /// Each record's time, header and payload.
+    records: Vec<(u64, Header, Vec<u8>)>,
+    /// The records that the pages say are missing; `None` if one does not say how many.
+    missed: Option<u64>,
+}
+
+/// Converts what was recorded of these events to the kernel's own payloads.
+fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Content {
+    let mappings: Vec<Mapping> = formats.iter().map(|format| Mapping::unchanged(&format.schema())).collect();
+    let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();
+    let layout = sordino_tracefs::PageLayout::of_size(page_size as u32).unwrap();
+    let mut content = Content { missed: Some(0), ..Content::default() };
+    for cpu in recorded {
+        let mut last = 0;
+        for bytes in cpu.pages.chunks(page_size) {
+            let page = Page::parse(bytes, &layout).unwrap();
+            content.missed = match page.missed {
+                Missed::None => content.missed,
+                Missed::Count(count) => content.missed.map(|missed| missed + count),
+                Missed::Unknown => None,
+            };
+            for record in page.records() {
+                let record = record.unwrap();
+                assert!(record.ticks >= last, "time goes back from {last} to {}", record.ticks);
+                last = record.ticks;
+                let mut payload = Vec::new();
+                let header = converter.convert(record.bytes, &mut payload);
+                let header = header.unwrap_or_else(|damage| panic!("{damage}: {:x?}", record.bytes));
+                content.records.push((record.ticks, header, payload));
+            }
+        }
+    }
+    content
+}

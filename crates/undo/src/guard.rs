@@ -1,0 +1,220 @@
+//! The guardian's side: keep the steps, and carry them out when it is time.
+
+use crate::step::Malformed;
+use crate::{Failure, Step};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What the guardian says when it is ready; the number is the protocol's.
+pub(crate) const GREETING: &str = "sordino-undo 1";
+
+/// Runs as a guardian: takes steps from the [`Guardian`](crate::Guardian) that started this process and
+/// carries them out in reverse order when told to, or when the parent is gone. Returns what failed; if the
+/// parent is gone too, nobody else knows.
+///
+/// To be called before the process does anything else: it closes every descriptor but its standard ones,
+/// leaves the terminal's session and takes no notice of SIGINT, SIGTERM, SIGHUP and SIGQUIT.
+///
+/// # Errors
+/// If the process can't be set up so; the parent then makes no change.
+pub fn guard(carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<Vec<Failure>> {
+    let parent = getppid().ok_or(io::ErrorKind::NotFound)?;
+    close_all_but_standard()?;
+    for signal in [
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+        signal_hook::consts::SIGQUIT,
+        // The parent may be gone before it has heard the last reply.
+        signal_hook::consts::SIGPIPE,
+    ] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    // Fails for the leader of a process group, which is in nobody else's already.
+    let _ = setsid();
+    rustix::process::chdir("/")?;
+    // What ps shows, whichever thread this is.
+    std::fs::write("/proc/self/comm", "sordino-undo")?;
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let commands =
+        WhileParentLives { stream: stream.try_clone()?, parent: pidfd_open(parent, PidfdFlags::empty())? };
+    Ok(serve(BufReader::new(commands), stream, carry_out))
+}
+
+/// Whatever the parent had open without close-on-exec: a pipe or a terminal that it must not keep open.
+fn close_all_but_standard() -> io::Result<()> {
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&descriptor| descriptor > 2)
+        .collect();
+    for descriptor in open {
+        // The one that listed the directory is closed by now.
+        let _ = nix::unistd::close(descriptor);
+    }
+    Ok(())
+}
+
+/// The parent's commands; ends when the parent does, even if someone else still holds its end of the socket.
+struct WhileParentLives {
+    stream: UnixStream,
+    parent: OwnedFd,
+}
+
+impl Read for WhileParentLives {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut ready = [
+            PollFd::new(&self.stream, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.parent.as_fd(), PollFlags::IN),
+        ];
+        poll(&mut ready, None)?;
+        // What the parent said before it died comes first.
+        if ready[0].revents().is_empty() { Ok(0) } else { self.stream.read(buffer) }
+    }
+}
+
+/// One line of the parent's.
+enum Command {
+    /// Keep this step under this number.
+    Add(u64, Step),
+    /// The change with this number stays.
+    Forget(u64),
+    /// Undo what is left, now.
+    Undo,
+}
+
+impl std::str::FromStr for Command {
+    type Err = Malformed;
+    fn from_str(line: &str) -> Result<Self, Malformed> {
+        let malformed = || Malformed(line.to_owned());
+        let number = |text: &str| text.parse().map_err(|_| malformed());
+        Ok(match line.split_once('\t') {
+            None if line == "undo" => Self::Undo,
+            Some(("forget", change)) => Self::Forget(number(change)?),
+            Some(("add", rest)) => {
+                let (change, step) = rest.split_once('\t').ok_or_else(malformed)?;
+                Self::Add(number(change)?, step.parse()?)
+            }
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+/// Obeys until it is told to undo or `commands` end, then undoes. That nobody hears the replies is no reason to
+/// stop.
+fn serve(
+    mut commands: impl BufRead,
+    mut replies: impl Write,
+    mut carry_out: impl FnMut(&Step) -> Result<(), String>,
+) -> Vec<Failure> {
+    let mut steps: Vec<(u64, Step)> = Vec::new();
+    let mut reply = |line: &dyn std::fmt::Display| drop(writeln!(replies, "{line}"));
+    reply(&GREETING);
+    let mut line = String::new();
+    // A line that lacks its end was being written when the parent died: no change was made for it.
+    while commands.read_line(&mut line).is_ok() && line.ends_with('\n') {
+        match line.trim_end_matches('\n').parse() {
+            Ok(Command::Undo) => break,
+            Ok(Command::Add(change, step)) => steps.push((change, step)),
+            Ok(Command::Forget(change)) => steps.retain(|&(number, _)| number != change),
+            Err(Malformed(text)) => {
+                reply(&format_args!("refused\t{}", text.escape_default()));
+                line.clear();
+                continue;
+            }
+        }
+        reply(&"ok");
+        line.clear();
+    }
+    let mut failures = Vec::new();
+    while let Some((change, step)) = steps.pop() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&step)));
+        if let Err(reason) = outcome.unwrap_or_else(|_| Err("panicked".to_owned())) {
+            reply(&format_args!("failed\t{change}\t{}", reason.as_bytes().escape_ascii()));
+            failures.push(Failure { step, reason });
+        }
+    }
+    reply(&"done");
+    failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is carried out and replied when the parent sends `commands`; steps named `bad` fail.
+    fn talk(commands: &str) -> (Vec<String>, String) {
+        let (mut done, mut replies) = (Vec::new(), Vec::new());
+        let failures = serve(commands.as_bytes(), &mut replies, |step| {
+            let Step::RemoveInstance { name } = step else { return Err("unexpected".to_owned()) };
+            done.push(name.clone());
+            match name.as_str() {
+                "bad" => Err("it is\nbad".to_owned()),
+                "worse" => panic!("on purpose"),
+                _ => Ok(()),
+            }
+        });
+        let replies = String::from_utf8(replies).unwrap();
+        assert_eq!(failures.len(), replies.matches("failed").count());
+        (done, replies)
+    }
+
+    fn add(number: u64, name: &str) -> String {
+        format!("add\t{number}\t{}\n", Step::RemoveInstance { name: name.to_owned() })
+    }
+
+    #[test]
+    fn steps_are_undone_in_reverse_order_and_failures_do_not_stop_it() {
+        let commands =
+            [add(0, "a"), add(1, "bad"), add(2, "worse"), add(3, "b"), "undo\n".to_owned()].concat();
+        let (done, replies) = talk(&commands);
+        assert_eq!(done, ["b", "worse", "bad", "a"]);
+        assert_eq!(
+            replies,
+            "sordino-undo 1\nok\nok\nok\nok\nfailed\t2\tpanicked\nfailed\t1\tit is\\nbad\ndone\n"
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_commands_means_undo() {
+        assert_eq!(talk(&add(0, "a")).0, ["a"]);
+        assert_eq!(talk("").1, "sordino-undo 1\ndone\n");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_undone() {
+        let commands = [add(0, "a"), add(1, "b"), "forget\t0\n".to_owned()].concat();
+        assert_eq!(talk(&commands).0, ["b"]);
+    }
+
+    #[test]
+    fn a_line_cut_off_by_the_parents_death_is_left_out() {
+        let commands = add(0, "a") + add(1, "b").trim_end();
+        assert_eq!(talk(&commands).0, ["a"]);
+    }
+
+    #[test]
+    fn the_parents_death_counts_even_if_someone_holds_its_socket() {
+        let (held, stream) = UnixStream::pair().unwrap();
+        let mut parent = std::process::Command::new("true").spawn().unwrap();
+        let process = pidfd_open(rustix::process::Pid::from_child(&parent), PidfdFlags::empty()).unwrap();
+        let mut commands = WhileParentLives { stream, parent: process };
+        (&held).write_all(b"last words").unwrap();
+        let mut text = String::new();
+        commands.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "last words");
+        parent.wait().unwrap();
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_the_rest_obeyed() {
+        let commands = format!("hello\nadd\tx\ty\nadd\t1\nforget\t-1\nundo\tnow\n{}", add(0, "a"));
+        let (done, replies) = talk(&commands);
+        assert_eq!(done, ["a"]);
+        assert_eq!(replies.matches("refused").count(), 5);
+    }
+}

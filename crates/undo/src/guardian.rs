@@ -1,0 +1,185 @@
+//! The parent's side: start a guardian and tell it what to undo.
+
+use crate::guard::GREETING;
+use crate::step::unescape;
+use crate::{Failure, Step};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// After that long a program that has not greeted is none that will.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// A child process that undoes what its parent changed.
+///
+/// Dropping it undoes too, and waits; only [`undo`](Self::undo) tells what failed.
+#[derive(Debug)]
+pub struct Guardian {
+    process: Child,
+    /// `None` once it has undone.
+    stream: Option<BufReader<UnixStream>>,
+    steps: Vec<(Change, Step)>,
+    added: u64,
+}
+
+/// Names a change, for [`Guardian::forget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Change(u64);
+
+/// Why a guardian can't be relied on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It did not come up; nothing was changed.
+    #[error("cannot start the process that undoes changes")]
+    Start(#[source] io::Error),
+    /// It is gone, killed perhaps. These steps are now the caller's to carry out, in this order.
+    #[error("the process that undoes changes is gone; {} steps are left to undo", steps.len())]
+    Gone {
+        /// What it would have done.
+        steps: Vec<Step>,
+        /// How that was noticed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Guardian {
+    /// Starts `command`, which has to call [`guard`](crate::guard), and waits until it is ready. Its standard
+    /// streams are set here.
+    ///
+    /// # Errors
+    /// [`Error::Start`].
+    pub fn start(command: &mut Command) -> Result<Self, Error> {
+        Self::spawn(command).map_err(Error::Start)
+    }
+
+    fn spawn(command: &mut Command) -> io::Result<Self> {
+        // Both ends are closed on exec: no other child of ours, such as the traced command, holds them.
+        let (ours, theirs) = UnixStream::pair()?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn()?;
+        // Holds the child's end, and would keep this side from noticing the child's death.
+        command.stdin(Stdio::null());
+        ours.set_read_timeout(Some(READY_WITHIN))?;
+        let stream = Some(BufReader::new(ours));
+        let mut guardian = Self { process, stream, steps: Vec::new(), added: 0 };
+        let greeting = guardian
+            .receive()
+            .and_then(|greeting| if greeting == GREETING { Ok(()) } else { Err(unexpected(&greeting)) });
+        if let (Ok(()), Some(stream)) = (&greeting, &guardian.stream) {
+            // From now on it answers when it has done what was asked, however long that takes.
+            stream.get_ref().set_read_timeout(None)?;
+        } else {
+            // Whatever it is, it is no guardian and may never end.
+            guardian.process.kill()?;
+        }
+        greeting.map(|()| guardian)
+    }
+
+    /// Makes it keep `step`. The change itself may be made when this has returned, not earlier.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]: then don't make the change.
+    pub fn add(&mut self, step: Step) -> Result<Change, Error> {
+        let change = Change(self.added);
+        self.request(&format_args!("add\t{}\t{step}", change.0))?;
+        self.added += 1;
+        self.steps.push((change, step));
+        Ok(change)
+    }
+
+    /// Lets `change` stay; for one that was not made after all, or was undone already.
+    ///
+    /// # Errors
+    /// [`Error::Gone`].
+    pub fn forget(&mut self, change: Change) -> Result<(), Error> {
+        self.request(&format_args!("forget\t{}", change.0))?;
+        self.steps.retain(|&(number, _)| number != change);
+        Ok(())
+    }
+
+    /// Undoes every change that was not forgotten, last one first, and tells what failed.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]; steps done before it went are among those it lists.
+    pub fn undo(mut self) -> Result<Vec<Failure>, Error> {
+        self.finish().map_err(|source| self.gone(source))
+    }
+
+    /// The process's id, to be told apart from the traced ones.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn request(&mut self, line: &dyn Display) -> Result<(), Error> {
+        let reply = self.send(line).and_then(|()| self.receive());
+        match reply {
+            Ok(reply) if reply == "ok" => Ok(()),
+            Ok(reply) => Err(self.gone(unexpected(&reply))),
+            Err(error) => Err(self.gone(error)),
+        }
+    }
+
+    fn gone(&self, source: io::Error) -> Error {
+        Error::Gone { steps: self.steps.iter().rev().map(|(_, step)| step.clone()).collect(), source }
+    }
+
+    fn finish(&mut self) -> io::Result<Vec<Failure>> {
+        let mut failures = Vec::new();
+        let told = self.send(&"undo").and_then(|()| {
+            loop {
+                let reply = self.receive()?;
+                let mut words = reply.split('\t');
+                match (words.next(), words.next(), words.next()) {
+                    (Some("ok"), None, _) => {}
+                    (Some("done"), None, _) => return Ok(()),
+                    (Some("failed"), Some(change), Some(reason)) => {
+                        let failure = self.failure(change, reason).ok_or_else(|| unexpected(&reply))?;
+                        failures.push(failure);
+                    }
+                    _ => return Err(unexpected(&reply)),
+                }
+            }
+        });
+        // Closed first: a guardian that still waits for a command takes this for one.
+        self.stream = None;
+        self.process.wait()?;
+        told.map(|()| failures)
+    }
+
+    fn failure(&self, change: &str, reason: &str) -> Option<Failure> {
+        let change = Change(change.parse().ok()?);
+        let (_, step) = self.steps.iter().find(|&&(number, _)| number == change)?;
+        let reason = String::from_utf8_lossy(&unescape(reason)?).into_owned();
+        Some(Failure { step: step.clone(), reason })
+    }
+
+    fn send(&mut self, line: &dyn Display) -> io::Result<()> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        stream.get_mut().write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn receive(&mut self) -> io::Result<String> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        if line.pop() == Some('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        if self.stream.is_some() {
+            // Nobody is left to be told.
+            let _ = self.finish();
+        }
+    }
+}
+
+fn unexpected(reply: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("it said '{reply}'"))
+}

@@ -1,0 +1,200 @@
+//! What to do to undo one change, and the line of text that says so.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What undoes one change. Doing it twice does no harm, and neither does doing it when the change was not made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// Write a text to a file that exists.
+    Write {
+        /// The file's absolute path: a guardian lives in the root directory.
+        file: PathBuf,
+        /// What to write, in one go.
+        text: Vec<u8>,
+    },
+    /// Remove an instance of the kernel's tracer.
+    RemoveInstance {
+        /// Its name in `instances/`.
+        name: String,
+    },
+}
+
+impl Step {
+    /// The step that gives `file` the content it has now. Only for files that read as they are written;
+    /// `trace_clock`, which lists every clock and brackets one, does not.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn restore(file: impl AsRef<Path>) -> io::Result<Self> {
+        let file = std::path::absolute(file)?;
+        let text = fs::read(&file)?;
+        Ok(Self::Write { file, text })
+    }
+
+    /// Writes `text` to `file`, replacing what it holds. Never creates a file: one that is gone was not the
+    /// one that was changed.
+    ///
+    /// # Errors
+    /// If the file does not exist or does not take the text.
+    pub fn write(file: &Path, text: &[u8]) -> io::Result<()> {
+        // One write: the kernel's files take each as a value of its own.
+        let written = OpenOptions::new().write(true).truncate(true).open(file)?.write(text)?;
+        if written == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+}
+
+/// One line without a line end: the step's name and its words, separated by tabs. What could break the line is
+/// escaped as in a byte string.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { file, text } => {
+                let file = file.as_os_str().as_bytes();
+                write!(f, "write\t{}\t{}", file.escape_ascii(), text.escape_ascii())
+            }
+            Self::RemoveInstance { name } => {
+                write!(f, "remove-instance\t{}", name.as_bytes().escape_ascii())
+            }
+        }
+    }
+}
+
+/// The text is no step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no undo step: '{0}'")]
+pub struct Malformed(pub String);
+
+impl FromStr for Step {
+    type Err = Malformed;
+    fn from_str(line: &str) -> Result<Self, Malformed> {
+        let malformed = || Malformed(line.to_owned());
+        let words: Vec<_> = line.split('\t').collect();
+        Ok(match words[..] {
+            ["write", file, text] => {
+                let file = unescape(file).ok_or_else(malformed)?;
+                Self::Write {
+                    file: OsStr::from_bytes(&file).into(),
+                    text: unescape(text).ok_or_else(malformed)?,
+                }
+            }
+            ["remove-instance", name] => {
+                let name = unescape(name).and_then(|name| String::from_utf8(name).ok());
+                Self::RemoveInstance { name: name.ok_or_else(malformed)? }
+            }
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+/// Takes back what `escape_ascii` did; `None` if it did not write this.
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next()? {
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'n' => b'\n',
+                b'x' => 16 * hexadecimal(rest.next()?)? + hexadecimal(rest.next()?)?,
+                quoted @ (b'\\' | b'\'' | b'"') => quoted,
+                _ => return None,
+            },
+            b' '..=b'~' => byte,
+            _ => return None,
+        });
+    }
+    Some(bytes)
+}
+
+fn hexadecimal(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| digit.try_into().ok())
+}
+
+/// A step that could not be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The step.
+    pub step: Step,
+    /// Why it failed.
+    pub reason: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.step {
+            Step::Write { file, text } => {
+                let text = text.trim_ascii().escape_ascii();
+                write!(f, "writing '{text}' to {}: {}", file.display(), self.reason)
+            }
+            Step::RemoveInstance { name } => {
+                write!(f, "removing the tracing instance {name}: {}", self.reason)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_step_prints_as_it_is_parsed(
+            path in proptest::collection::vec(any::<u8>(), 0..40),
+            text in proptest::collection::vec(any::<u8>(), 0..40),
+            name in ".*",
+        ) {
+            let steps = [
+                Step::Write { file: OsStr::from_bytes(&path).into(), text },
+                Step::RemoveInstance { name },
+            ];
+            for step in steps {
+                let line = step.to_string();
+                prop_assert!(!line.contains('\n') && line.is_ascii());
+                prop_assert_eq!(line.parse(), Ok(step));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(line in "(write|remove-instance)?[\\\\xnt\t0-9a-fé]*") {
+            let _ = line.parse::<Step>();
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "",
+            "write",
+            "write\t/a",
+            "write\t/a\tb\tc",
+            "erase\t/a",
+            "remove-instance\t\\xff",
+            "remove-instance\t\\q",
+            "remove-instance\t\\x",
+            "remove-instance\t\\",
+            "remove-instance\té",
+        ] {
+            assert_eq!(line.parse::<Step>(), Err(Malformed(line.to_owned())), "{line}");
+        }
+    }
+
+    #[test]
+    fn writing_back_creates_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gone");
+        assert_eq!(Step::write(&file, b"x").unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&file, "a longer text").unwrap();
+        Step::write(&file, b"short").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"short");
+    }
+}
