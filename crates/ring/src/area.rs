@@ -3,7 +3,7 @@
 use crate::layout::{self, Header, MAGIC, PAGE, POINTS, RingHeader, SLOTS, VERSION};
 use crate::map::{self, Mapping};
 use crate::write::Rings;
-use sordino_percpu::primitive::{Acquire, AtomicU8, Relaxed, Release};
+use sordino_percpu::primitive::{AtomicU8, Relaxed, Release};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -66,7 +66,7 @@ impl Area {
         let length = self.header().catalogue_length.load(Relaxed).min(self.catalogue as u64);
         // SAFETY: both catalogues have that many bytes, in different mappings.
         unsafe { new.catalogue().copy_from_nonoverlapping(self.catalogue(), length as usize) };
-        new.header().catalogue_length.store(length, Release);
+        new.header().catalogue_length.store(length, Relaxed);
         new.header().refused.store(self.header().refused.load(Relaxed), Relaxed);
         new.header().address.store(self.start.as_ptr() as u64, Relaxed);
         // SAFETY: the caller says that nobody uses the old mapping, which is ours.
@@ -145,7 +145,7 @@ impl Area {
     /// # Safety
     /// One caller at a time.
     pub unsafe fn append(&self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
-        let length = self.header().catalogue_length.load(Acquire) as usize;
+        let length = self.header().catalogue_length.load(Relaxed) as usize;
         let left = self.catalogue.saturating_sub(length);
         let end = self.catalogue().wrapping_add(length);
         // SAFETY: nobody reads behind the published length, and the caller is the only one who writes there.

@@ -15,7 +15,7 @@
 //! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
 
-use crate::layout::{RECORD_HEADER, SHARED_EXTRA};
+use crate::layout::{RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::Ring;
 use crate::write::{Clock, Record, Stamp};
@@ -25,27 +25,31 @@ use sordino_percpu::primitive::{AcqRel, Acquire, Relaxed, Release, SeqCst, fence
 /// row do not happen, but a bound there must be.
 const TRIES: u32 = 1000;
 
-/// Writes `record`, or counts it as lost; whether it left a sub-buffer.
+/// Writes `record`, or counts it as lost; whether it left a sub-buffer. Does neither where there is no ring.
 ///
 /// Real-time: no system call, no lock, no allocation; bounded by [`TRIES`] and the record's length.
 ///
 /// # Safety
-/// `ring` is a mapped shared ring; `record.payload` is readable for its length.
-pub(crate) unsafe fn write<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
+/// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
+/// readable for its length.
+pub(crate) unsafe fn write<S: Stamp>(header: &RingHeader, record: Record, stamp: S) -> bool {
     // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's.
-    ring.header.writers.fetch_add(1, Relaxed);
+    header.writers.fetch_add(1, Relaxed);
     fence(SeqCst);
-    // SAFETY: the caller's obligations are the same.
-    let left = unsafe { write_inside(ring, record, stamp) };
+    let left = match Ring::of(header) {
+        // SAFETY: the caller's obligations are the same.
+        Some(ring) => unsafe { write_inside(&ring, record, stamp) },
+        None => false,
+    };
     // ORDER(commit:F) pairs with control:D.
-    ring.header.writers.fetch_sub(1, Release);
+    header.writers.fetch_sub(1, Release);
     left
 }
 
-/// See [`write`]. While this runs, the collector does not reuse the session's memory.
+/// See [`write`]. While this runs, the collector gives neither the ring nor the session's memory to another session.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write`]; `ring` was looked at after the writer had made itself known.
 unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
     let header = RECORD_HEADER + SHARED_EXTRA;
     let extent = Extent::of(header, record.shape.payload());

@@ -1,9 +1,11 @@
 //! Shared memory: the only system calls of this crate.
 
+use sordino_percpu::primitive::AtomicU32;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// The name that `/proc/PID/maps` and `/proc/PID/fd` show for an area: `/memfd:sordino`.
 pub const FILE_NAME: &CStr = c"sordino";
@@ -210,6 +212,44 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and nobody borrows from it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Sleeps until one of the words is woken or is no longer what the caller saw in it, or until the time is over. Words beyond
+/// the kernel's limit of 128 are not watched.
+///
+/// # Errors
+/// `ENOSYS` before Linux 5.16; other failures of the system call. That the time is over is none.
+pub fn wait_any(seen: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<()> {
+    /// `struct futex_waitv` of <linux/futex.h>.
+    #[repr(C)]
+    struct Waiter {
+        value: u64,
+        address: u64,
+        flags: u32,
+        reserved: u32,
+    }
+    const FUTEX_32: u32 = 2;
+    const FUTEX_WAITV_MAX: usize = 128;
+    let waiter = |&(word, value): &(&AtomicU32, u32)| Waiter {
+        value: value.into(),
+        address: word.as_ptr() as u64,
+        flags: FUTEX_32,
+        reserved: 0,
+    };
+    let waiters: Vec<Waiter> = seen.iter().take(FUTEX_WAITV_MAX).map(waiter).collect();
+    let mut end = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills in `end`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut end) };
+    let nanoseconds = end.tv_nsec + i64::from(timeout.subsec_nanos());
+    end.tv_sec += timeout.as_secs() as i64 + nanoseconds / 1_000_000_000;
+    end.tv_nsec = nanoseconds % 1_000_000_000;
+    let (list, count) = (waiters.as_ptr(), waiters.len());
+    // SAFETY: `count` initialised waiters, whose words are mapped as long as they are borrowed; an absolute time.
+    let result = unsafe { libc::syscall(libc::SYS_futex_waitv, list, count, 0, &end, libc::CLOCK_MONOTONIC) };
+    match check(result as isize).map_err(|error| (error.raw_os_error(), error)) {
+        Ok(_) | Err((Some(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR), _)) => Ok(()),
+        Err((_, error)) => Err(error),
     }
 }
 

@@ -7,9 +7,10 @@ use crate::layout::{Geometry, LEFT, PACKET_HEADER, RECORD_HEADER, RingHeader, SH
 use crate::map::Mapping;
 use crate::position::Head;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed, Release};
-use std::fmt;
 use std::ops::Deref;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// Records that were lost since the ring began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,16 +73,27 @@ impl SubBuffer<'_> {
         unsafe { self.bytes.copy_from_nonoverlapping(header.as_ptr(), header.len()) };
     }
 
-    /// The first `length` bytes, to be handed to the kernel.
+    /// Writes the first `length` bytes to `file` at `offset`, by one system call; how many the kernel took.
     ///
-    /// They are shared with the program, which may change them at any time if it is broken or hostile. Whoever wants to
-    /// look at them copies them first.
+    /// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
+    /// meanwhile spoils its own packet.
+    ///
+    /// # Errors
+    /// What the kernel says.
     ///
     /// # Panics
     /// If that is more than the sub-buffer has.
-    pub fn raw(&self, length: usize) -> *const [u8] {
+    pub fn write(&self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<usize> {
         assert!(length <= self.size);
-        std::ptr::slice_from_raw_parts(self.bytes, length)
+        let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        // SAFETY: as many bytes are mapped and stay so.
+        let written = unsafe { libc::pwrite(file.as_raw_fd(), self.bytes.cast(), length, offset) };
+        usize::try_from(written).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Its size: the most that may be written.
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// A copy of the header room and the records.

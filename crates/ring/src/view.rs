@@ -3,7 +3,7 @@
 use crate::layout::{CommitHeader, Geometry, LEFT, RingHeader, TableEntry};
 use crate::position::{Head, Plan};
 use crate::write::Clock;
-use sordino_percpu::primitive::{AtomicU64, Relaxed};
+use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
 /// A ring's header, and where what it leads to lies in this process.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,9 @@ pub(crate) struct Places {
 impl<'a> Ring<'a> {
     /// The writer's view, which trusts what the collector wrote into the header; `None` where there is no ring.
     pub(crate) fn of(header: &'a RingHeader) -> Option<Self> {
-        let (bits, count) = (header.bits.load(Relaxed), header.count.load(Relaxed));
+        // ORDER(view:A) pairs with control:E: who sees the count sees the rest.
+        let count = header.count.load(Acquire);
+        let bits = header.bits.load(Relaxed);
         let geometry = Geometry::new(1u64.checked_shl(bits)?, u64::from(count))?;
         let clock = if header.clock.load(Relaxed) == 0 { Clock::Cycles } else { Clock::Monotonic };
         let start: *const RingHeader = header;

@@ -6,7 +6,9 @@
 //! |---|---|---|
 //! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
 //! | `read:B`, giving a sub-buffer back | `write:B` | who sees it given back writes after it was read |
-//! | `control:A`, the enable byte | the caller's load of it | who sees the bit sees the ring that it stands for |
+//! | `write:D`, counting up the futex | the collector's look at it, before the rings | a sub-buffer that is left while it falls asleep wakes it |
+//!
+//! The heads' own loads are `write:C`; their partners are in `control`.
 
 use crate::commit;
 use crate::layout::RingHeader;
@@ -122,7 +124,8 @@ pub enum Unwritten {
 pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S) -> Result<(), Unwritten> {
     // SAFETY: the caller's obligation; all atomics.
     let header = unsafe { &*ring };
-    let head = Head(header.head.load(Relaxed));
+    // ORDER(write:C) pairs with control:E, control:F and control:G.
+    let head = Head(header.head.load(Acquire));
     let new = head.behind(record.shape.extent());
     if !stays(head, new, header.other_bits.load(Relaxed)) {
         return Err(Unwritten::Long);
@@ -141,6 +144,7 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
         payload: record.payload,
         length: record.shape.copied(),
     };
+    // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
     // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
     // head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit to a
     // ring that was taken away restarts.
@@ -213,7 +217,8 @@ unsafe fn try_write<S: Stamp>(
     before: Attempt,
 ) -> Result<Done, Attempt> {
     let Some(view) = Ring::of(ring) else { return Ok(Done::NoRing) };
-    let head = Head(ring.head.load(Relaxed));
+    // ORDER(write:C) pairs with control:E.
+    let head = Head(ring.head.load(Acquire));
     let extent = record.shape.extent();
     // ORDER(write:B) pairs with read:B: what the reader has given back, it has read.
     let consumed = ring.consumed.load(Acquire);
@@ -272,9 +277,8 @@ unsafe fn try_write<S: Stamp>(
 pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {
     // SAFETY: the shared ring's header is the last.
     let ring = unsafe { rings.get(rings.cpus) };
-    let Some(view) = Ring::of(ring) else { return };
-    // SAFETY: the last ring is the shared one; the caller's obligation for the payload.
-    let left = unsafe { commit::write(&view, record, stamp) };
+    // SAFETY: the last ring is the shared one; the caller's obligations for the rest.
+    let left = unsafe { commit::write(ring, record, stamp) };
     if left {
         wake(rings, rings.cpus);
     }
@@ -293,6 +297,7 @@ fn wake(rings: Rings, index: u32) {
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.
     let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
+    // ORDER(write:D) pairs with the collector's look at it.
     word.fetch_add(1, Release);
     sordino_percpu::wake(word);
 }

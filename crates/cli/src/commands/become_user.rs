@@ -1,0 +1,34 @@
+//! Becoming another user, then another program.
+
+use crate::Failure;
+use crate::failure::{NOT_FOUND, UNUSABLE};
+use clap::Args;
+use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
+use std::ffi::{CString, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Runs a command as another user.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    uid: u32,
+    gid: u32,
+    name: String,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Returns only if it fails.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let (uid, gid) = (Uid::from_raw(options.uid), Gid::from_raw(options.gid));
+    match CString::new(options.name.as_bytes()) {
+        Ok(name) if !name.is_empty() => initgroups(&name, gid)?,
+        _ => setgroups(&[gid])?,
+    }
+    setgid(gid)?;
+    setuid(uid)?;
+    let (program, arguments) =
+        options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
+}

@@ -1,0 +1,99 @@
+//! `sordino disturb`
+
+use crate::Failure;
+use crate::arguments::duration;
+use crate::failure::UNUSABLE;
+use clap::{Args, ValueEnum};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Plant a disturbance on a CPU, at a known time, to see whether your tools find it
+///
+/// Needs the right to real-time priority. The tracepoints disturb:begin and disturb:end say when it really happened.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sudo sordino disturb hog --cpu 1 --prio 95 --at 1s --for 3ms")]
+pub(crate) struct Options {
+    /// What to plant
+    #[arg(value_enum)]
+    kind: Kind,
+    /// Where
+    #[arg(short = 'a', long, value_name = "CPU")]
+    cpu: u32,
+    /// With which SCHED_FIFO priority; has to be above that of what is to be disturbed
+    #[arg(short, long, value_name = "PRIO", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=99))]
+    prio: u8,
+    /// How long from now
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    at: Duration,
+    /// For how long (hog), or within which time the timers expire (timers)
+    #[arg(long = "for", value_name = "TIME", default_value = "3ms", value_parser = duration)]
+    length: Duration,
+    /// How many timers
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    timers: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A thread that computes and does not yield
+    Hog,
+    /// Timers whose interrupts come in a burst
+    Timers,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let start = Instant::now();
+    set_affinity(&CpuList::new([options.cpu]))
+        .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
+    set_policy(Policy::Fifo(options.prio))?;
+    allow_prompt_sleep();
+    std::thread::sleep(options.at.saturating_sub(start.elapsed()));
+    match options.kind {
+        Kind::Hog => hog(options.length),
+        Kind::Timers => timers(options)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hog(length: Duration) {
+    sordino::tracepoint!(disturb:begin, kind: &str = "hog");
+    let begin = Instant::now();
+    while begin.elapsed() < length {
+        std::hint::spin_loop();
+    }
+    sordino::tracepoint!(disturb:end, kind: &str = "hog");
+}
+
+/// How long after they are set the first timer expires: by then this thread is off the CPU.
+const LEAD: Duration = Duration::from_micros(300);
+
+/// Sets timers on this CPU that expire one soon after the other, and leaves the CPU to whoever is disturbed.
+fn timers(options: &Options) -> Result<(), Failure> {
+    let timers: Vec<OwnedFd> = (0..options.timers)
+        .map(|_| timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC))
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::new(UNUSABLE, format!("can't make {} timers: {error}", options.timers)))?;
+    let now = clock_gettime(ClockId::Monotonic);
+    // Setting one takes about a microsecond; the lead starts when all are set.
+    let setting = Duration::from_micros(2) * options.timers;
+    let first = Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + setting + LEAD;
+    let step = options.length / options.timers;
+    for (number, timer) in (0..).zip(&timers) {
+        let at = first + step * number;
+        let value = Timespec { tv_sec: at.as_secs() as i64, tv_nsec: at.subsec_nanos().into() };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: zero, it_value: value };
+        timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec)?;
+    }
+    let end = options.length + setting + 2 * LEAD;
+    let (begin_ns, length_ns) = (first.as_nanos() as u64, options.length.as_nanos() as u64);
+    sordino::tracepoint!(disturb:timers, begin_ns: u64 = begin_ns, length_ns: u64 = length_ns, count: u32 = options.timers);
+    std::thread::sleep(end);
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The process that undoes what its parent changed.
+
+use crate::Failure;
+use sordino_tracefs::{Instance, Tracefs};
+use sordino_undo::{Guardian, Step, guard};
+use std::process::{Command, ExitCode};
+
+/// Waits for the parent's end, and undoes.
+pub(crate) fn run() -> Result<ExitCode, Failure> {
+    guard(carry_out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn carry_out(step: &Step) -> Result<(), String> {
+    match step {
+        Step::Write { file, text } => Step::write(file, text).map_err(|error| error.to_string()),
+        Step::RemoveInstance { name } => {
+            let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
+            Instance::remove_by_name(&tracefs, name).map_err(|error| error.to_string())
+        }
+        other => Err(format!("this sordino does not know how to undo '{other}'")),
+    }
+}
+
+/// Starts such a process for this one.
+pub(crate) fn start() -> Result<Guardian, Failure> {
+    Ok(Guardian::start(Command::new("/proc/self/exe").arg("undo-guard"))?)
+}

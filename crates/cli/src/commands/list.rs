@@ -1,0 +1,128 @@
+//! `sordino list`
+
+use crate::Failure;
+use clap::Args;
+use serde_json::{Value, json};
+use sordino_collect::{Listed, Listing};
+use sordino_event::Schema;
+use sordino_tracefs::{EventName, Tracefs};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// List the programs that can be recorded, their tracepoints, and the kernel's events
+///
+/// Shows every running program that is linked with sordino (or why it can't be recorded), its tracepoints with level
+/// and fields, and, as root, the groups of kernel events; with -v each kernel event.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sordino list\n  sudo sordino list -v | grep sched_\n  sordino list --json"
+)]
+pub(crate) struct Options {
+    /// Every kernel event, not only the groups
+    #[arg(short, long)]
+    verbose: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let listing = sordino_collect::list();
+    let kernel =
+        Tracefs::open().and_then(|tracefs| tracefs.events()).map_err(|error| Failure::text_of(&error));
+    let text = if options.json {
+        as_json(&listing, &kernel).to_string() + "\n"
+    } else {
+        as_text(&listing, &kernel, options.verbose)
+    };
+    crate::commands::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
+    let mut text = String::from("Programs\n");
+    for program in &listing.programs {
+        text += &program_text(program);
+    }
+    if listing.programs.is_empty() {
+        text += "  none is running that is linked with sordino\n";
+    }
+    if listing.hidden > 0 {
+        text += &format!("  {} processes of other users can't be looked into: run as root\n", listing.hidden);
+    }
+    text += "\nKernel\n";
+    match kernel {
+        Ok(events) => text += &kernel_text(events, verbose),
+        Err(reason) => text += &format!("  not available: {reason}\n"),
+    }
+    text
+}
+
+fn program_text(program: &Listed) -> String {
+    let mut text = format!("  {} ({}) {}\n", program.name, program.pid, program.executable);
+    if let Some(problem) = &program.problem {
+        text += &format!("    can't be recorded: {problem}\n");
+    }
+    if let Some((name, pid)) = &program.recorded_by {
+        text += &format!("    is being recorded by '{name}' (process {pid})\n");
+    }
+    for schema in &program.tracepoints {
+        let fields: Vec<String> =
+            schema.fields.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect();
+        text += &format!("    {} [{}] {}", schema.full_name(), schema.level, fields.join(", "));
+        text = text.trim_end().to_owned() + "\n";
+    }
+    text
+}
+
+fn kernel_text(events: &[EventName], verbose: bool) -> String {
+    if verbose {
+        return events.iter().map(|event| format!("  {event}\n")).collect();
+    }
+    let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in events {
+        *groups.entry(&event.system).or_default() += 1;
+    }
+    let lines: String =
+        groups.iter().map(|(system, count)| format!("  {system:<24} {count:>4} events\n")).collect();
+    lines + "  (sordino list -v shows each event)\n"
+}
+
+fn as_json(listing: &Listing, kernel: &Result<Vec<EventName>, String>) -> Value {
+    let programs: Vec<Value> = listing.programs.iter().map(program_json).collect();
+    let (events, problem) = match kernel {
+        Ok(events) => (events.iter().map(ToString::to_string).collect(), None),
+        Err(problem) => (Vec::new(), Some(problem)),
+    };
+    json!({
+        "schema": 1,
+        "programs": programs,
+        "hidden_processes": listing.hidden,
+        "kernel": { "events": events, "problem": problem },
+    })
+}
+
+fn program_json(program: &Listed) -> Value {
+    let tracepoints: Vec<Value> = program.tracepoints.iter().map(tracepoint_json).collect();
+    let recorded_by = program.recorded_by.as_ref().map(|(name, pid)| json!({ "name": name, "pid": pid }));
+    json!({
+        "pid": program.pid,
+        "name": program.name,
+        "executable": program.executable,
+        "problem": program.problem,
+        "recorded_by": recorded_by,
+        "tracepoints": tracepoints,
+    })
+}
+
+fn tracepoint_json(schema: &Schema) -> Value {
+    let fields =
+        schema.fields.iter().map(|field| json!({ "name": field.name, "type": field.ty.to_string() }));
+    json!({
+        "name": schema.full_name(),
+        "level": schema.level.name(),
+        "file": schema.location.as_ref().map(|(file, _)| file),
+        "line": schema.location.as_ref().map(|(_, line)| line),
+        "fields": fields.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,20 @@
+//! One file for each command: its options, and what it does.
+
+pub(crate) mod become_user;
+pub(crate) mod disturb;
+pub(crate) mod guard;
+pub(crate) mod list;
+pub(crate) mod npt;
+pub(crate) mod record;
+pub(crate) mod recover;
+
+use crate::Failure;
+use std::io::{self, Write};
+
+/// Writes to standard output. Nobody reading any more, as behind `head`, is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

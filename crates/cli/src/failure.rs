@@ -1,0 +1,54 @@
+//! How a command ends when it does not end well.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// The answer is "no".
+pub(crate) const NO: u8 = 1;
+/// Bad usage, or an environment that lacks something.
+pub(crate) const UNUSABLE: u8 = 2;
+/// A command to be started was not found, as shells say it.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// Why a command failed, and its exit status.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// With an exit status of its own.
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// What an error and its causes say.
+    pub(crate) fn text_of(error: &dyn Error) -> String {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Some errors say their cause themselves.
+            if !text.ends_with(&cause_text) {
+                let _ = write!(text, ": {cause_text}");
+            }
+            source = cause.source();
+        }
+        text
+    }
+
+    /// Says it, and gives the status.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("sordino: {}", self.text);
+        ExitCode::from(self.code)
+    }
+}
+
+/// An error and what caused it, one after the other.
+impl<E: Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: UNUSABLE, text: Self::text_of(&error) }
+    }
+}

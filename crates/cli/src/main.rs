@@ -1,0 +1,27 @@
+//! `sordino`: low-latency tracing for multicore real-time Linux.
+
+mod arguments;
+mod commands;
+mod failure;
+mod privilege;
+mod progress;
+mod signals;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match &arguments.command {
+        Command::Record(options) => commands::record::run(options),
+        Command::List(options) => commands::list::run(options),
+        Command::Npt(options) => commands::npt::run(options),
+        Command::Recover(options) => commands::recover::run(options),
+        Command::Disturb(options) => commands::disturb::run(options),
+        Command::UndoGuard => commands::guard::run(),
+        Command::Become(options) => commands::become_user::run(options),
+    };
+    result.unwrap_or_else(|failure| failure.report())
+}

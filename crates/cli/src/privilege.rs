@@ -1,0 +1,70 @@
+//! Who runs this, and for whom.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use nix::unistd::{Gid, Uid, User, geteuid};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A user to become.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) uid: Uid,
+    pub(crate) gid: Gid,
+    name: String,
+}
+
+/// Whether this process may do what only root may.
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// The user whose command it is: the one that was named, else the one who called sudo; `None`: stay who we are.
+pub(crate) fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
+    if let Some(name) = named {
+        let user = match name.parse() {
+            Ok(uid) => User::from_uid(Uid::from_raw(uid)),
+            Err(_) => User::from_name(name),
+        };
+        let user = user?.ok_or_else(|| Failure::new(UNUSABLE, format!("there is no user '{name}'")))?;
+        if !is_root() && user.uid != geteuid() {
+            return Err(Failure::new(UNUSABLE, format!("only root can run a command as {name}: use sudo")));
+        }
+        return Ok(Some(Target { uid: user.uid, gid: user.gid, name: user.name }));
+    }
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let (Some(uid), Some(gid)) = (number("SUDO_UID"), number("SUDO_GID")) else { return Ok(None) };
+    if !is_root() || uid == 0 {
+        return Ok(None);
+    }
+    let name = std::env::var("SUDO_USER").unwrap_or_default();
+    Ok(Some(Target { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid), name }))
+}
+
+impl Target {
+    /// What to run in front of a command so that it runs as this user.
+    pub(crate) fn prefix(&self) -> Vec<OsString> {
+        let words = [
+            "/proc/self/exe".to_owned(),
+            "become".to_owned(),
+            self.uid.to_string(),
+            self.gid.to_string(),
+            self.name.clone(),
+            "--".to_owned(),
+        ];
+        words.map(OsString::from).to_vec()
+    }
+
+    /// Gives a directory and all in it to this user, as far as that works.
+    pub(crate) fn give(&self, path: &Path) {
+        let (uid, gid) =
+            (rustix::fs::Uid::from_raw(self.uid.as_raw()), rustix::fs::Gid::from_raw(self.gid.as_raw()));
+        let _ = rustix::fs::chown(path, Some(uid), Some(gid));
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        if !is_link {
+            for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+                self.give(&entry.path());
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The clock of a recording: which one, and how it relates to the time of day.
+
+use sordino_clock::{Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds};
+use sordino_ctf::Uuid;
+use std::fs;
+use std::time::Duration;
+
+/// The clock that stamps a recording's events, in programs and in the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceClock {
+    /// Why it is not the cycle counter, if it is not.
+    pub(crate) not_cycles: Option<Unusable>,
+    /// When the recording began.
+    pub(crate) begin: Sample,
+    /// The counter's rate in Hz.
+    pub(crate) rate: Rate,
+    uuid: Uuid,
+    hostname: String,
+}
+
+/// What the cycle counter is called in metadata.
+const CYCLES: &str = "cycles";
+
+/// For how long the rate is measured before a recording; it is measured again over all of it.
+const FIRST_LOOK: Duration = Duration::from_millis(40);
+
+impl TraceClock {
+    /// Chooses the cycle counter, or `CLOCK_MONOTONIC` where it is no clock.
+    pub(crate) fn choose() -> Self {
+        let not_cycles = cycles_usable().err();
+        let rate = Rate::measure(FIRST_LOOK).unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 });
+        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+        Self { not_cycles, begin: Sample::take(), rate, uuid: crate::uuid(), hostname }
+    }
+
+    /// That of a recording, as its metadata tells.
+    pub(crate) fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
+        let hertz = clock.frequency as f64;
+        let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
+        // When the counter was at its offset's fraction, the time was a whole second.
+        let realtime = clock.time(0).0.unsigned_abs();
+        let begin = Sample { realtime, ..Sample::default() };
+        let uuid = clock.uuid.unwrap_or_default();
+        Self {
+            not_cycles,
+            begin,
+            rate: Rate { hertz, uncertainty: 0.0 },
+            uuid,
+            hostname: hostname.to_owned(),
+        }
+    }
+
+    /// Measures the rate over the recording, if that makes it more certain.
+    pub(crate) fn refine(&mut self, end: &Sample) {
+        if let Some(rate) =
+            Rate::between(&self.begin, end).filter(|rate| rate.uncertainty < self.rate.uncertainty)
+        {
+            self.rate = rate;
+        }
+    }
+
+    /// For the rings.
+    pub(crate) fn ring_clock(&self) -> sordino_ring::write::Clock {
+        match self.not_cycles {
+            None => sordino_ring::write::Clock::Cycles,
+            Some(_) => sordino_ring::write::Clock::Monotonic,
+        }
+    }
+
+    /// What the kernel's tracer calls it.
+    pub(crate) fn kernel_name(&self) -> &'static str {
+        if self.not_cycles.is_none() { "x86-tsc" } else { "mono" }
+    }
+
+    /// Reads it, not before what precedes.
+    pub(crate) fn now(&self) -> fn() -> u64 {
+        match self.not_cycles {
+            None => cycles_in_order,
+            Some(_) => || nanoseconds(Clock::Monotonic),
+        }
+    }
+
+    /// What it showed when the recording began.
+    pub(crate) fn begin_ticks(&self) -> u64 {
+        if self.not_cycles.is_none() { self.begin.cycles } else { self.begin.monotonic }
+    }
+
+    /// Where it was recorded.
+    pub(crate) fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// For the traces' metadata.
+    pub(crate) fn ctf(&self) -> sordino_ctf::Clock {
+        let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
+        let (seconds, rest) = offset(self.begin_ticks(), hertz, self.begin.realtime);
+        let mut clock = sordino_ctf::Clock::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });
+        clock.uuid = Some(self.uuid);
+        clock.description = match self.not_cycles {
+            None => "the CPUs' cycle counter".to_owned(),
+            Some(_) => "CLOCK_MONOTONIC".to_owned(),
+        };
+        (clock.frequency, clock.offset_seconds, clock.offset_ticks) = (hertz, seconds, rest);
+        clock.absolute = true;
+        clock
+    }
+}
+
+/// When the counter was 0, if it shows `ticks` at `realtime` nanoseconds after the epoch: whole seconds, and ticks.
+fn offset(ticks: u64, hertz: u64, realtime: u64) -> (i64, u64) {
+    let hertz = i128::from(hertz.max(1));
+    let realtime_ticks = i128::from(realtime) * hertz / 1_000_000_000;
+    let offset = realtime_ticks - i128::from(ticks);
+    (offset.div_euclid(hertz) as i64, offset.rem_euclid(hertz) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_leads_back_to_the_time_of_day() {
+        for (ticks, hertz, realtime) in [
+            (5_000, 1_000, 7_250_000_000),
+            (2_596_136_000 * 86_400 * 30, 2_596_136_001, 1_790_000_000_123_456_789),
+            (u64::MAX / 2, 2_000_000_000, 1_000_000_000),
+        ] {
+            let (seconds, rest) = offset(ticks, hertz, realtime);
+            assert!(rest < hertz);
+            let total = i128::from(seconds) * i128::from(hertz) + i128::from(rest) + i128::from(ticks);
+            let back = total * 1_000_000_000 / i128::from(hertz);
+            assert!((back - i128::from(realtime)).abs() <= 1_000_000_000 / i128::from(hertz) + 1);
+        }
+    }
+}

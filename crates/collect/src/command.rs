@@ -1,0 +1,61 @@
+//! The command whose program is recorded.
+
+use crate::options::CommandLine;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+/// Finds a command as a shell does: a path if there is a slash in it, else in `PATH`.
+///
+/// # Errors
+/// That it is not there, or no program.
+pub fn find(program: &Path) -> io::Result<PathBuf> {
+    if program.as_os_str().as_bytes().contains(&b'/') {
+        return runnable(program).map(|()| program.to_owned());
+    }
+    let path =
+        std::env::var_os("PATH").unwrap_or_else(|| OsStr::new("/usr/local/bin:/usr/bin:/bin").to_owned());
+    let mut denied = None;
+    for directory in std::env::split_paths(&path) {
+        let candidate = directory.join(program);
+        match runnable(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = Some(error),
+            Err(_) => {}
+        }
+    }
+    Err(denied.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+}
+
+fn runnable(path: &Path) -> io::Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    let executable = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    if executable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// Starts it, with what tells its programs of the recorder.
+pub(crate) fn start(line: &CommandLine, session: &str, reserve: u64) -> io::Result<Child> {
+    let program = find(&line.program)?;
+    let mut words = line.prefix.iter().map(|word| word.as_os_str()).chain([program.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).args(&line.arguments);
+    command.env("SORDINO_SESSION", session).env("SORDINO_RESERVE", reserve.to_string());
+    command.spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_as_a_shell_finds_them() {
+        assert!(find(Path::new("sh")).unwrap().ends_with("sh"));
+        assert_eq!(find(Path::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
+        assert_eq!(find(Path::new("no-such-command")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(find(Path::new("/etc/passwd")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(find(Path::new("/tmp")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+}

@@ -1,0 +1,241 @@
+//! The kernel's pages turned into a CTF trace, when recording has ended.
+
+use crate::Error;
+use crate::clock::TraceClock;
+use crate::directory::{Directory, replace};
+use crate::dump::Dump;
+use crate::summary::KernelStream;
+use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
+use sordino_ctf::{Environment, Uuid};
+use sordino_event::Cpu;
+use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout, lttng};
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::Path;
+
+/// The kernel's trace as it is being put together.
+#[derive(Debug)]
+pub(crate) struct KernelTrace {
+    uuid: Uuid,
+    events: Vec<(Format, Mapping)>,
+}
+
+/// Bytes of a packet.
+const PACKET: usize = 1 << 20;
+/// Where one CPU's pages end up, and how loudly to say how far it is.
+type Advance<'a> = &'a mut dyn FnMut(u64);
+
+impl KernelTrace {
+    /// Begins the trace with the state dump, as of now.
+    pub(crate) fn begin(directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
+        let trace = Self { uuid: crate::uuid(), events: Vec::new() };
+        trace.write_metadata(directory, clock)?;
+        let path = directory.kernel().join("statedump");
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        Dump::take(clock.begin).write(file, trace.uuid, clock.begin_ticks())?;
+        Ok(trace)
+    }
+
+    /// Takes up a trace that an earlier recorder began.
+    pub(crate) fn resume(uuid: Uuid) -> Self {
+        Self { uuid, events: Vec::new() }
+    }
+
+    /// Ends a trace that has only the state dump.
+    pub(crate) fn finish_without_events(
+        &self,
+        directory: &Directory,
+        clock: &TraceClock,
+    ) -> Result<(), Error> {
+        self.write_metadata(directory, clock)?;
+        let raw = directory.raw();
+        fs::remove_dir_all(&raw).map_err(Error::output(&raw))
+    }
+
+    /// Writes the whole metadata.
+    pub(crate) fn write_metadata(&self, directory: &Directory, clock: &TraceClock) -> Result<(), Error> {
+        let mut environment = Environment::default();
+        let proc = |name: &str| {
+            let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+            text.trim().to_owned()
+        };
+        environment
+            .set("hostname", clock.hostname())
+            .set("domain", "kernel")
+            .set("sysname", "Linux")
+            .set("kernel_release", proc("osrelease").as_str())
+            .set("kernel_version", proc("version").as_str())
+            .set("tracer_name", "sordino")
+            .set("tracer_version", env!("CARGO_PKG_VERSION"));
+        let mut text = preamble(self.uuid, &environment, &clock.ctf())?;
+        text += &Dump::metadata()?;
+        if !self.events.is_empty() {
+            text += &stream_class(StreamClass::Kernel);
+        }
+        for (id, (_, mapping)) in (0u16..).zip(&self.events) {
+            text += &event_class(StreamClass::Kernel, id, &mapping.schema.name, &mapping.schema)?;
+        }
+        let path = directory.kernel().join("metadata");
+        replace(&path, &text).map_err(Error::output(&path))
+    }
+
+    /// Converts all pages of a recording, and removes them. `advance` is told of bytes that are done.
+    pub(crate) fn convert(
+        &mut self,
+        directory: &Directory,
+        clock: &TraceClock,
+        advance: Advance<'_>,
+    ) -> Result<Vec<KernelStream>, Error> {
+        let raw = directory.raw();
+        self.events = formats(&raw.join("formats"))?;
+        self.write_metadata(directory, clock)?;
+        let converter = Converter::new(self.events.iter().map(|(format, mapping)| (format, mapping)))?;
+        let layout = page_layout(&raw)?;
+        let mut streams = Vec::new();
+        for (cpu, path) in pages(&raw)? {
+            let stream = self.stream(cpu, &path, directory, &converter, &layout, advance)?;
+            fs::remove_file(&path).map_err(Error::output(&path))?;
+            streams.push(stream);
+        }
+        fs::remove_dir_all(&raw).map_err(Error::output(&raw))?;
+        Ok(streams)
+    }
+
+    fn stream(
+        &self,
+        cpu: Cpu,
+        pages: &Path,
+        directory: &Directory,
+        converter: &Converter,
+        layout: &PageLayout,
+        advance: Advance<'_>,
+    ) -> Result<KernelStream, Error> {
+        let mut source = BufReader::with_capacity(1 << 20, File::open(pages).map_err(Error::output(pages))?);
+        let path = directory.kernel().join(format!("cpu{cpu}"));
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        let out = BufWriter::with_capacity(PACKET, file);
+        let writer = StreamWriter::new(out, self.uuid, StreamClass::Kernel, Some(cpu), PACKET)?;
+        let mut stream =
+            Conversion { writer, converter, last: 0, result: KernelStream::of(cpu), payload: Vec::new() };
+        let mut bytes = vec![0; layout.page_size()];
+        loop {
+            match source.read_exact(&mut bytes) {
+                Ok(()) => stream.page(&bytes, layout)?,
+                // A page that is cut off was being written when its recorder was killed.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(Error::output(pages)(error)),
+            }
+            advance(bytes.len() as u64);
+        }
+        let mut result = stream.result;
+        let mut out = stream.writer.finish()?;
+        out.flush().map_err(Error::output(&path))?;
+        let metadata = fs::metadata(&path).map_err(Error::output(&path))?;
+        result.bytes = metadata.len();
+        Ok(result)
+    }
+}
+
+struct Conversion<'a, W> {
+    writer: StreamWriter<W>,
+    converter: &'a Converter,
+    /// The last event's time.
+    last: u64,
+    result: KernelStream,
+    payload: Vec<u8>,
+}
+
+impl<W: Write> Conversion<'_, W> {
+    fn page(&mut self, bytes: &[u8], layout: &PageLayout) -> Result<(), Error> {
+        let page = match Page::parse(bytes, layout) {
+            Ok(page) => page,
+            Err(damage) => return self.damaged(&damage.to_string()),
+        };
+        match page.missed {
+            Missed::None => {}
+            Missed::Count(count) => self.gap(page.ticks, count)?,
+            Missed::Unknown => self.gap(page.ticks, 1)?,
+        }
+        self.result.uncounted |= page.missed == Missed::Unknown;
+        for record in page.records() {
+            match record {
+                Ok(record) => self.record(record.ticks, record.bytes)?,
+                Err(damage) => return self.damaged(&damage.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, ticks: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.payload.clear();
+        let header = match self.converter.convert(bytes, &mut self.payload) {
+            Ok(header) => header,
+            Err(damage) => return self.damaged(&damage.to_string()),
+        };
+        // Within a CPU the kernel's times do not go back; if they did, the order of the records would be the truth.
+        self.last = self.last.max(ticks);
+        let id = kernel_header(header.event as u16, header.flags, header.preempt_count);
+        self.writer.append(self.last, id, &header.tid.0.to_ne_bytes(), &self.payload)?;
+        self.result.events += 1;
+        Ok(())
+    }
+
+    fn gap(&mut self, ticks: u64, count: u64) -> Result<(), Error> {
+        self.last = self.last.max(ticks);
+        self.writer.gap(self.last, count)?;
+        self.result.lost += count;
+        Ok(())
+    }
+
+    /// Bytes that no kernel writes: at least a record is missing.
+    fn damaged(&mut self, what: &str) -> Result<(), Error> {
+        if self.result.damage.is_none() {
+            self.result.damage = Some(what.to_owned());
+        }
+        self.result.uncounted = true;
+        self.gap(self.last, 1)
+    }
+}
+
+/// The formats that were saved, by system and name.
+fn formats(directory: &Path) -> Result<Vec<(Format, Mapping)>, Error> {
+    let mut events = Vec::new();
+    for system in sorted(directory)? {
+        for name in sorted(&directory.join(&system))? {
+            let path = directory.join(&system).join(&name);
+            let text = fs::read_to_string(&path).map_err(Error::output(&path))?;
+            let format = Format::parse(&system, &text)?;
+            let mapping = lttng(&format.schema());
+            events.push((format, mapping));
+        }
+    }
+    Ok(events)
+}
+
+fn page_layout(raw: &Path) -> Result<PageLayout, Error> {
+    let path = raw.join("page_size");
+    let text = fs::read_to_string(&path).map_err(Error::output(&path))?;
+    Ok(PageLayout::of_size(text.trim().parse().unwrap_or(0))?)
+}
+
+/// The files of pages, by CPU.
+fn pages(raw: &Path) -> Result<Vec<(Cpu, std::path::PathBuf)>, Error> {
+    let cpus = sorted(raw)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
+    let mut cpus: Vec<u32> = cpus.collect();
+    cpus.sort_unstable();
+    Ok(cpus.into_iter().map(|cpu| (Cpu(cpu), raw.join(format!("cpu{cpu}")))).collect())
+}
+
+/// Bytes of pages that wait to be converted.
+pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
+    let pages = pages(&directory.raw()).unwrap_or_default();
+    pages.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|metadata| metadata.len()).sum()
+}
+
+fn sorted(directory: &Path) -> Result<Vec<String>, Error> {
+    let entries = fs::read_dir(directory).map_err(Error::output(directory))?;
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
+}

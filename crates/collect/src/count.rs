@@ -1,0 +1,60 @@
+//! How many events a recording holds.
+
+use crate::directory::Directory;
+use crate::session::Watch;
+use crate::summary::Summary;
+use sordino_ctf::read::Trace;
+use sordino_event::{Classes, Event, Step};
+use std::path::Path;
+
+/// More than so many bytes are not counted: nobody waits a minute for a number.
+const MOST: u64 = 4 << 30;
+
+/// Counts the programs' events, stream by stream, by reading the traces back. So it also finds what a broken program wrote.
+pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) {
+    let total: u64 =
+        summary.programs.iter().flat_map(|program| &program.streams).map(|stream| stream.bytes).sum();
+    if total > MOST {
+        summary.notes.push(format!(
+            "the programs' events are not counted: {} MiB are more than is worth the wait",
+            total >> 20
+        ));
+        return;
+    }
+    let mut done = 0;
+    for program in &mut summary.programs {
+        let path = directory.path().join(&program.trace);
+        for stream in &mut program.streams {
+            let file = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+            match count(&path, &file, &mut |packet| watch.working("counting events", done + packet, total)) {
+                Ok(events) => stream.events = Some(events),
+                Err(problem) => {
+                    stream.problem.get_or_insert(problem);
+                }
+            }
+            done += stream.bytes;
+        }
+    }
+}
+
+/// The events of one stream's file.
+fn count(trace: &Path, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64, String> {
+    let mut classes = Classes::default();
+    let trace = Trace::open(trace, &mut classes).map_err(|error| error.to_string())?;
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == file);
+    let Some(stream) = trace.streams().iter().find(|stream| stream.files().any(is_it)) else { return Ok(0) };
+    let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0u64);
+    loop {
+        match events.next(&mut event).map_err(|error| error.to_string())? {
+            Step::Event => count += 1,
+            Step::Loss(loss) if loss.count.is_none() => {
+                return Err(format!("{file}: the program wrote records that make no sense ({})", loss.cause));
+            }
+            Step::Loss(_) => {}
+            Step::End => return Ok(count),
+        }
+        if count.is_multiple_of(1 << 20) {
+            advance(count * 32);
+        }
+    }
+}

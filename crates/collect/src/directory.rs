@@ -1,0 +1,128 @@
+//! Where things lie in a recording.
+//!
+//! ```text
+//! DIR/recording.json       what was recorded and what was lost; also says whether the recording is finished
+//! DIR/kernel/              a CTF trace: the kernel's events, and the state at the start
+//! DIR/user/0001-npt-4711/  a CTF trace for each program
+//! DIR/.raw/                only while recording: the kernel's own pages and their formats
+//! ```
+
+use crate::Error;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A recording's directory.
+#[derive(Clone, Debug)]
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// Makes the directory and its parts; it may be there already, but empty.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], or that it can't be written to.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(path).map_err(Error::output(path))?;
+        let mut entries = fs::read_dir(path).map_err(Error::output(path))?;
+        if entries.next().is_some() {
+            return Err(Error::NotEmpty(path.to_owned()));
+        }
+        let path = path.canonicalize().map_err(Error::output(path))?;
+        let directory = Self(path);
+        for part in [directory.kernel(), directory.user(), directory.raw()] {
+            fs::create_dir(&part).map_err(Error::output(&part))?;
+        }
+        Ok(directory)
+    }
+
+    /// A directory that is a recording.
+    ///
+    /// # Errors
+    /// [`Error::NoRecording`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let no = |reason: &str| Error::NoRecording { path: path.to_owned(), reason: reason.to_owned() };
+        let canonical = path.canonicalize().map_err(|error| no(&error.to_string()))?;
+        let directory = Self(canonical);
+        if directory.summary().exists() { Ok(directory) } else { Err(no("there is no recording.json in it")) }
+    }
+
+    /// The newest recording below `path`: of those that sordino named itself.
+    ///
+    /// # Errors
+    /// [`Error::NoRecording`] if there is none.
+    pub fn newest(path: &Path) -> Result<Self, Error> {
+        let no = |reason: String| Error::NoRecording { path: path.to_owned(), reason };
+        let entries = fs::read_dir(path).map_err(|error| no(error.to_string()))?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names
+            .filter(|name| name.starts_with(PREFIX) && path.join(name).join("recording.json").exists())
+            .collect();
+        names.sort_unstable();
+        let newest =
+            names.pop().ok_or_else(|| no(format!("nothing called {PREFIX}... in it; name a directory")))?;
+        Self::open(&path.join(newest))
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The kernel's trace.
+    pub fn kernel(&self) -> PathBuf {
+        self.0.join("kernel")
+    }
+
+    /// The programs' traces.
+    pub fn user(&self) -> PathBuf {
+        self.0.join("user")
+    }
+
+    /// The kernel's own pages, while recording.
+    pub fn raw(&self) -> PathBuf {
+        self.0.join(".raw")
+    }
+
+    /// What was recorded.
+    pub fn summary(&self) -> PathBuf {
+        self.0.join("recording.json")
+    }
+}
+
+/// What the names of recordings begin with that nobody gave a name.
+pub const PREFIX: &str = "sordino-";
+
+/// Replaces a file as a whole: whoever reads it sees the old text or the new one.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_with_something_in_it_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("new/one");
+        let directory = Directory::create(&path).unwrap();
+        assert!(directory.kernel().is_dir());
+        assert!(matches!(Directory::create(&path), Err(Error::NotEmpty(_))));
+        assert!(matches!(Directory::open(&path), Err(Error::NoRecording { .. })));
+    }
+
+    #[test]
+    fn the_newest_recording_is_found_by_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(Directory::newest(place.path()).is_err());
+        for name in ["sordino-20260102-000000", "sordino-20260101-000000", "other-20270101-000000"] {
+            let directory = Directory::create(&place.path().join(name)).unwrap();
+            fs::write(directory.summary(), "{}").unwrap();
+        }
+        let newest = Directory::newest(place.path()).unwrap();
+        assert!(newest.path().ends_with("sordino-20260102-000000"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Finding programs that can be recorded: those that have an area, seen through `/proc`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// How `/proc` shows an area's file.
+const LINK: &str = "/memfd:sordino (deleted)";
+
+/// A program's area, and which it is.
+#[derive(Debug)]
+pub struct Found {
+    /// The process.
+    pub pid: i32,
+    /// The area's file.
+    pub file: OwnedFd,
+    /// Its inode number: the same for every descriptor of one area.
+    pub inode: u64,
+}
+
+/// Why a program that has an area can't be reached.
+#[derive(Debug)]
+pub enum Hidden {
+    /// Not without the right to trace the process.
+    NotPermitted,
+    /// It has closed its descriptor; with `CAP_CHECKPOINT_RESTORE` there is another way.
+    Closed,
+    /// The process is gone, or `/proc` says something unexpected.
+    Io(io::Error),
+}
+
+impl std::fmt::Display for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotPermitted => f.write_str("another user's: needs the right to trace it (run as root)"),
+            Self::Closed => f.write_str("it has closed all its descriptors: run as root"),
+            Self::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Hidden {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// All processes that `/proc` shows.
+pub fn processes() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut pids: Vec<i32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// The areas of process `pid`: none in a program that is not linked with sordino, one in most that are, several where
+/// plug-ins bring their own copy of it.
+///
+/// # Errors
+/// [`Hidden`], if the process may have areas but can't be looked into.
+pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
+    let mut found: Vec<Found> = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        if !is_area(&entry.path()) {
+            continue;
+        }
+        // The descriptor may be closed, or another file's, by now.
+        let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+        add(&mut found, pid, file);
+    }
+    if found.is_empty() {
+        add_mapped(&mut found, pid)?;
+    }
+    Ok(found)
+}
+
+fn is_area(link: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|target| target.as_os_str() == LINK)
+}
+
+fn add(found: &mut Vec<Found>, pid: i32, file: File) {
+    let Ok(metadata) = file.metadata() else { return };
+    let inode = metadata.ino();
+    if !found.iter().any(|other| other.inode == inode) {
+        found.push(Found { pid, file: file.into(), inode });
+    }
+}
+
+/// Areas that the process has mapped but no longer open.
+fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    for range in maps.lines().filter(|line| line.ends_with(LINK)).filter_map(|line| line.split(' ').next()) {
+        let path = format!("/proc/{pid}/map_files/{range}");
+        match File::options().read(true).write(true).open(path) {
+            Ok(file) => add(found, pid, file),
+            Err(_) => return Err(Hidden::Closed),
+        }
+    }
+    Ok(())
+}
+
+/// What `/proc` says of a process, for its trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name, as of its first thread.
+    pub name: String,
+    /// The program's file.
+    pub executable: String,
+    /// Its pid in its own pid namespace.
+    pub own_pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// Who process `pid` is; what can't be read is empty.
+pub fn identity(pid: i32) -> Identity {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let executable = fs::read_link(format!("/proc/{pid}/exe"));
+    Identity {
+        name: read("comm").trim_end().to_owned(),
+        executable: executable.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        own_pid: own_pid(&read("status")).unwrap_or(pid),
+        start: start(&read("stat")).unwrap_or(0),
+    }
+}
+
+/// The process that started `pid`, or took it over.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The last number of the line `NSpid`.
+fn own_pid(status: &str) -> Option<i32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, also parentheses.
+fn start(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_is_read_as_it_is_written() {
+        assert_eq!(own_pid("Name:\tx\nNSpid:\t4711\t12\n"), Some(12));
+        assert_eq!(own_pid("NSpid:\t7\n"), Some(7));
+        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 424242 20";
+        assert_eq!(start(stat), Some(424_242));
+    }
+
+    #[test]
+    fn this_test_is_a_process_without_an_area() {
+        let pid = std::process::id() as i32;
+        assert!(processes().contains(&pid));
+        assert!(areas(pid).unwrap().is_empty());
+        assert!(!identity(pid).name.is_empty());
+        assert!(matches!(areas(i32::MAX), Err(Hidden::Io(_))));
+    }
+}

@@ -1,0 +1,255 @@
+//! The state dump: what was there when the recording began, so that nothing in the trace is nameless.
+//!
+//! Processes and interrupts come as LTTng's kernel tracer dumps them (`lttng_statedump_process_state`,
+//! `lttng_statedump_interrupt`), so that tools that know its traces know ours; what LTTng does not have (priorities,
+//! mappings with build ids, topology, clocks) comes as `sordino_statedump_*`.
+
+mod build_id;
+mod process;
+
+use build_id::BuildIds;
+use process::{Mapping, Thread};
+use rustix::param::clock_ticks_per_second;
+use sordino_clock::Sample;
+use sordino_ctf::write::{
+    Argument, StreamClass, StreamWriter, encode, event_class, kernel_header, stream_class,
+};
+use sordino_ctf::{Error, Uuid};
+use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+
+/// What the machine holds, read once.
+#[derive(Debug)]
+pub(crate) struct Dump {
+    threads: Vec<Thread>,
+    mappings: Vec<Mapping>,
+    interrupts: Vec<Interrupt>,
+    cpus: Vec<Topology>,
+    clock: Sample,
+}
+
+/// One line of `/proc/interrupts` that has a number.
+#[derive(Debug, PartialEq, Eq)]
+struct Interrupt {
+    irq: u32,
+    name: String,
+    action: String,
+}
+
+/// Where a CPU sits.
+#[derive(Debug, PartialEq, Eq)]
+struct Topology {
+    cpu: u32,
+    package: i32,
+    core: i32,
+    node: i32,
+    model: String,
+}
+
+impl Dump {
+    /// Reads `/proc` and `/sys`. What can't be read, for want of rights or because it is gone by now, is left out.
+    pub(crate) fn take(clock: Sample) -> Self {
+        let (threads, mappings) = process::all(&mut BuildIds::default());
+        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self { threads, mappings, interrupts: interrupts_of(&interrupts), cpus: topology(&cpuinfo), clock }
+    }
+
+    /// The metadata of the dump's stream.
+    pub(crate) fn metadata() -> Result<String, Error> {
+        let mut text = stream_class(StreamClass::StateDump);
+        for (id, schema) in (0..).zip(schemas()) {
+            text += &event_class(StreamClass::StateDump, id, &schema.name, &schema)?;
+        }
+        Ok(text)
+    }
+
+    /// Writes the dump's stream; all of it happened at `ticks`.
+    pub(crate) fn write(&self, out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+        let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 20)?;
+        let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+        writer.event("lttng_statedump_start", 0, &[])?;
+        let clock = [
+            self.clock.cycles,
+            self.clock.width,
+            self.clock.monotonic,
+            self.clock.monotonic_raw,
+            self.clock.realtime,
+            self.clock.boottime,
+            clock_ticks_per_second(),
+        ];
+        writer.event("sordino_statedump_clock", 0, &clock.map(Argument::from))?;
+        for cpu in &self.cpus {
+            writer.event("sordino_statedump_cpu", 0, &cpu.arguments())?;
+        }
+        for interrupt in &self.interrupts {
+            writer.event("lttng_statedump_interrupt", 0, &interrupt.arguments())?;
+        }
+        for thread in &self.threads {
+            writer.event("lttng_statedump_process_state", thread.tid, &thread.arguments())?;
+        }
+        for mapping in &self.mappings {
+            writer.event("sordino_statedump_mapping", mapping.pid, &mapping.arguments())?;
+        }
+        writer.event("lttng_statedump_end", 0, &[])?;
+        writer.stream.finish().map(drop)
+    }
+}
+
+struct Writer<W> {
+    stream: StreamWriter<W>,
+    schemas: Vec<Schema>,
+    ticks: u64,
+    payload: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    fn event(&mut self, name: &str, tid: i32, values: &[Argument<'_>]) -> Result<(), Error> {
+        let known = (0u16..).zip(&self.schemas).find(|(_, schema)| schema.name == name);
+        let Some((id, schema)) = known else { return Ok(()) };
+        self.payload.clear();
+        encode(schema, values, &mut self.payload)?;
+        self.stream.append(self.ticks, kernel_header(id, 0, 0), &tid.to_ne_bytes(), &self.payload)
+    }
+}
+
+/// The dump's events, in the order of their numbers.
+fn schemas() -> Vec<Schema> {
+    let integer = |width, signed| Type::Scalar(Scalar::Integer(Integer::new(width, signed)));
+    let hexadecimal = Type::Scalar(Scalar::Integer(Integer::new(Width::W64, false).hexadecimal()));
+    let (i32_, u32_, u64_) =
+        (integer(Width::W32, true), integer(Width::W32, false), integer(Width::W64, false));
+    let text = Type::String;
+    let events: [(&str, Vec<(&str, &Type)>); 7] = [
+        ("lttng_statedump_start", Vec::new()),
+        (
+            "sordino_statedump_clock",
+            ["cycles", "width", "monotonic", "monotonic_raw", "realtime", "boottime", "jiffies_per_second"]
+                .map(|name| (name, &u64_))
+                .to_vec(),
+        ),
+        (
+            "sordino_statedump_cpu",
+            vec![("cpu", &u32_), ("package", &i32_), ("core", &i32_), ("node", &i32_), ("model", &text)],
+        ),
+        ("lttng_statedump_interrupt", vec![("irq", &u32_), ("name", &text), ("action", &text)]),
+        (
+            "lttng_statedump_process_state",
+            ["tid", "vtid", "pid", "vpid", "ppid", "vppid"]
+                .map(|name| (name, &i32_))
+                .into_iter()
+                .chain([("name", &text)])
+                .chain(["type", "mode", "submode", "status"].map(|name| (name, &i32_)))
+                .chain([("ns_level", &u32_), ("cpu", &u32_), ("prio", &i32_), ("policy", &u32_)])
+                .collect(),
+        ),
+        (
+            "sordino_statedump_mapping",
+            vec![
+                ("pid", &i32_),
+                ("start", &hexadecimal),
+                ("end", &hexadecimal),
+                ("offset", &hexadecimal),
+                ("path", &text),
+                ("build_id", &text),
+            ],
+        ),
+        ("lttng_statedump_end", Vec::new()),
+    ];
+    let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {
+        provider: "statedump".to_owned(),
+        name: name.to_owned(),
+        level: Level::Info,
+        location: None,
+        fields: fields
+            .into_iter()
+            .map(|(name, ty)| Field { name: name.to_owned(), ty: ty.clone() })
+            .collect(),
+    };
+    events.map(schema).to_vec()
+}
+
+impl Interrupt {
+    fn arguments(&self) -> [Argument<'_>; 3] {
+        [self.irq.into(), self.name.as_str().into(), self.action.as_str().into()]
+    }
+}
+
+impl Topology {
+    fn arguments(&self) -> [Argument<'_>; 5] {
+        [self.cpu.into(), self.package.into(), self.core.into(), self.node.into(), self.model.as_str().into()]
+    }
+}
+
+/// The numbered lines of `/proc/interrupts`: a count for each CPU, then the chip with its pin, then who handles it.
+fn interrupts_of(text: &str) -> Vec<Interrupt> {
+    let mut lines = text.lines();
+    let cpus = lines.next().map_or(0, |head| head.split_whitespace().count());
+    lines
+        .filter_map(|line| {
+            let (irq, rest) = line.trim_start().split_once(':')?;
+            let mut words = rest.split_whitespace().skip(cpus);
+            let name = words.next().unwrap_or_default().to_owned();
+            let rest: Vec<&str> = words.collect();
+            let action = rest.last().copied().unwrap_or_default().to_owned();
+            Some(Interrupt { irq: irq.parse().ok()?, name, action })
+        })
+        .collect()
+}
+
+/// One for each `processor` of `/proc/cpuinfo`.
+fn topology(cpuinfo: &str) -> Vec<Topology> {
+    let blocks = cpuinfo.split("\n\n").map(|block| {
+        let pairs = block.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(name, value)| (name.trim(), value.trim())).collect::<BTreeMap<_, _>>()
+    });
+    blocks
+        .filter_map(|block| {
+            let number = |name: &str| block.get(name).and_then(|value| value.parse().ok()).unwrap_or(-1);
+            let cpu = block.get("processor")?.parse().ok()?;
+            Some(Topology {
+                cpu,
+                package: number("physical id"),
+                core: number("core id"),
+                node: node(cpu),
+                model: block.get("model name").copied().unwrap_or_default().to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// The memory node of a CPU: sysfs has a link in the CPU's directory.
+fn node(cpu: u32) -> i32 {
+    let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next().unwrap_or(-1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_read_as_proc_writes_them() {
+        let text = "           CPU0       CPU1\n  0:          9          0   IO-APIC   2-edge      timer\n\
+                    24:   1   2   PCI-MSIX-0000:00:01.0   0-edge      virtio0-config\nNMI:  0  0  Non-maskable interrupts\n";
+        let [timer, virtio] = &interrupts_of(text)[..] else { panic!("not two") };
+        assert_eq!((timer.irq, timer.name.as_str(), timer.action.as_str()), (0, "IO-APIC", "timer"));
+        assert_eq!((virtio.irq, virtio.action.as_str()), (24, "virtio0-config"));
+        assert!(interrupts_of("").is_empty());
+    }
+
+    #[test]
+    fn this_machine_has_a_topology_and_this_process_is_in_the_dump() {
+        let dump = Dump::take(Sample::take());
+        assert!(!dump.cpus.is_empty());
+        let pid = std::process::id() as i32;
+        assert!(dump.threads.iter().any(|thread| thread.tid == pid && thread.pid == pid));
+        assert!(dump.mappings.iter().any(|mapping| mapping.pid == pid));
+        let mut bytes = Vec::new();
+        dump.write(&mut bytes, Uuid([1; 16]), 42).unwrap();
+        assert!(bytes.len() >= 4096 && bytes.len() % 4096 == 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! Why nothing is recorded.
+
+use sordino_tracefs as tracefs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording did not start, or could not be finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is something in the output directory.
+    #[error("the directory {} is not empty: name another one with -o", .0.display())]
+    NotEmpty(PathBuf),
+    /// The output directory can't be made or written to.
+    #[error("can't write to {}: {source}", path.display())]
+    Output {
+        /// The directory or a file in it.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The directory is no recording.
+    #[error("{} is no recording of sordino: {reason}", path.display())]
+    NoRecording {
+        /// The directory.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// A recorder is still writing there.
+    #[error("{} is being recorded by process {pid}: stop it first", path.display())]
+    StillRecording {
+        /// The directory.
+        path: PathBuf,
+        /// The recorder.
+        pid: u32,
+    },
+    /// The kernel's tracer can't be used as asked.
+    #[error(transparent)]
+    Kernel(#[from] tracefs::Error),
+    /// The guardian that would remove the kernel's instance is not to be had.
+    #[error(transparent)]
+    Undo(#[from] sordino_undo::Error),
+    /// A trace can't be written.
+    #[error(transparent)]
+    Trace(#[from] sordino_ctf::Error),
+    /// The program is already recorded.
+    #[error("process {pid} is already recorded by session '{name}' (process {owner}): stop that one first")]
+    Taken {
+        /// The program.
+        pid: i32,
+        /// The session that records it.
+        name: String,
+        /// Its recorder.
+        owner: u32,
+    },
+    /// A program that was named can't be recorded.
+    #[error("can't record process {pid}: {reason}")]
+    Program {
+        /// The program.
+        pid: i32,
+        /// Why.
+        reason: String,
+    },
+    /// The collector's thread can't have what it was to have.
+    #[error("the collector: {0}")]
+    Collector(String),
+    /// The command can't be started.
+    #[error("can't start {}: {source}", command.display())]
+    Command {
+        /// The command.
+        command: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Something that the recorder itself needs failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Output { path: path.as_ref().to_owned(), source }
+    }
+
+    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System { what, source: source.into() }
+    }
+}

@@ -1,0 +1,57 @@
+//! Drain rings and kernel pages into a directory of CTF traces while recording runs.
+//!
+//! [`record`] does it all: makes the directory, takes hold of programs, starts the command, empties the rings and the
+//! kernel's buffers until it is told to stop, and leaves a directory that every reader of CTF can read.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `session` | a recording from its first second to its last |
+//! | `discover`, `listen` | finds programs: by `/proc`, or because they say that they are there |
+//! | `program` | one program: its rings, its tracepoints, its trace |
+//! | `drain`, `output` | the thread that empties rings into files |
+//! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
+//! | `dump` | the state at the start |
+//! | `recover` | finishes a recording whose recorder was killed |
+//! | `list` | what could be recorded |
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod command;
+mod convert;
+mod count;
+mod directory;
+pub mod discover;
+mod drain;
+mod dump;
+mod error;
+mod kernel;
+mod list;
+mod listen;
+mod options;
+mod output;
+mod place;
+mod program;
+mod recover;
+mod session;
+mod summary;
+
+pub use directory::{Directory, PREFIX};
+pub use error::Error;
+pub use list::{Listed, Listing, list};
+pub use options::{CommandLine, Options, Polling, Programs, UserEvents};
+pub use recover::recover;
+pub use session::{Recorded, Watch, record};
+pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use sordino_ctf::Uuid;
+
+/// A random one (version 4 of RFC 9562).
+fn uuid() -> Uuid {
+    let mut bytes = [0; 16];
+    // Fails only on kernels without getrandom, before Linux 3.17; identities then are all the same.
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Uuid(bytes)
+}

@@ -1,0 +1,88 @@
+//! What could be recorded.
+
+use crate::discover::{Identity, areas, identity, processes};
+use serde::Serialize;
+use sordino_event::{Schema, catalogue};
+use sordino_ring::control::Program;
+
+/// The programs that could be recorded now.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Listing {
+    /// Those that are linked with sordino.
+    pub programs: Vec<Listed>,
+    /// Processes that may be, but can't be looked into.
+    pub hidden: usize,
+}
+
+/// A program that is linked with sordino.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listed {
+    /// Its process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// The program's file.
+    pub executable: String,
+    /// Its tracepoints.
+    #[serde(skip)]
+    pub tracepoints: Vec<Schema>,
+    /// The session that records it, and its process.
+    pub recorded_by: Option<(String, u32)>,
+    /// Why it can't be recorded.
+    pub problem: Option<String>,
+}
+
+/// Looks at all processes.
+pub fn list() -> Listing {
+    let mut listing = Listing::default();
+    for pid in processes() {
+        match areas(pid) {
+            Ok(found) => {
+                for area in found {
+                    listing.programs.push(listed(&identity(pid), pid, &Program::open(&area.file)));
+                }
+            }
+            Err(crate::discover::Hidden::Closed) => {
+                let identity = identity(pid);
+                let problem = crate::discover::Hidden::Closed.to_string();
+                listing.programs.push(Listed { problem: Some(problem), ..unknown(&identity, pid) });
+            }
+            Err(crate::discover::Hidden::NotPermitted) => listing.hidden += 1,
+            Err(crate::discover::Hidden::Io(_)) => {}
+        }
+    }
+    listing
+}
+
+fn unknown(identity: &Identity, pid: i32) -> Listed {
+    Listed {
+        pid,
+        name: identity.name.clone(),
+        executable: identity.executable.clone(),
+        tracepoints: Vec::new(),
+        recorded_by: None,
+        problem: None,
+    }
+}
+
+fn listed(
+    identity: &Identity,
+    pid: i32,
+    program: &Result<Program, sordino_ring::control::Refusal>,
+) -> Listed {
+    let mut listed = unknown(identity, pid);
+    match program {
+        Ok(program) => {
+            match catalogue::parse(&program.catalogue(0)) {
+                Ok((tracepoints, _)) => {
+                    listed.tracepoints = tracepoints.into_iter().map(|(_, schema)| schema).collect();
+                }
+                Err(error) => listed.problem = Some(error.to_string()),
+            }
+            let owner = program.owners().ok().and_then(|owners| owners.into_iter().next());
+            listed.recorded_by = owner.map(|owner| (owner.name, owner.pid));
+        }
+        Err(refusal) => listed.problem = Some(refusal.to_string()),
+    }
+    listed
+}

@@ -1,0 +1,131 @@
+//! What to record, and how.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use sordino_event::Schema;
+use sordino_ring::layout::Geometry;
+use sordino_sched::CpuList;
+use sordino_tracefs::Selection;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory to record into: made if it is not there, refused if it is not empty.
+    pub output: PathBuf,
+    /// What other recorders are told that this session is called.
+    pub name: String,
+    /// The kernel's events; none: the kernel is not recorded.
+    pub kernel: Vec<Selection>,
+    /// KiB of kernel buffer per CPU.
+    pub kernel_buffer_kib: u64,
+    /// The kernel's events of these threads and their children alone; empty: of all.
+    pub kernel_threads: Vec<i32>,
+    /// The programs' tracepoints.
+    pub user: UserEvents,
+    /// The sizes of the programs' rings.
+    pub geometry: Geometry,
+    /// When the collector looks for full sub-buffers.
+    pub polling: Polling,
+    /// The CPUs whose events are recorded.
+    pub cpus: CpuList,
+    /// How long, at most.
+    pub duration: Option<Duration>,
+    /// The CPU that the collector stays on.
+    pub collector_cpu: Option<u32>,
+    /// The collector's `SCHED_FIFO` priority.
+    pub collector_priority: Option<u8>,
+    /// Which programs.
+    pub programs: Programs,
+}
+
+/// Which programs are recorded.
+#[derive(Clone, Debug)]
+pub enum Programs {
+    /// This command and all it starts.
+    Command(CommandLine),
+    /// These processes, and what they start as far as it says so itself.
+    Pids(Vec<i32>),
+    /// Every program that can be, also those that start later.
+    All,
+}
+
+/// A command to start.
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    /// The program, found in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What to run in front of it: a command that becomes it, as another user for instance.
+    pub prefix: Vec<OsString>,
+}
+
+/// When the collector looks for full sub-buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polling {
+    /// Each time so much has passed.
+    Timer(Duration),
+    /// All the time.
+    Busy,
+    /// When a writer says so, by a system call of its own at the end of each sub-buffer.
+    Wakeup,
+}
+
+/// Which tracepoints are wanted, by their names.
+#[derive(Clone, Debug)]
+pub struct UserEvents {
+    globs: GlobSet,
+    patterns: Vec<String>,
+}
+
+impl UserEvents {
+    /// Those whose `provider:name` matches one of the patterns, with `*` and `?` anywhere.
+    ///
+    /// # Errors
+    /// What is wrong with which pattern.
+    pub fn new(patterns: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut builder = GlobSetBuilder::new();
+        let patterns: Vec<String> = patterns.into_iter().collect();
+        for pattern in &patterns {
+            // A provider's name alone means all of its tracepoints.
+            let full =
+                if pattern.contains([':', '*', '?']) { pattern.clone() } else { format!("{pattern}:*") };
+            builder.add(Glob::new(&full).map_err(|error| format!("'{pattern}': {}", error.kind()))?);
+        }
+        let globs = builder.build().map_err(|error| error.to_string())?;
+        Ok(Self { globs, patterns })
+    }
+
+    /// Whether this tracepoint is wanted.
+    pub fn wants(&self, schema: &Schema) -> bool {
+        self.globs.is_match(schema.full_name())
+    }
+
+    /// As they were given.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_event::Level;
+
+    #[test]
+    fn names_and_globs_choose_tracepoints() {
+        let schema = |provider: &str, name: &str| Schema {
+            provider: provider.to_owned(),
+            name: name.to_owned(),
+            level: Level::Info,
+            location: None,
+            fields: Vec::new(),
+        };
+        let events = UserEvents::new(["motor".to_owned(), "net:tx_*".to_owned()]).unwrap();
+        assert!(events.wants(&schema("motor", "period")) && events.wants(&schema("net", "tx_done")));
+        assert!(!events.wants(&schema("motors", "period")) && !events.wants(&schema("net", "rx")));
+        assert!(UserEvents::new(["a[".to_owned()]).unwrap_err().starts_with("'a['"));
+    }
+}

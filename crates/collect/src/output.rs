@@ -1,0 +1,148 @@
+//! One stream's file: packets straight from a ring to the disk.
+
+use rustix::fs::{Mode, OFlags};
+use sordino_ctf::Uuid;
+use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
+use sordino_event::Cpu;
+use sordino_ring::read::{Content, Salvaged, SubBuffer};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Packets are this much or a multiple of it: what the page cache can be passed by with.
+const BLOCK: u64 = 4096;
+
+/// A stream's file.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    file: Option<OwnedFd>,
+    uuid: Uuid,
+    class: StreamClass,
+    cpu: Option<u32>,
+    /// Where the next packet goes.
+    offset: u64,
+    sequence: u64,
+    /// The count of lost records that the last packet says.
+    discarded: u64,
+}
+
+impl Output {
+    /// A file that is made when there is a packet for it.
+    pub(crate) fn new(path: PathBuf, uuid: Uuid, class: StreamClass, cpu: Option<u32>) -> Self {
+        Self { path, file: None, uuid, class, cpu, offset: 0, sequence: 0, discarded: 0 }
+    }
+
+    /// Whether a packet of this content says anything that the file does not.
+    pub(crate) fn is_news(&self, content: &Content) -> bool {
+        content.end as usize > FIRST_EVENT || content.lost.total != self.discarded
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Writes a sub-buffer as a packet. After an error the file ends with the packet before.
+    pub(crate) fn write(&mut self, sub_buffer: &mut SubBuffer<'_>) -> io::Result<()> {
+        let header = self.header(&sub_buffer.content);
+        sub_buffer.set_header(&header.encode());
+        let length = header.packet_bytes as usize;
+        debug_assert!(length <= sub_buffer.size());
+        self.packet(length, |file, offset| sub_buffer.write(file.as_fd(), offset, length))?;
+        self.discarded = header.discarded;
+        Ok(())
+    }
+
+    /// Writes what was saved of a sub-buffer.
+    pub(crate) fn write_salvaged(&mut self, salvaged: &mut Salvaged) -> io::Result<()> {
+        let header = self.header(&salvaged.content);
+        let encoded = header.encode();
+        salvaged.bytes[..encoded.len()].copy_from_slice(&encoded);
+        salvaged.bytes.resize(header.packet_bytes as usize, 0);
+        // Memory of our own has no alignment that passing by the page cache would want.
+        let bytes = &salvaged.bytes;
+        self.packet(bytes.len(), |file, offset| {
+            set_direct(file, false);
+            let written = rustix::io::pwrite(file, bytes, offset);
+            set_direct(file, true);
+            Ok(written?)
+        })?;
+        self.discarded = header.discarded;
+        Ok(())
+    }
+
+    fn header(&self, content: &Content) -> PacketHeader {
+        PacketHeader {
+            uuid: self.uuid,
+            stream_id: self.class.id(),
+            begin: content.first_stamp,
+            end: content.last_stamp,
+            content_bytes: content.end.into(),
+            packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
+            discarded: content.lost.total,
+            too_large: content.lost.too_large as u32,
+            sequence: self.sequence,
+            cpu: self.cpu.map(Cpu),
+        }
+    }
+
+    /// Has `write` write a packet of `length` bytes at the file's end, whole or not at all.
+    fn packet(
+        &mut self,
+        length: usize,
+        write: impl Fn(&OwnedFd, u64) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let offset = self.offset;
+        let file = self.open()?;
+        let mut result = write(file, offset);
+        if result
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()))
+        {
+            // A file system that takes the flag when a file is opened and refuses it here.
+            set_direct(file, false);
+            result = write(file, offset);
+        }
+        let whole = match result {
+            Ok(written) if written == length => Ok(()),
+            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+            Err(error) => Err(error),
+        };
+        if whole.is_err() {
+            // If this fails too, the reader of the trace finds a packet that is cut off, and says so.
+            let _ = rustix::fs::ftruncate(file, offset);
+            return whole;
+        }
+        self.offset += length as u64;
+        self.sequence += 1;
+        Ok(())
+    }
+
+    fn open(&mut self) -> io::Result<&OwnedFd> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(0o666);
+                // Not every file system can pass by the page cache.
+                rustix::fs::open(&self.path, flags | OFlags::DIRECT, mode)
+                    .or_else(|_| rustix::fs::open(&self.path, (flags - OFlags::EXCL) | OFlags::TRUNC, mode))?
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+/// Whether writes pass by the page cache: five times less of the collector's time for each byte. It is only a request.
+fn set_direct(file: &OwnedFd, direct: bool) {
+    if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
+        let flags = if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
+        let _ = rustix::fs::fcntl_setfl(file, flags);
+    }
+}

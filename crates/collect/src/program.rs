@@ -1,0 +1,270 @@
+//! One traced program: its area, its rings, its trace.
+
+use crate::clock::TraceClock;
+use crate::directory::replace;
+use crate::discover::{Found, Identity, identity};
+use crate::drain::{Order, Stream, StreamState, Streams};
+use crate::options::{Options, Polling, UserEvents};
+use crate::output::Output;
+use crate::{Error, directory::Directory};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
+use sordino_ctf::{Environment, Uuid};
+use sordino_event::{Schema, catalogue};
+use sordino_ring::control::{Attached, Program, Refusal, Wanted};
+use sordino_ring::map::populate;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A program that is recorded.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    /// Counts the programs of a recording.
+    pub(crate) number: usize,
+    pub(crate) trace: ProgramTrace,
+    /// Its area's inode number.
+    pub(crate) inode: u64,
+    /// Readable when the process has ended.
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) program: Arc<Program>,
+    /// What went wrong on the way, for the summary.
+    pub(crate) notes: Vec<String>,
+    slot: usize,
+    region: (u64, u64),
+    /// Bytes of the catalogue that were read.
+    read: usize,
+    /// Its catalogue made no sense; no more of it is read.
+    broken: bool,
+}
+
+/// A program's trace: what is left of the program when it has ended.
+#[derive(Debug)]
+pub(crate) struct ProgramTrace {
+    pub(crate) pid: i32,
+    pub(crate) identity: Identity,
+    /// The trace's directory.
+    pub(crate) path: PathBuf,
+    uuid: Uuid,
+    schemas: Vec<Schema>,
+}
+
+impl Traced {
+    /// Takes hold of a program: makes its rings and its trace, enables what is wanted. The streams still have to be
+    /// handed to the collector's thread.
+    pub(crate) fn attach(
+        found: &Found,
+        number: usize,
+        options: &Options,
+        directory: &Directory,
+        clock: &TraceClock,
+    ) -> Result<(Self, Order), Error> {
+        let pid = found.pid;
+        let refused = |reason: String| Error::Program { pid, reason };
+        let pidfd = Pid::from_raw(pid).ok_or_else(|| refused("no such process".to_owned()))?;
+        let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| refused(error.to_string()))?;
+        let program = Program::open(&found.file).map_err(|refusal| refused(refusal.to_string()))?;
+        let identity = identity(pid);
+        if program.own_pid() as i32 != identity.own_pid {
+            return Err(refused("its area is another process's".to_owned()));
+        }
+        if let Some(owner) = program.owners().map_err(|error| refused(error.to_string()))?.into_iter().next()
+        {
+            return Err(Error::Taken { pid, name: owner.name, owner: owner.pid });
+        }
+        let wanted = Wanted {
+            name: &options.name,
+            geometry: options.geometry,
+            clock: clock.ring_clock(),
+            cpus: options.cpus.as_slice(),
+            wake: options.polling == Polling::Wakeup,
+            first_turn: first_turn(),
+        };
+        let attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
+        let mut notes = Vec::new();
+        match populate(pid, attached.region.0, attached.region.1) {
+            Ok(0) => {}
+            Ok(missing) => {
+                notes.push(format!("{missing} pages of its rings were not present: it may fault on them"))
+            }
+            Err(error) => notes
+                .push(format!("its rings could not be made present ({error}): it faults on each page once")),
+        }
+        let path = directory.user().join(format!("{:04}-{}-{pid}", number + 1, file_name(&identity.name)));
+        fs::create_dir(&path).map_err(Error::output(&path))?;
+        let trace = ProgramTrace { pid, identity, path, uuid: crate::uuid(), schemas: Vec::new() };
+        trace.write_metadata(clock)?;
+        let mut traced = Self {
+            number,
+            trace,
+            inode: found.inode,
+            pidfd,
+            program: Arc::new(program),
+            notes,
+            slot: attached.slot,
+            region: attached.region,
+            read: 0,
+            broken: false,
+        };
+        let order = traced.streams(attached);
+        traced.refresh(&options.user)?;
+        Ok((traced, order))
+    }
+
+    fn streams(&self, attached: Attached) -> Order {
+        let streams = attached.readers.into_iter().map(|reader| {
+            let (name, class) = match reader.cpu() {
+                Some(cpu) => (format!("cpu{cpu}"), StreamClass::Cpu),
+                None => ("shared".to_owned(), StreamClass::Shared),
+            };
+            let output = Output::new(self.trace.path.join(name), self.trace.uuid, class, reader.cpu());
+            Stream { reader, output, state: StreamState::default() }
+        });
+        let (number, program, slot) = (self.number, Arc::clone(&self.program), self.slot);
+        Order::Add(Streams { number, program, slot, streams: streams.collect() })
+    }
+
+    /// Looks for tracepoints that are new, declares them, and enables those that are wanted.
+    pub(crate) fn refresh(&mut self, user: &UserEvents) -> Result<(), Error> {
+        let text = if self.broken { Vec::new() } else { self.program.catalogue(self.read) };
+        if text.is_empty() {
+            return Ok(());
+        }
+        let (tracepoints, consumed) = match catalogue::parse(&text) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.give_up(&error.to_string()),
+        };
+        let mut declarations = String::new();
+        let first = self.trace.schemas.len();
+        for (id, schema) in tracepoints {
+            if usize::from(id) != self.trace.schemas.len() {
+                return self.give_up(&format!("tracepoint {id} is out of turn"));
+            }
+            match declare(id, &schema) {
+                Ok(text) => declarations += &text,
+                Err(error) => return self.give_up(&error.to_string()),
+            }
+            self.trace.schemas.push(schema);
+        }
+        self.read += consumed;
+        let path = self.trace.path.join("metadata");
+        let appended = File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(declarations.as_bytes()));
+        appended.map_err(Error::output(&path))?;
+        // Only now: no record of an event that the metadata does not know.
+        let new = (0u16..).zip(&self.trace.schemas).skip(first);
+        for (id, _) in new.filter(|(_, schema)| user.wants(schema)) {
+            self.program.enable(self.slot, id, true);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, reason: &str) -> Result<(), Error> {
+        self.broken = true;
+        self.notes.push(format!("its further tracepoints are not recorded: {reason}"));
+        Ok(())
+    }
+
+    /// Switches all its tracepoints off.
+    pub(crate) fn disable(&self) {
+        for (id, _) in (0u16..).zip(&self.trace.schemas) {
+            self.program.enable(self.slot, id, false);
+        }
+    }
+
+    /// Ends the session's hold on it, when its rings were emptied.
+    pub(crate) fn detach(&mut self) {
+        let attached = Attached { slot: self.slot, readers: Vec::new(), region: self.region };
+        if let Err(error) = self.program.detach(&attached) {
+            self.notes.push(format!("its rings could not be given back: {error}"));
+        }
+        match self.program.refused() {
+            0 => {}
+            refused => self.notes.push(format!("{refused} of its tracepoints found no room in its area")),
+        }
+    }
+}
+
+impl ProgramTrace {
+    /// Writes the whole metadata: at the start, and at the end, when the clock's rate is known better.
+    pub(crate) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+        let mut environment = Environment::default();
+        environment
+            .set("domain", "ust")
+            .set("tracer_name", "sordino")
+            .set("tracer_version", env!("CARGO_PKG_VERSION"))
+            .set("hostname", clock.hostname())
+            .set("vpid", i64::from(self.pid))
+            .set("procname", self.identity.name.as_str())
+            .set("executable", self.identity.executable.as_str());
+        if self.identity.own_pid != self.pid {
+            environment.set("vpid_in_namespace", i64::from(self.identity.own_pid));
+        }
+        let mut text = preamble(self.uuid, &environment, &clock.ctf())?;
+        text += &stream_class(StreamClass::Cpu);
+        text += &stream_class(StreamClass::Shared);
+        for (id, schema) in (0..).zip(&self.schemas) {
+            text += &declare(id, schema)?;
+        }
+        let path = self.path.join("metadata");
+        replace(&path, &text).map_err(Error::output(&path))
+    }
+}
+
+/// Declares a tracepoint's event for both kinds of ring.
+fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
+    let name = schema.full_name();
+    let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
+    text += &event_class(StreamClass::Shared, id, &name, schema)?;
+    Ok(text)
+}
+
+/// A different one each time, so that a writer that slept through a detach never finds the head it saw.
+fn first_turn() -> u32 {
+    let mut random = [0; 4];
+    // Without randomness, the clock is different each time too.
+    match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
+        Ok(4) => u32::from_ne_bytes(random),
+        _ => sordino_clock::cycles() as u32,
+    }
+}
+
+/// A refusal with what the user can do about it.
+fn explain(refusal: &Refusal, options: &Options) -> String {
+    match refusal {
+        Refusal::NoRoom { needed, left } => {
+            let rings = options.cpus.as_slice().len() as u64 + 1;
+            let each = (left / rings).checked_ilog2().map_or(0, |bits| 1u64 << bits);
+            format!(
+                "{refusal}: record it with smaller rings (about {} KiB each fit: --subbuf-size, --num-subbuf), or start it \
+                 with SORDINO_RESERVE={needed} or by 'sordino record -- COMMAND'",
+                each >> 10
+            )
+        }
+        Refusal::NoMemory(_) => format!("{refusal}: use smaller rings (--subbuf-size, --num-subbuf)"),
+        _ => refusal.to_string(),
+    }
+}
+
+/// A process's name as a part of a file's name.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.+".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_makes_a_file_name() {
+        assert_eq!(file_name("npt"), "npt");
+        assert_eq!(file_name("../a b/c"), ".._a_b_c");
+        assert_eq!(file_name(""), "unnamed");
+    }
+}

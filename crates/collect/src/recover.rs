@@ -1,0 +1,132 @@
+//! Finishing a recording whose recorder was killed.
+
+use crate::clock::TraceClock;
+use crate::convert::{KernelTrace, raw_bytes};
+use crate::count::count_events;
+use crate::directory::Directory;
+use crate::session::Watch;
+use crate::summary::{ProgramSummary, State, StreamSummary, Summary};
+use crate::{Error, discover};
+use sordino_ctf::read::Trace;
+use sordino_ctf::write::PacketHeader;
+use sordino_event::Classes;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Makes of a directory that a killed recorder left what it would have made of it: cuts packets off that were being
+/// written, turns the kernel's pages into a trace, and says what is there.
+///
+/// What the programs' rings still held is gone with the programs, or belongs to the next recorder.
+///
+/// # Errors
+/// [`Error::StillRecording`] if the recorder is alive; that the directory is no recording, or can't be written to.
+pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, Error> {
+    let mut summary = Summary::read(directory)?;
+    if summary.state != State::Recording {
+        return Ok(summary);
+    }
+    let recorder = summary.recorder;
+    if is_recorder(recorder as i32) {
+        return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
+    }
+    summary.programs = programs(directory)?;
+    if directory.raw().exists() {
+        recover_kernel(directory, &mut summary, watch)?;
+    }
+    count_events(directory, &mut summary, watch);
+    summary.state = State::Recovered;
+    summary.notes.push("its recorder was killed: what was in the rings then is not in the trace".to_owned());
+    summary.write(directory)?;
+    Ok(summary)
+}
+
+/// Whether a process is (still) one of ours. Another one that got its number is not.
+fn is_recorder(pid: i32) -> bool {
+    let executable = discover::identity(pid).executable;
+    Path::new(&executable).file_name().is_some_and(|name| name.to_string_lossy().starts_with("sordino"))
+}
+
+fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {
+    let metadata = Trace::open(directory.kernel(), &mut Classes::default())?;
+    let (Some(uuid), Some(clock)) = (metadata.uuid(), metadata.clocks().first()) else {
+        let (path, reason) = (directory.kernel(), "its metadata names no clock".to_owned());
+        return Err(Error::NoRecording { path, reason });
+    };
+    let clock = TraceClock::known(clock, &summary.host);
+    let mut trace = KernelTrace::resume(uuid);
+    if summary.kernel_events.is_empty() {
+        return trace.finish_without_events(directory, &clock);
+    }
+    let (total, mut done) = (raw_bytes(directory), 0);
+    let mut advance = |bytes| {
+        done += bytes;
+        watch.working("converting the kernel's events", done, total);
+    };
+    summary.kernel = trace.convert(directory, &clock, &mut advance)?;
+    Ok(())
+}
+
+/// The programs' traces as they are, each file cut to its last whole packet.
+fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
+    let mut programs = Vec::new();
+    for path in entries(&directory.user())? {
+        let Ok(trace) = Trace::open(&path, &mut Classes::default()) else { continue };
+        let environment = trace.environment();
+        let text = |name: &str| environment.text(name).unwrap_or_default().to_owned();
+        let relative = path.strip_prefix(directory.path()).unwrap_or(&path);
+        let mut program = ProgramSummary {
+            pid: environment.integer("vpid").unwrap_or(0) as i32,
+            name: text("procname"),
+            executable: text("executable"),
+            trace: relative.to_string_lossy().into_owned(),
+            ..ProgramSummary::default()
+        };
+        for file in entries(&path)?.into_iter().filter(|file| !file.ends_with("metadata")) {
+            let cpu = file.file_name().and_then(|name| name.to_str()?.strip_prefix("cpu")?.parse().ok());
+            let (bytes, last) = cut(&file).map_err(Error::output(&file))?;
+            let (discarded, too_large) =
+                last.map_or((0, 0), |last| (last.discarded, u64::from(last.too_large)));
+            let ring_full = discarded - too_large.min(discarded);
+            program.streams.push(StreamSummary {
+                cpu,
+                bytes,
+                ring_full,
+                too_large,
+                ..StreamSummary::default()
+            });
+        }
+        programs.push(program);
+    }
+    Ok(programs)
+}
+
+/// Cuts a packet off that was being written; the bytes that stay, and the last packet's header.
+fn cut(path: &Path) -> std::io::Result<(u64, Option<PacketHeader>)> {
+    let mut file = File::options().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    let (mut whole, mut last) = (0, None);
+    let mut bytes = [0; sordino_ctf::write::FIRST_EVENT];
+    while whole + bytes.len() as u64 <= length {
+        file.seek(SeekFrom::Start(whole))?;
+        file.read_exact(&mut bytes)?;
+        match PacketHeader::decode(&bytes) {
+            Some(header) if header.packet_bytes > 0 && whole + header.packet_bytes <= length => {
+                whole += header.packet_bytes;
+                last = Some(header);
+            }
+            _ => break,
+        }
+    }
+    if whole < length {
+        file.set_len(whole)?;
+    }
+    Ok((whole, last))
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(directory).map_err(Error::output(directory))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    Ok(paths)
+}

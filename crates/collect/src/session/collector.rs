@@ -1,0 +1,71 @@
+//! The collector's thread, seen from the session.
+
+use crate::Error;
+use crate::clock::TraceClock;
+use crate::drain::{self, Order, Report, StreamEnd};
+use crate::options::Options;
+use crate::place::Place;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// The thread that empties the rings.
+pub(super) struct Collector {
+    orders: Option<Sender<Order>>,
+    reports: Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Collector {
+    pub(super) fn start(options: &Options, clock: &TraceClock) -> Result<Self, Error> {
+        let (orders, received) = channel();
+        let (report, reports) = channel();
+        let (ready, is_ready) = channel();
+        let place = Place::of(options);
+        let (polling, now) = (options.polling, clock.now());
+        let thread = std::thread::Builder::new().name("sordino-collect".to_owned());
+        let thread = thread.spawn(move || {
+            let placed = place.take();
+            let start = placed.is_ok();
+            if ready.send(placed).is_ok() && start {
+                drain::run(polling, now, &received, &report);
+            }
+        });
+        let thread = thread.map_err(Error::system("can't start the collector's thread"))?;
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread) }),
+            Ok(Err(reason)) => Err(Error::Collector(reason)),
+            Err(_) => Err(Error::Collector("its thread ended".to_owned())),
+        }
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // It only ends when we do, or by a panic, which `stop` passes on.
+            let _ = orders.send(order);
+        }
+    }
+
+    /// Has it take what a program's rings still hold; what became of them.
+    pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
+        self.order(Order::Finish(number));
+        while let Ok(report) = self.reports.recv() {
+            match report {
+                Report::Finished { number: finished, streams } if finished == number => return streams,
+                Report::Finished { .. } | Report::OutputFailed => {}
+            }
+        }
+        Vec::new()
+    }
+
+    /// Whether an output has failed since this was asked last.
+    pub(super) fn has_failed(&self) -> bool {
+        self.reports.try_iter().any(|report| matches!(report, Report::OutputFailed))
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.orders = None;
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

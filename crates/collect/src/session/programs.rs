@@ -1,0 +1,166 @@
+//! The session's programs: found, taken hold of, let go.
+
+use super::Session;
+use crate::Error;
+use crate::directory::Directory;
+use crate::discover::{Found, areas, identity, parent, processes};
+use crate::drain::StreamEnd;
+use crate::listen::Announced;
+use crate::options::Programs;
+use crate::program::Traced;
+use crate::summary::{ProgramSummary, StreamSummary};
+use std::fs;
+
+impl Session<'_> {
+    /// A process that the user named has to be recorded, or nothing is.
+    pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
+        let refused = |reason: String| Error::Program { pid, reason };
+        let found = areas(pid).map_err(|hidden| refused(hidden.to_string()))?;
+        if found.is_empty() {
+            return Err(refused("it is not linked with sordino, or ended".to_owned()));
+        }
+        self.seen.insert((pid, identity(pid).start));
+        found.iter().try_for_each(|found| self.attach(found))
+    }
+
+    fn attach(&mut self, found: &Found) -> Result<(), Error> {
+        if self.programs.iter().any(|program| program.inode == found.inode) {
+            return Ok(());
+        }
+        let attached = Traced::attach(found, self.numbered, self.options, &self.directory, &self.clock);
+        let (program, streams) = attached?;
+        self.numbered += 1;
+        self.collector.order(streams);
+        self.programs.push(program);
+        Ok(())
+    }
+
+    fn attach_or_note(&mut self, found: &Found) {
+        if let Err(error) = self.attach(found) {
+            let name = identity(found.pid).name;
+            self.summary.notes.push(format!("skipped {name}: {error}"));
+        }
+    }
+
+    /// A program says that it is there, or that it has new tracepoints.
+    pub(super) fn announced(&mut self, announced: &Announced) {
+        let known = self.programs.iter().position(|program| program.inode == announced.inode);
+        if let Some(known) = known {
+            let refreshed = self.programs[known].refresh(&self.options.user);
+            self.note(refreshed);
+            return;
+        }
+        let Some(file) = announced.file.as_ref().and_then(|file| file.try_clone().ok()) else { return };
+        if announced.pid <= 0 {
+            self.summary
+                .notes
+                .push("skipped a program in a pid namespace that is not visible here".to_owned());
+            return;
+        }
+        self.let_go_replaced(announced.pid);
+        self.attach_or_note(&Found { pid: announced.pid, file, inode: announced.inode });
+    }
+
+    /// A process that has a new area may have got it by exec: the old one is then no longer mapped.
+    fn let_go_replaced(&mut self, pid: i32) {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let is_mapped = |inode: u64| {
+            let inode = inode.to_string();
+            maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode))
+        };
+        let replaced =
+            self.programs.iter().filter(|program| program.trace.pid == pid && !is_mapped(program.inode));
+        let replaced: Vec<usize> = replaced.map(|program| program.number).collect();
+        replaced.into_iter().for_each(|number| self.let_go(number));
+    }
+
+    /// Looks for programs that nobody announced: started before us, or with their environment taken away.
+    pub(super) fn scan(&mut self) {
+        let ours: Vec<i32> = match &self.options.programs {
+            Programs::All => Vec::new(),
+            Programs::Pids(pids) => pids.clone(),
+            Programs::Command(_) => self.child.iter().map(|child| child.id() as i32).collect(),
+        };
+        let everybody = matches!(self.options.programs, Programs::All);
+        for pid in processes() {
+            if pid == std::process::id() as i32 || !self.seen.insert((pid, identity(pid).start)) {
+                continue;
+            }
+            if !everybody && !descends(pid, &ours) {
+                continue;
+            }
+            // Other users' programs are theirs.
+            for found in areas(pid).unwrap_or_default() {
+                self.attach_or_note(&found);
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            self.failed = true;
+            self.summary.notes.push(error.to_string());
+        }
+    }
+
+    /// Takes what a program's rings hold, and lets go of it.
+    pub(super) fn let_go(&mut self, number: usize) {
+        let Some(index) = self.programs.iter().position(|program| program.number == number) else { return };
+        let mut program = self.programs.remove(index);
+        let refreshed = program.refresh(&self.options.user);
+        self.note(refreshed);
+        program.disable();
+        let streams = self.collector.finish(number);
+        program.detach();
+        self.summary.programs.push(summarise(&program, streams, &self.directory));
+        self.traces.push(program.trace);
+    }
+}
+
+/// Whether `pid` is one of `ancestors`, or was started by one, however indirectly.
+fn descends(mut pid: i32, ancestors: &[i32]) -> bool {
+    // As deep as any tree of processes; parents that change meanwhile could make a circle.
+    for _ in 0..1000 {
+        if ancestors.contains(&pid) {
+            return true;
+        }
+        match parent(pid) {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn summarise(program: &Traced, streams: Vec<StreamEnd>, directory: &Directory) -> ProgramSummary {
+    let trace = &program.trace;
+    let path = trace.path.strip_prefix(directory.path()).unwrap_or(&trace.path);
+    ProgramSummary {
+        pid: trace.pid,
+        name: trace.identity.name.clone(),
+        executable: trace.identity.executable.clone(),
+        trace: path.to_string_lossy().into_owned(),
+        streams: streams.into_iter().filter(is_worth_a_line).map(stream).collect(),
+        notes: program.notes.clone(),
+    }
+}
+
+/// Whether anything happened in a stream.
+fn is_worth_a_line(stream: &StreamEnd) -> bool {
+    stream.bytes > 0 || stream.lost.total > 0 || stream.corrupt.is_some() || stream.failure.is_some()
+}
+
+fn stream(end: StreamEnd) -> StreamSummary {
+    let corrupt = end.corrupt.map(|corrupt| format!("the program spoilt its ring: {corrupt}"));
+    let failure = end.failure.map(|error| format!("{} could not be written: {error}", end.path.display()));
+    StreamSummary {
+        cpu: end.cpu,
+        bytes: end.bytes,
+        events: None,
+        ring_full: end.lost.total - end.lost.too_large,
+        too_large: end.lost.too_large,
+        unfinished: end.unfinished,
+        unwritten: end.unwritten,
+        problem: corrupt.or(failure),
+    }
+}

@@ -1,0 +1,206 @@
+//! What a recording holds and what it lacks: `recording.json`.
+
+use crate::Error;
+use crate::directory::{Directory, replace};
+use serde::{Deserialize, Serialize};
+use sordino_event::Cpu;
+use std::fs;
+
+/// The version of this structure.
+const SCHEMA: u32 = 1;
+
+/// What a recording holds and what it lacks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Of this structure.
+    pub schema: u32,
+    /// Whether it is finished.
+    pub state: State,
+    /// The recorder's process.
+    pub recorder: u32,
+    /// What the session was called.
+    pub name: String,
+    /// When recording began, in nanoseconds after the epoch.
+    pub begin_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// The host's name.
+    pub host: String,
+    /// The kernel's release.
+    pub kernel_release: String,
+    /// The clock that stamped the events.
+    pub clock: ClockSummary,
+    /// The tracepoints that were wanted.
+    pub user_patterns: Vec<String>,
+    /// The kernel's events that were recorded.
+    pub kernel_events: Vec<String>,
+    /// KiB of kernel buffer that each CPU had.
+    pub kernel_buffer_kib: u64,
+    /// The programs.
+    pub programs: Vec<ProgramSummary>,
+    /// The kernel, by CPU.
+    pub kernel: Vec<KernelStream>,
+    /// CPU time that the recorder took, in seconds.
+    pub recorder_cpu_seconds: f64,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its recorder is at work, or was killed.
+    #[default]
+    Recording,
+    /// It is complete.
+    Finished,
+    /// Its recorder was killed; another one finished it.
+    Recovered,
+}
+
+/// The clock that stamped the events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockSummary {
+    /// `cycles` or `monotonic`.
+    pub name: String,
+    /// Why it is not the cycle counter.
+    pub reason: Option<String>,
+    /// Ticks in a second.
+    pub hertz: f64,
+    /// By how much that may be wrong, as a fraction.
+    pub uncertainty: f64,
+}
+
+/// One program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramSummary {
+    /// Its process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// The program's file.
+    pub executable: String,
+    /// Its trace, below the recording's directory.
+    pub trace: String,
+    /// Its rings.
+    pub streams: Vec<StreamSummary>,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+/// One ring of a program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamSummary {
+    /// Whose ring; `None` for the shared one.
+    pub cpu: Option<u32>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Events; `None` if they were not counted.
+    pub events: Option<u64>,
+    /// Records lost because the ring was full.
+    pub ring_full: u64,
+    /// Records lost because they were too large.
+    pub too_large: u64,
+    /// Records that their writers did not finish.
+    pub unfinished: u64,
+    /// Sub-buffers that could not be written to disk.
+    pub unwritten: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// The kernel's events of one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelStream {
+    /// The CPU.
+    pub cpu: u32,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Events.
+    pub events: u64,
+    /// Records lost because the kernel's buffer was overwritten.
+    pub lost: u64,
+    /// There were more, and nobody knows how many.
+    pub uncounted: bool,
+    /// What was wrong with the kernel's pages.
+    pub damage: Option<String>,
+}
+
+impl KernelStream {
+    pub(crate) fn of(cpu: Cpu) -> Self {
+        Self { cpu: cpu.0, ..Self::default() }
+    }
+}
+
+impl StreamSummary {
+    /// All records that are missing.
+    pub fn lost(&self) -> u64 {
+        self.ring_full + self.too_large + self.unfinished
+    }
+}
+
+impl Summary {
+    /// Of a recording that begins.
+    pub(crate) fn new() -> Self {
+        Self { schema: SCHEMA, recorder: std::process::id(), ..Self::default() }
+    }
+
+    /// The programs' events, if they were counted.
+    pub fn user_events(&self) -> Option<u64> {
+        self.streams().map(|stream| stream.events).sum()
+    }
+
+    /// The kernel's events.
+    pub fn kernel_events(&self) -> u64 {
+        self.kernel.iter().map(|stream| stream.events).sum()
+    }
+
+    /// All records that are known to be missing.
+    pub fn lost(&self) -> u64 {
+        let user: u64 = self.streams().map(StreamSummary::lost).sum();
+        user + self.kernel.iter().map(|stream| stream.lost).sum::<u64>()
+    }
+
+    /// Whether more is missing than could be counted.
+    pub fn has_uncounted_loss(&self) -> bool {
+        self.kernel.iter().any(|stream| stream.uncounted)
+            || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        let user: u64 = self.streams().map(|stream| stream.bytes).sum();
+        user + self.kernel.iter().map(|stream| stream.bytes).sum::<u64>()
+    }
+
+    fn streams(&self) -> impl Iterator<Item = &StreamSummary> {
+        self.programs.iter().flat_map(|program| &program.streams)
+    }
+
+    /// Writes it into its recording.
+    pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
+        let path = directory.summary();
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::output(&path)(error.into()))?;
+        replace(&path, &(text + "\n")).map_err(Error::output(&path))
+    }
+
+    /// That of a recording.
+    ///
+    /// # Errors
+    /// [`Error::NoRecording`] if it can't be read or makes no sense.
+    pub fn read(directory: &Directory) -> Result<Self, Error> {
+        let path = directory.path().to_owned();
+        let no = |reason: String| Error::NoRecording { path: path.clone(), reason };
+        let text = fs::read_to_string(directory.summary()).map_err(|error| no(error.to_string()))?;
+        let summary: Self =
+            serde_json::from_str(&text).map_err(|error| no(format!("recording.json: {error}")))?;
+        if summary.schema > SCHEMA {
+            return Err(no(format!(
+                "recording.json has schema {}, this sordino knows {SCHEMA}",
+                summary.schema
+            )));
+        }
+        Ok(summary)
+    }
+}

@@ -1,0 +1,246 @@
+//! Taking a slot, making rings, and letting go.
+
+use super::{Program, Refusal};
+use crate::layout::{self, ATTACH_LOCK, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry};
+use crate::map::{self, Mapping};
+use crate::position::Head;
+use crate::read::Reader;
+use crate::write::Clock;
+use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// What a session wants of a program.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The session's name; cut if it is long.
+    pub name: &'a str,
+    /// Every ring's sizes.
+    pub geometry: Geometry,
+    /// The clock that stamps its records.
+    pub clock: Clock,
+    /// The CPUs that get a ring; threads on others use the shared one.
+    pub cpus: &'a [u32],
+    /// Whether writers wake the collector when they leave a sub-buffer.
+    pub wake: bool,
+    /// The turn at which every ring starts. Should differ from one session to the next.
+    pub first_turn: u32,
+}
+
+/// A session's hold on a program.
+#[derive(Debug)]
+pub struct Attached {
+    /// The slot it has.
+    pub slot: usize,
+    /// One for each CPU that has a ring, and the shared ring's.
+    pub readers: Vec<Reader>,
+    /// Where the program has the rings mapped, and how many bytes: to be made present there.
+    pub region: (u64, u64),
+}
+
+impl Program {
+    /// Takes a slot and makes rings. No tracepoint is enabled yet.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if there is no slot or no room; nothing stays changed then.
+    pub fn attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+        map::lock(&self.file, ATTACH_LOCK)?;
+        let attached = self.attach_locked(wanted);
+        map::unlock(&self.file, ATTACH_LOCK)?;
+        attached
+    }
+
+    fn attach_locked(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+        let slot = self.take_slot()?;
+        let made = self.make_rings(slot, wanted);
+        if made.is_err() {
+            map::unlock(&self.file, slot as u64)?;
+        }
+        made
+    }
+
+    fn take_slot(&self) -> Result<usize, Refusal> {
+        for slot in 0..SLOTS {
+            if !map::try_lock(&self.file, slot as u64)? {
+                continue;
+            }
+            // A collector that was killed may have left events enabled and rings standing.
+            self.close(slot);
+            if !self.has_writers(slot) {
+                return Ok(slot);
+            }
+            map::unlock(&self.file, slot as u64)?;
+        }
+        Err(Refusal::NoSlot)
+    }
+
+    fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+        let plan = Plan::of(wanted, self.cpus);
+        let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
+        if map::size(&self.file)? < offset + length {
+            map::set_size(&self.file, offset + length)?;
+        }
+        // What an earlier session left there is gone, and what we get is zero.
+        map::punch(&self.file, offset, length)?;
+        map::allocate(&self.file, offset, length).map_err(Refusal::NoMemory)?;
+        let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
+        self.announce(slot, wanted, offset, length);
+        let readers =
+            plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
+        Ok(Attached { slot, readers, region: (self.address + offset, length) })
+    }
+
+    /// The lowest place for `needed` bytes that no session uses and no writer of an earlier one may touch.
+    fn find_room(&self, slot: usize, needed: u64) -> Result<u64, Refusal> {
+        let mut used = Vec::new();
+        for (index, other) in self.header().slots.iter().enumerate() {
+            if index != slot && (self.has_writers(index) || map::is_locked(&self.file, index as u64)?) {
+                let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
+                used.push((offset, offset.saturating_add(length)));
+            }
+        }
+        used.sort_unstable();
+        let (mut at, mut largest) = (self.control_size, 0);
+        for (start, end) in used.into_iter().chain([(self.reserve, self.reserve)]) {
+            if at.saturating_add(needed) <= start {
+                return Ok(at);
+            }
+            largest = largest.max(start.saturating_sub(at));
+            at = at.max(end.next_multiple_of(PAGE as u64));
+        }
+        Err(Refusal::NoRoom { needed, left: largest })
+    }
+
+    fn announce(&self, slot: usize, wanted: &Wanted<'_>, offset: u64, length: u64) {
+        let slot = &self.header().slots[slot];
+        slot.collector.store(std::process::id(), Relaxed);
+        slot.region[0].store(offset, Relaxed);
+        slot.region[1].store(length, Relaxed);
+        let name = wanted.name.bytes().chain(std::iter::repeat(0));
+        slot.name.iter().zip(name).for_each(|(to, byte)| to.store(byte, Relaxed));
+    }
+
+    fn make_ring(
+        &self,
+        slot: usize,
+        wanted: &Wanted<'_>,
+        plan: &RingPlan,
+        region: &Arc<Mapping>,
+        region_offset: u64,
+    ) -> Reader {
+        let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus));
+        let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
+        let geometry = wanted.geometry;
+        for number in 0..geometry.count as usize {
+            let entry = region.at(plan.table + number * size_of::<TableEntry>()).cast::<TableEntry>();
+            // SAFETY: the plan leaves room for the table at this place of the region; atomics.
+            unsafe { &*entry }.store(number as u64, Relaxed);
+        }
+        header.cpu.store(plan.cpu.unwrap_or(layout::UNKNOWN_CPU), Relaxed);
+        header.data.store(relative(plan.data), Relaxed);
+        header.table.store(relative(plan.table), Relaxed);
+        header.commits.store(plan.commits.map_or(0, relative), Relaxed);
+        header.bits.store(geometry.bits, Relaxed);
+        header.clock.store(wanted.clock as u32, Relaxed);
+        header.lost.store(0, Relaxed);
+        header.too_large.store(0, Relaxed);
+        header.consumed.store(wanted.first_turn, Relaxed);
+        let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
+        header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);
+        // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: all of the above is seen with it.
+        header.count.store(geometry.count, Release);
+        let place = (wanted.first_turn & (geometry.count - 1)) << geometry.bits;
+        header.head.store(Head::entering(wanted.first_turn, place).0, Release);
+        // ORDER(control:F) pairs with write:C: the short way opens last. The shared ring has none, and neither has another
+        // clock than the cycle counter.
+        let short = plan.commits.is_none() && wanted.clock == Clock::Cycles;
+        header.other_bits.store(if short { !(geometry.size() as u64 - 1) } else { u64::MAX }, Release);
+        Reader {
+            header,
+            data: plan.data,
+            commits: plan.commits,
+            region: Arc::clone(region),
+            geometry,
+            turn: wanted.first_turn,
+            cpu: plan.cpu,
+        }
+    }
+
+    /// Ends the session in `slot`: no event is enabled any more, the rings are closed, their memory is given back.
+    /// Readers that still exist see zeros.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn detach(&self, attached: &Attached) -> io::Result<()> {
+        map::lock(&self.file, ATTACH_LOCK)?;
+        self.close(attached.slot);
+        let result = map::punch(&self.file, attached.region.0 - self.address, attached.region.1);
+        map::unlock(&self.file, attached.slot as u64)?;
+        map::unlock(&self.file, ATTACH_LOCK)?;
+        result
+    }
+
+    /// Disables every event of `slot` and makes its rings ones that nobody can write to.
+    fn close(&self, slot: usize) {
+        for id in 0..POINTS {
+            let point = self.point(id);
+            if point.load(Relaxed) & 1 << slot != 0 {
+                point.fetch_and(!(1 << slot), Relaxed);
+            }
+        }
+        for index in 0..=self.cpus {
+            let ring = self.ring(slot, index);
+            ring.other_bits.store(u64::MAX, Relaxed);
+            ring.count.store(0, Relaxed);
+            // ORDER(control:G) pairs with write:C. A writer that slept since before finds another head than it saw, in this
+            // session and the next.
+            ring.head.store(Head::CLOSED.0, Release);
+        }
+    }
+
+    /// Whether a writer may still touch the region of `slot`, whose rings are closed or in use.
+    fn has_writers(&self, slot: usize) -> bool {
+        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads.
+        fence(SeqCst);
+        self.ring(slot, self.cpus).writers.load(Acquire) != 0
+    }
+}
+
+/// Where a session's rings go in its region.
+struct Plan {
+    length: u64,
+    rings: Vec<RingPlan>,
+}
+
+struct RingPlan {
+    cpu: Option<u32>,
+    table: usize,
+    commits: Option<usize>,
+    data: usize,
+}
+
+impl Plan {
+    fn of(wanted: &Wanted<'_>, cpus: u32) -> Self {
+        let geometry = wanted.geometry;
+        let mut length = 0;
+        let mut take = |size: usize| {
+            let at = length;
+            length += size;
+            at
+        };
+        let of_cpus = wanted.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
+        let rings = of_cpus
+            .chain([None])
+            .map(|cpu| RingPlan {
+                cpu,
+                table: take(geometry.table_size()),
+                commits: cpu.is_none().then(|| take(geometry.commits_size())),
+                data: take(geometry.data_size()),
+            })
+            .collect();
+        // A page behind the last ring: copies in steps of 16 bytes never reach the end of the file.
+        let length = (length + PAGE) as u64;
+        Self { length, rings }
+    }
+}

@@ -1,0 +1,191 @@
+//! How a collector takes hold of a program: opens its area, takes a slot, makes rings, switches tracepoints.
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `area:A`, the magic number | `control:B` | who sees it sees the header |
+//! | `area:B`, the catalogue's length | `control:C` | who sees the length sees the text |
+//! | `control:A`, the enable byte | `point:A`, the look at it | who sees a session's bit sees its rings |
+//! | `control:D`, looking for writers | `commit:E` and `commit:F` | a writer that is not seen sees the ring closed, or is gone |
+//! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | who sees either sees where the ring lies |
+//! | `control:F`, its other bits, after the head | `write:C` | who finds the short way open finds this head, or one that the section refuses |
+//! | `control:G`, a closed ring's head, after its other bits | `write:C` | who finds it closed finds the short way closed |
+
+mod attach;
+mod refusal;
+mod sizes;
+
+pub use attach::{Attached, Wanted};
+pub use refusal::Refusal;
+
+use crate::layout::{self, Header, MAGIC, PAGE, POINTS, RingHeader, SLOTS, Slot, VERSION};
+use crate::map::{self, Mapping};
+use crate::read::HeaderRef;
+use sizes::Sizes;
+use sordino_percpu::primitive::{Acquire, AtomicU8, AtomicU32, Relaxed, Release};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// Who holds a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The session's name.
+    pub name: String,
+    /// The collector's pid in its own namespace.
+    pub pid: u32,
+}
+
+/// A program's area as a collector has it mapped.
+#[derive(Debug)]
+pub struct Program {
+    file: OwnedFd,
+    control: Arc<Mapping>,
+    cpus: u32,
+    control_size: u64,
+    catalogue_capacity: u64,
+    reserve: u64,
+    address: u64,
+}
+
+impl Program {
+    /// Opens the area in `file`, which may come from anybody.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if it is not an area, or makes no sense.
+    pub fn open(file: &OwnedFd) -> Result<Self, Refusal> {
+        // Its own open file description: locks must end with this collector, not with the program.
+        let file = reopen(file)?;
+        if !map::is_sealed(&file).unwrap_or(false) {
+            return Err(Refusal::Unsealed);
+        }
+        let size = map::size(&file)?;
+        if size < PAGE as u64 {
+            return Err(Refusal::NoArea);
+        }
+        let first = Mapping::new(file.as_fd(), 0, PAGE)?;
+        // SAFETY: a whole page is mapped and cannot shrink; all atomics.
+        let header: &Header = unsafe { first.start().cast().as_ref() };
+        // ORDER(control:B) pairs with area:A.
+        if header.magic.load(Acquire) != MAGIC {
+            return Err(Refusal::NoArea);
+        }
+        let version = header.version.load(Relaxed);
+        if version != VERSION {
+            return Err(Refusal::Version(version));
+        }
+        let sizes = Sizes::check(header, size).ok_or(Refusal::Nonsense)?;
+        let control = Arc::new(Mapping::new(file.as_fd(), 0, sizes.control as usize)?);
+        Ok(Self {
+            file,
+            control,
+            cpus: sizes.cpus,
+            control_size: sizes.control,
+            catalogue_capacity: sizes.catalogue,
+            reserve: sizes.reserve,
+            address: sizes.address,
+        })
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: mapped as long as `control`; all atomics.
+        unsafe { self.control.start().cast().as_ref() }
+    }
+
+    /// The program's pid in its own namespace, as it says.
+    pub fn own_pid(&self) -> u32 {
+        self.header().pid.load(Relaxed)
+    }
+
+    /// CPUs that may exist, as the program says.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Whether its threads are registered for restartable sequences, as it says.
+    pub fn is_restartable(&self) -> bool {
+        self.header().restartable.load(Relaxed) != 0
+    }
+
+    /// Tracepoints of which it says that they found no room.
+    pub fn refused(&self) -> u32 {
+        self.header().refused.load(Relaxed)
+    }
+
+    /// A copy of the catalogue's text from byte `from` on. More may come at any time.
+    pub fn catalogue(&self, from: usize) -> Vec<u8> {
+        // ORDER(control:C) pairs with area:B.
+        let length = self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize;
+        let mut text = vec![0; length.saturating_sub(from)];
+        let (_, _, catalogue) = layout::offsets(self.cpus);
+        // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
+        unsafe { text.as_mut_ptr().copy_from_nonoverlapping(self.control.at(catalogue + from), text.len()) };
+        text
+    }
+
+    /// The sessions that record it now.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn owners(&self) -> io::Result<Vec<Owner>> {
+        let mut owners = Vec::new();
+        for (slot, byte) in self.header().slots.iter().zip(0..) {
+            if map::is_locked(&self.file, byte)? {
+                owners.push(Owner { name: name_of(slot), pid: slot.collector.load(Relaxed) });
+            }
+        }
+        Ok(owners)
+    }
+
+    /// Switches tracepoint `id` for the session in `slot`. Takes effect with the program's next look at it.
+    ///
+    /// # Panics
+    /// If there is no such tracepoint or slot.
+    pub fn enable(&self, slot: usize, id: u16, on: bool) {
+        assert!(slot < SLOTS && usize::from(id) < POINTS);
+        let bit = 1 << slot;
+        // ORDER(control:A) pairs with point:A: who sees the bit sees the rings.
+        if on {
+            self.point(usize::from(id)).fetch_or(bit, Release);
+        } else {
+            self.point(usize::from(id)).fetch_and(!bit, Release);
+        }
+    }
+
+    /// The futex that writers count up when they leave a sub-buffer.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn wake_word(&self, slot: usize) -> &AtomicU32 {
+        &self.header().slots[slot].wake
+    }
+
+    fn ring(&self, slot: usize, index: u32) -> HeaderRef {
+        let (_, rings, _) = layout::offsets(self.cpus);
+        let number = slot * (self.cpus as usize + 1) + index as usize;
+        HeaderRef { control: Arc::clone(&self.control), offset: rings + number * size_of::<RingHeader>() }
+    }
+
+    fn point(&self, id: usize) -> &AtomicU8 {
+        let (points, _, _) = layout::offsets(self.cpus);
+        // SAFETY: inside the control part; an atomic.
+        unsafe { &*self.control.at(points + id).cast::<AtomicU8>() }
+    }
+}
+
+/// A file of our own for what `file` is open on.
+fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
+    // SAFETY: the path ends with a zero byte.
+    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just returned it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn name_of(slot: &Slot) -> String {
+    let bytes: Vec<u8> =
+        slot.name.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

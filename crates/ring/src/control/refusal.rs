@@ -1,0 +1,61 @@
+//! Why a program cannot be recorded.
+
+use crate::layout::{SLOTS, VERSION};
+use std::{fmt, io};
+
+/// Why a program cannot be recorded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A system call failed.
+    Io(io::Error),
+    /// The file could shrink under us: not one that sordino made.
+    Unsealed,
+    /// The program has not finished starting, or the file is no area.
+    NoArea,
+    /// It was built with a sordino of another layout.
+    Version(u32),
+    /// Its sizes and offsets contradict each other.
+    Nonsense,
+    /// All slots are taken.
+    NoSlot,
+    /// The rings need so many bytes, and the program has so many left.
+    NoRoom {
+        /// Bytes that the rings need.
+        needed: u64,
+        /// Bytes of address space that the program reserved and no session uses.
+        left: u64,
+    },
+    /// No memory for the rings.
+    NoMemory(io::Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Unsealed => f.write_str("its file is not sealed: not made by sordino"),
+            Self::NoArea => f.write_str("it has no complete area: still starting, or not made by sordino"),
+            Self::Version(version) => {
+                write!(
+                    f,
+                    "it was built with layout {version} of sordino, this one knows {VERSION}: rebuild it"
+                )
+            }
+            Self::Nonsense => f.write_str("the header of its area makes no sense"),
+            Self::NoSlot => write!(f, "{SLOTS} sessions record it already"),
+            Self::NoRoom { needed, left } => {
+                write!(f, "its rings need {needed} bytes and it has reserved {left}")
+            }
+            Self::NoMemory(error) => write!(f, "no memory for its rings: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

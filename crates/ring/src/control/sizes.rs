@@ -1,0 +1,43 @@
+//! What a program's header says of its sizes, checked: it may come from anybody.
+
+use crate::layout::{self, Header, PAGE};
+use sordino_percpu::primitive::Relaxed;
+
+/// A header's sizes, which agree with each other and with the file.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) cpus: u32,
+    pub(super) control: u64,
+    pub(super) catalogue: u64,
+    pub(super) reserve: u64,
+    pub(super) address: u64,
+}
+
+impl Sizes {
+    pub(super) fn check(header: &Header, file_size: u64) -> Option<Self> {
+        let sizes = Self {
+            cpus: header.cpus.load(Relaxed),
+            control: header.control_size.load(Relaxed),
+            catalogue: header.catalogue_capacity.load(Relaxed),
+            reserve: header.reserve.load(Relaxed),
+            address: header.address.load(Relaxed),
+        };
+        // 4096 possible CPUs are half of what Linux can be built for (NR_CPUS 8192); 2^46 bytes are more than there are.
+        let plausible =
+            (1..=4096).contains(&sizes.cpus) && sizes.catalogue <= 1 << 30 && sizes.reserve <= 1 << 46;
+        if !plausible {
+            return None;
+        }
+        let (points, rings, catalogue) = layout::offsets(sizes.cpus);
+        let control = (catalogue as u64 + sizes.catalogue).next_multiple_of(PAGE as u64);
+        let consistent = header.points_offset.load(Relaxed) == points as u64
+            && header.rings_offset.load(Relaxed) == rings as u64
+            && header.catalogue_offset.load(Relaxed) == catalogue as u64
+            && sizes.control == control
+            && control <= file_size
+            && control <= sizes.reserve
+            && sizes.address.is_multiple_of(PAGE as u64)
+            && sizes.address.checked_add(sizes.reserve).is_some();
+        consistent.then_some(sizes)
+    }
+}

@@ -1,0 +1,83 @@
+//! The layout page shows bytes; these are they.
+mod support;
+
+use sordino_ring::area::{Area, Request};
+use sordino_ring::control::Program;
+use sordino_ring::layout::{Geometry, RingHeader};
+use sordino_ring::map::Mapping;
+use std::fmt::Write;
+use std::os::fd::AsFd;
+use support::*;
+
+const PAGE: &str = include_str!("../../../docs/layout.md");
+
+/// Sixteen bytes a line, as `xxd` and `hexdump -C` show them; lines of zeros left out.
+fn dump(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (line, offset) in bytes.chunks(16).zip((0..).step_by(16)) {
+        if line.iter().any(|byte| *byte != 0) {
+            let _ = write!(text, "{offset:04x}:");
+            line.iter().for_each(|byte| {
+                let _ = write!(text, " {byte:02x}");
+            });
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The block of the page behind a heading.
+fn block(heading: &str) -> String {
+    let rest = PAGE.split_once(&format!("### {heading}\n")).expect(heading).1;
+    let rest = rest.split_once("```text\n").expect(heading).1;
+    rest.split_once("```").expect(heading).0.to_owned()
+}
+
+fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
+    // SAFETY: the test's own mapping, which has more bytes than it looks at; nobody else runs.
+    unsafe { std::slice::from_raw_parts(mapping.at(offset), length) }.to_vec()
+}
+
+#[test]
+fn the_page_shows_the_bytes_that_are_there() {
+    let request = Request { cpus: 2, catalogue: 8192, reserve: 1 << 20, pid: 4711, restartable: true };
+    sordino_percpu::init(false);
+    pin(0);
+    let (area, file) = Area::create(&request).unwrap();
+    let text = b"event\t0\t6\tmotor\tperiod\tmotor.c\t9\nfield\tu64\tcycle\nend\n";
+    // SAFETY: nobody else appends.
+    let appended = unsafe {
+        area.append(|room| {
+            room[..text.len()].copy_from_slice(text);
+            Some(text.len())
+        })
+    };
+    assert!(appended);
+    let program = Program::open(&file).unwrap();
+    let geometry = Geometry { bits: 14, count: 2 };
+    let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
+    program.enable(attached.slot, 0, true);
+    let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
+
+    let mut header = bytes_at(&mapping, 0, 384);
+    // Where the kernel put the mapping, and who ran the test, are different each time.
+    header[16..24].fill(0xaa);
+    header[260..264].fill(0xbb);
+    assert_eq!(dump(&header), block("Header and slot 0"));
+
+    let rings = 4096 + 8192;
+    assert_eq!(dump(&bytes_at(&mapping, rings, size_of::<RingHeader>())), block("The ring of CPU 0"));
+
+    let record = |payload: &[u8]| {
+        let harness = Harness { area, file: file.try_clone().unwrap(), program: Program::open(&file).unwrap() };
+        harness.write(attached.slot, 4712 << 32, payload);
+    };
+    record(&42u64.to_ne_bytes());
+    record(b"off");
+    let (_, content, mut bytes) = finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
+    for stamp in [80, 104] {
+        bytes[stamp..stamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
+    }
+    assert_eq!(dump(&bytes), block("Two records"));
+    assert_eq!(content.end, 123);
+}
