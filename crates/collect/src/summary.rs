@@ -40,6 +40,8 @@ pub struct Summary {
     pub programs: Vec<ProgramSummary>,
     /// The kernel, by CPU.
     pub kernel: Vec<KernelStream>,
+    /// CPU time of the thread that emptied the rings, in seconds.
+    pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
     /// What else there is to know.

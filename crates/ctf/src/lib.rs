@@ -1,2 +1,62 @@
-//! The Common Trace Format 1.8: read/ and write/.
+//! The Common Trace Format 1.8, written ([`mod@write`]) and read ([`read`]).
+//!
+//! A trace is a directory: a file `metadata`, whose text (TSDL) says how everything else lies in memory, and one
+//! file per stream of events. A stream file is packets back to back; a packet says its sizes, its span of time
+//! and how many records had been lost by its end. Several traces of one recording share a clock.
+//!
+//! `write` makes exactly one shape of trace, sordino's; `read` takes any CTF 1.8 trace, LTTng's above all, and
+//! trusts none: what does not make sense is reported in its place and reading goes on behind it.
+//!
+//! ```
+//! use sordino_ctf::{Clock, Environment, Uuid, read, write};
+//! use sordino_event::{Classes, Event, Field, Integer, Level, Scalar, Schema, Step, Tid, Type, Width};
+//!
+//! let schema = Schema {
+//!     provider: "motor".into(),
+//!     name: "period".into(),
+//!     level: Level::Info,
+//!     location: None,
+//!     fields: vec![Field {
+//!         name: "cycle".into(),
+//!         ty: Type::Scalar(Scalar::Integer(Integer::new(Width::W64, false))),
+//!     }],
+//! };
+//! let uuid = Uuid([7; 16]);
+//! let clock = Clock { frequency: 2_000_000_000, ..Clock::new("tsc") };
+//! let mut metadata = write::preamble(uuid, &Environment::default(), &clock)?;
+//! metadata += &write::stream_class(write::StreamClass::StateDump);
+//! metadata += &write::event_class(write::StreamClass::StateDump, 3, "motor_period", &schema)?;
+//!
+//! let mut stream = write::StreamWriter::new(Vec::new(), uuid, write::StreamClass::StateDump, None, 4096)?;
+//! let header = write::kernel_header(3, 0, 0);
+//! let mut payload = Vec::new();
+//! write::encode(&schema, &[42_u64.into()], &mut payload)?;
+//! stream.append(5_000, header, &7_i32.to_ne_bytes(), &payload)?;
+//! let file = stream.finish()?;
+//!
+//! let mut classes = Classes::default();
+//! let trace = read::Trace::from_memory(metadata.as_bytes(), vec![("dump".into(), file)], &mut classes)?;
+//! let mut events = trace.streams()[0].events();
+//! let mut event = Event::default();
+//! assert_eq!(events.next(&mut event)?, Step::Event);
+//! assert_eq!(classes[event.class].name, "motor_period");
+//! assert_eq!((event.time.0, event.tid, event.integer(0)), (2_500, Some(Tid(7)), Some(42)));
+//! assert_eq!(events.next(&mut event)?, Step::End);
+//! # Ok::<(), sordino_ctf::Error>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod clock;
+mod environment;
+mod error;
+pub mod read;
+mod uuid;
+pub mod write;
+
+pub use clock::Clock;
+pub use environment::{Environment, Setting};
+pub use error::{Error, Problem};
+pub use uuid::Uuid;
+
+/// What the first 32 bits of every packet of a stream say, in the trace's byte order.
+pub(crate) const PACKET_MAGIC: u32 = 0xc1fc_1fc1;

@@ -13,6 +13,8 @@
 //! # Ok::<(), sordino_npt::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod histogram;
 mod measure;
 mod plan;

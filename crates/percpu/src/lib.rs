@@ -18,4 +18,6 @@ mod rseq;
 pub mod thread;
 
 pub use rseq::arch::vfork;
-pub use rseq::{Commit, Leave, NO_CPU, Outcome, cpu, current_cpu, init, publish, publish_leaving, wake};
+pub use rseq::{
+    Commit, Leave, NO_CPU, Outcome, cpu, current_cpu, expect_write, init, publish, publish_leaving, wake,
+};

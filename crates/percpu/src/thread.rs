@@ -5,25 +5,19 @@
 
 use crate::rseq::arch;
 
-/// What every record of this thread carries, or 0 while nobody has [set](set_tag) it.
+/// What every record of this thread carries, or 0 while nobody has [set](set_tag) it; and where it published last, or
+/// wherever else [`set_place`] said, 0 before.
 #[inline(always)]
-pub fn tag() -> u64 {
-    arch::tag()
+pub fn tag_and_place() -> (u64, usize) {
+    arch::tag_and_place()
 }
 
-/// Sets what [`tag`] returns in this thread.
-#[inline(always)]
+/// Sets the first of [`tag_and_place`] in this thread.
 pub fn set_tag(tag: u64) {
     arch::set_tag(tag);
 }
 
-/// Where this thread published last, or wherever else [`set_place`] said; 0 before.
-#[inline(always)]
-pub fn place() -> usize {
-    arch::place()
-}
-
-/// Sets what [`place`] returns in this thread.
+/// Sets the second of [`tag_and_place`] in this thread.
 pub fn set_place(place: usize) {
     arch::set_place(place);
 }
@@ -31,8 +25,8 @@ pub fn set_place(place: usize) {
 /// Not 0 in the child of a `vfork`: its thread id.
 ///
 /// Such a child runs on its parent's thread-local storage but without the kernel's protection of restartable
-/// sequences: it must not [`publish`](crate::publish). Its [`tag`] and [`place`] start as 0, and its parent's come back
-/// with the parent.
+/// sequences: it must not [`publish`](crate::publish). Its [`tag_and_place`] start as 0, and its parent's come
+/// back with the parent.
 #[inline(always)]
 pub fn borrowed() -> u64 {
     arch::borrowed()

@@ -1,19 +1,19 @@
 //! The words of a thread, in threads and in the child of a vfork.
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "plain system calls")]
 
-use sordino_percpu::thread::{borrowed, place, set_place, set_tag, tag};
+use sordino_percpu::thread::{borrowed, set_place, set_tag, tag_and_place};
 
 #[test]
 fn a_thread_starts_without_a_tag_and_keeps_its_own() {
     set_tag(7);
     let other = std::thread::spawn(|| {
-        let at_start = (tag(), place(), borrowed());
+        let at_start = (tag_and_place(), borrowed());
         set_tag(8);
         set_place(9);
-        (at_start, tag(), place())
+        (at_start, tag_and_place())
     });
-    assert_eq!(other.join().unwrap(), ((0, 0, 0), 8, 9));
-    assert_eq!(tag(), 7);
+    assert_eq!(other.join().unwrap(), (((0, 0), 0), (8, 9)));
+    assert_eq!(tag_and_place().0, 7);
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
     // SAFETY: the child stores to statics, as a signal handler may, and exits.
     let child = unsafe { libc::vfork() };
     if child == 0 {
-        SEEN[0].store(tag(), Relaxed);
+        SEEN[0].store(tag_and_place().0, Relaxed);
         SEEN[1].store(borrowed(), Relaxed);
-        SEEN[3].store(place() as u64, Relaxed);
+        SEEN[3].store(tag_and_place().1 as u64, Relaxed);
         set_tag(43);
         set_place(45);
         // SAFETY: gettid has no preconditions.
@@ -41,7 +41,7 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
     assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
     let [first_tag, lender, tid, first_place] = SEEN.each_ref().map(|seen| seen.load(Relaxed));
     assert_eq!((first_tag, first_place, lender, tid), (0, 0, tid, child as u64));
-    assert_eq!((tag(), place(), borrowed()), (42, 44, 0));
+    assert_eq!((tag_and_place(), borrowed()), ((42, 44), 0));
 }
 
 #[test]

@@ -34,43 +34,60 @@ impl Stamp for Clocks {
 /// # Safety
 /// `payload` is readable for `shape.copied()` bytes, and is laid out as the tracepoint's fields say. `wanted` is what
 /// [`Tracepoint::wanted`] answered.
-#[inline(never)]
+#[inline(always)]
 pub unsafe fn emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
     // A thread remembers the ring that it wrote to last: a guess that saves the look at the CPU's number, which the
     // restartable section takes anyway. 0 before its first record, and in the child of a vfork.
-    let place = thread::place() as *const RingHeader;
+    let (tag, place) = thread::tag_and_place();
+    let place = place as *const RingHeader;
     if !program::has_area() {
         return;
     }
     if wanted != 1 || place.is_null() {
         // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_fully(point, wanted, payload, shape) };
+        return unsafe { emit_fully(point.tag(), wanted, payload, shape) };
     }
-    let record = Record { tag: thread::tag() | point.tag(), payload, shape };
+    let record = Record { tag: tag | point.tag(), payload, shape };
     // SAFETY: the area is never unmapped, and a collector set the bit after it had made the rings of slot 0.
     match unsafe { write::write(place, record, Clocks) } {
         Ok(()) => {}
         Err(Unwritten::Long) => {
             // SAFETY: the caller's obligations are the same.
-            unsafe { emit_fully(point, 1, payload, shape) }
+            unsafe { emit_fully(point.tag(), 1, payload, shape) }
         }
-        Err(Unwritten::Restart { head, stamp }) => {
-            let attempt = Attempt { ring: place, head, stamp };
+        Err(Unwritten::Restart { head, stamp, tag }) => {
             // SAFETY: the caller's obligations are the same.
-            unsafe { emit_again(point, payload, shape, attempt) }
+            unsafe { emit_again(tag, payload, shape, place, head, stamp) }
         }
     }
 }
 
-/// After a restart. The attempt's words come one by one, so that they stay in registers.
+/// [`emit`], as a function that the macros call.
+///
+/// # Safety
+/// As for [`emit`].
+#[inline(never)]
+pub(crate) unsafe fn emit_outlined(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit(point, wanted, payload, shape) }
+}
+
+/// After a restart. All of it in words that are in registers then.
 ///
 /// # Safety
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_again(point: &Tracepoint, payload: *const u8, shape: Shape, attempt: Attempt) {
+unsafe fn emit_again(
+    tag: u64,
+    payload: *const u8,
+    shape: Shape,
+    ring: *const RingHeader,
+    head: u64,
+    stamp: u64,
+) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_slots(point, 1, payload, shape, attempt) };
+    unsafe { emit_slots(tag & 0xffff_0000, 1, payload, shape, Attempt { ring, head, stamp }) };
 }
 
 /// A thread's first record, the end of a sub-buffer, records for several sessions, those of a vfork's child.
@@ -79,21 +96,23 @@ unsafe fn emit_again(point: &Tracepoint, payload: *const u8, shape: Shape, attem
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+unsafe fn emit_fully(event: u64, wanted: u8, payload: *const u8, shape: Shape) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_slots(point, wanted, payload, shape, Attempt::NONE) };
+    unsafe { emit_slots(event, wanted, payload, shape, Attempt::NONE) };
 }
 
+/// `event` is the tracepoint's number in its place.
+///
 /// # Safety
 /// As for [`emit`].
-unsafe fn emit_slots(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape, attempt: Attempt) {
+unsafe fn emit_slots(event: u64, wanted: u8, payload: *const u8, shape: Shape, attempt: Attempt) {
     let Some(rings) = program::rings() else { return };
     let borrowed = thread::borrowed();
-    if borrowed == 0 && thread::tag() == 0 {
+    if borrowed == 0 && thread::tag_and_place().0 == 0 {
         thread::set_tag(u64::from(system::thread_id()) << 32);
     }
-    let tag = if borrowed == 0 { thread::tag() } else { borrowed << 32 };
-    let record = Record { tag: tag | point.tag(), payload, shape };
+    let tag = if borrowed == 0 { thread::tag_and_place().0 } else { borrowed << 32 };
+    let record = Record { tag: tag | event, payload, shape };
     for slot in (0..8).filter(|slot| wanted >> slot & 1 == 1) {
         let rings = program::rings_of(rings, slot);
         if borrowed == 0 {
@@ -147,7 +166,7 @@ unsafe fn record_large(point: &Tracepoint, wanted: u8, length: usize, fill: impl
         unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, wanted, length, fill) };
     } else {
         // SAFETY: nothing is read of a record that fits into no ring.
-        unsafe { emit(point, wanted, std::ptr::null(), Shape::of(Shape::MAX)) };
+        unsafe { emit_outlined(point, wanted, std::ptr::null(), Shape::of(Shape::MAX)) };
     }
 }
 
@@ -186,5 +205,5 @@ pub unsafe fn record_staged(
     }
     fill(stage);
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit(point, wanted, stage, Shape::of(length)) };
+    unsafe { emit_outlined(point, wanted, stage, Shape::of(length)) };
 }

@@ -6,7 +6,7 @@ use crate::program;
 use crate::text::{Cursor, Hash};
 use sordino_event::Level;
 use sordino_event::catalogue::Writer;
-use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU8, AtomicU64, Relaxed, Release};
+use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU8, AtomicU64, Relaxed};
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -115,7 +115,7 @@ impl Tracepoint {
         let byte = self.wanted.load(Relaxed);
         // SAFETY: `NOBODY`, or a byte of the program's area, which is never unmapped.
         let byte = unsafe { &*byte };
-        // ORDER(control:A) pairs with the collector's store: who sees the bit sees the rings.
+        // ORDER(point:A) pairs with control:A: who sees a session's bit sees its rings.
         byte.load(Acquire)
     }
 
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
         let Some(id) = id else { return };
         point.id.store(u64::from(id) << 16, Relaxed);
         let byte: *const AtomicU8 = program.area.point(id);
-        point.wanted.store(byte.cast_mut(), Release);
+        point.wanted.store(byte.cast_mut(), Relaxed);
     });
 }
 

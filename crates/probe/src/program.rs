@@ -1,4 +1,8 @@
 //! The program's own state: its area, its lock, what a fork does to it.
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `program:A`, taking the lock | `program:B`, giving it back | one at a time, and each sees what the one before did |
 
 use crate::system::AreaFile;
 use crate::text::Hash;
@@ -71,6 +75,7 @@ static GLOBAL: Global = Global {
 /// Not for the recording path: takes a lock. Whoever holds it runs a module's constructors or a fork's child.
 pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     // A module's constructors run one after the other; threads that load modules at the same time may meet here.
+    // ORDER(program:A) pairs with program:B.
     while GLOBAL.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         std::thread::yield_now();
     }
@@ -83,6 +88,7 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     if let Some(program) = program {
         use_it(program);
     }
+    // ORDER(program:B) pairs with program:A.
     GLOBAL.lock.store(0, Release);
 }
 
@@ -179,5 +185,6 @@ extern "C" fn after_fork() {
             program.announce();
         }
     }
+    // ORDER(program:B) pairs with program:A.
     GLOBAL.lock.store(0, Release);
 }

@@ -15,11 +15,16 @@ use crate::layout::RingHeader;
 use crate::position::{Head, Plan, Shape, plan, stays};
 use crate::view::Ring;
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
-use sordino_percpu::{Commit, Leave, Outcome, cpu, publish, publish_leaving};
+use sordino_percpu::{Commit, Leave, Outcome, cpu, expect_write, publish, publish_leaving};
 
 /// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
 /// interrupted within some 20 instructions; only a debugger that steps through them does that again and again.
 pub const TRIES: u32 = 16;
+
+/// How far ahead of a record its memory is asked for, in bytes: some thirty records of two words, the time that a cache line
+/// takes to come back from where the collector's write left it. Without it, a record in a ring larger than the cache cost
+/// 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to 2048: 11.5, 4096: 12).
+const AHEAD: usize = 1024;
 
 /// The clocks that can stamp a ring's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +75,7 @@ impl Rings {
 /// A record to be written: its second word without the count of lost records, and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The thread's id in the upper half, the event's in bits 16 to 31, 0 below.
+    /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below do not matter.
     pub tag: u64,
     /// The payload, readable up to the next multiple of 8 bytes.
     pub payload: *const u8,
@@ -78,7 +83,7 @@ pub struct Record {
     pub shape: Shape,
 }
 
-/// A try that did not come to its end: what it saw, and the time it has already taken.
+/// A try that did not come to its end: what it saw, and the time it has already given the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     /// Where; null if it came to nothing before it took the time.
@@ -99,12 +104,15 @@ impl Attempt {
 pub enum Unwritten {
     /// The short way is not enough.
     Long,
-    /// The thread was interrupted, or is on another CPU: this was the attempt.
+    /// The thread was interrupted, or is on another CPU. The words that the section had in registers, as a caller needs
+    /// them to go on: then they need no others.
     Restart {
         /// The ring's head.
         head: u64,
         /// The time that the record was given.
         stamp: u64,
+        /// The record's second word.
+        tag: u64,
     },
 }
 
@@ -130,6 +138,8 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
     if !stays(head, new, header.other_bits.load(Relaxed)) {
         return Err(Unwritten::Long);
     }
+    let to = destination(header, head.start());
+    expect_write(to.wrapping_add(AHEAD));
     // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
     // gap shows behind it.
     let at = stamp.cycles();
@@ -138,7 +148,7 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
         head: &header.head,
         expected: head.0,
         new: new.0,
-        destination: destination(header, head.start()),
+        destination: to,
         stamp: at,
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
@@ -150,7 +160,7 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
     // ring that was taken away restarts.
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
-        Outcome::Restart => Err(Unwritten::Restart { head: head.0, stamp: at }),
+        Outcome::Restart => Err(Unwritten::Restart { head: head.0, stamp: at, tag: commit.tag }),
     }
 }
 
@@ -175,7 +185,8 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 /// # Safety
 /// As for [`write`], for all of `rings`.
 pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, attempt: Attempt) {
-    let mut attempt = attempt;
+    let (mut attempt, mut record) = (attempt, record);
+    record.tag &= !0xffff;
     for _ in 0..TRIES {
         let cpu = cpu();
         if cpu >= rings.cpus {

@@ -69,12 +69,14 @@ fn the_page_shows_the_bytes_that_are_there() {
     assert_eq!(dump(&bytes_at(&mapping, rings, size_of::<RingHeader>())), block("The ring of CPU 0"));
 
     let record = |payload: &[u8]| {
-        let harness = Harness { area, file: file.try_clone().unwrap(), program: Program::open(&file).unwrap() };
+        let harness =
+            Harness { area, file: file.try_clone().unwrap(), program: Program::open(&file).unwrap() };
         harness.write(attached.slot, 4712 << 32, payload);
     };
     record(&42u64.to_ne_bytes());
     record(b"off");
-    let (_, content, mut bytes) = finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
+    let (_, content, mut bytes) =
+        finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
     for stamp in [80, 104] {
         bytes[stamp..stamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     }

@@ -5,6 +5,8 @@ use crate::clock::TraceClock;
 use crate::drain::{self, Order, Report, StreamEnd};
 use crate::options::Options;
 use crate::place::Place;
+use crate::session::cpu_seconds;
+use rustix::time::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -12,7 +14,7 @@ use std::thread::JoinHandle;
 pub(super) struct Collector {
     orders: Option<Sender<Order>>,
     reports: Receiver<Report>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<f64>>,
 }
 
 impl Collector {
@@ -29,6 +31,7 @@ impl Collector {
             if ready.send(placed).is_ok() && start {
                 drain::run(polling, now, &received, &report);
             }
+            cpu_seconds(ClockId::ThreadCPUTime)
         });
         let thread = thread.map_err(Error::system("can't start the collector's thread"))?;
         match is_ready.recv() {
@@ -62,10 +65,10 @@ impl Collector {
         self.reports.try_iter().any(|report| matches!(report, Report::OutputFailed))
     }
 
-    pub(super) fn stop(&mut self) {
+    /// Ends it; the CPU time that it took, in seconds.
+    pub(super) fn stop(&mut self) -> f64 {
         self.orders = None;
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
-            std::panic::resume_unwind(panic);
-        }
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.transpose().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).unwrap_or(0.0)
     }
 }

@@ -282,7 +282,7 @@ impl<'a> Session<'a> {
             let number = program.number;
             self.let_go(number);
         }
-        self.collector.stop();
+        self.summary.collector_cpu_seconds = self.collector.stop();
         let end = Sample::take();
         self.clock.refine(&end);
         self.summary.duration_ns = end.monotonic - self.clock.begin.monotonic;
@@ -294,7 +294,7 @@ impl<'a> Session<'a> {
         self.finish_kernel(drained, watch)?;
         count_events(&self.directory, &mut self.summary, watch);
         self.summary.state = State::Finished;
-        self.summary.recorder_cpu_seconds = cpu_seconds();
+        self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
         self.summary.write(&self.directory)?;
         let running = self.child.as_ref().map(Child::id);
         Ok(Recorded { directory: self.directory, summary: self.summary, status: self.status, running })
@@ -349,7 +349,7 @@ impl<'a> Session<'a> {
     }
 }
 
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+fn cpu_seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -52,14 +52,15 @@ global_asm!(
 const SUBSTITUTE: isize = 32;
 
 #[inline(always)]
-pub(crate) fn tag() -> u64 {
-    let tag;
-    // SAFETY: reads the calling thread's own word.
+pub(crate) fn tag_and_place() -> (u64, usize) {
+    let (tag, place);
+    // SAFETY: reads the calling thread's own words.
     unsafe {
-        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t}]", t = out(reg) tag,
+        asm!("mov {p}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{p}]",
+            "mov {p}, qword ptr fs:[{p} + 16]", t = out(reg) tag, p = out(reg) place,
             options(nostack, readonly, preserves_flags));
     }
-    tag
+    (tag, place)
 }
 
 #[inline(always)]
@@ -69,17 +70,6 @@ pub(crate) fn set_tag(tag: u64) {
         asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov qword ptr fs:[{t}], {v}", t = out(reg) _,
             v = in(reg) tag, options(nostack, preserves_flags));
     }
-}
-
-#[inline(always)]
-pub(crate) fn place() -> usize {
-    let place;
-    // SAFETY: reads the calling thread's own word.
-    unsafe {
-        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t} + 16]", t = out(reg) place,
-            options(nostack, readonly, preserves_flags));
-    }
-    place
 }
 
 pub(crate) fn set_place(place: usize) {
@@ -184,6 +174,15 @@ pub(super) fn cpu(area: isize) -> u32 {
             options(nostack, readonly, preserves_flags));
     }
     cpu
+}
+
+/// Asks for the cache line of `address` to be written to. Never faults; does nothing on processors that do not know it.
+#[inline(always)]
+pub(super) fn expect_write(address: *const u8) {
+    // SAFETY: a hint, whatever the address.
+    unsafe {
+        asm!("prefetchw byte ptr [{a}]", a = in(reg) address, options(nostack, readonly, preserves_flags));
+    }
 }
 
 /// Linux keeps the CPU's number in the low 12 bits of `IA32_TSC_AUX`, for its own getcpu (`arch/x86/include/asm/segment.h`).

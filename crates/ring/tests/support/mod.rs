@@ -77,12 +77,12 @@ impl Harness {
         let record = Record { tag, payload: staged.as_ptr(), shape: Shape::of(payload.len()) };
         let rings = self.area.rings(slot);
         // As the probe does: the short way, to the ring of the CPU that this thread was on last.
-        let place = rings.at(thread::place() as u32);
+        let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         let attempt = match unsafe { write(place, record, Counting) } {
             Ok(()) => return,
             Err(Unwritten::Long) => Attempt::NONE,
-            Err(Unwritten::Restart { head, stamp }) => Attempt { ring: place, head, stamp },
+            Err(Unwritten::Restart { head, stamp, .. }) => Attempt { ring: place, head, stamp },
         };
         // SAFETY: likewise.
         unsafe { write_fully(rings, record, Counting, attempt) };

@@ -1,0 +1,54 @@
+# What can be made, and what it needs. Debian packages that are missing are installed (as root) or named (else).
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+RELEASE = target/release
+
+.PHONY: all build demo test bench install uninstall clean setup
+
+all: build
+
+## build: the program and libsordino, in target/release
+build: setup-build
+	cargo build --release --locked -p sordino-cli -p sordino-c
+
+## demo: record a real-time loop while it is disturbed, and explain its longest gaps
+demo: setup-demo build
+	$(RELEASE)/sordino demo
+
+## test: every test, with all that it needs
+test: setup-test
+	scripts/test
+
+## bench: everything that is measured, against its peers, as a table
+bench: setup-bench build
+	scripts/bench
+
+## install: to PREFIX (default /usr/local)
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
+	install -d $(DESTDIR)$(PREFIX)/include/sordino
+	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
+	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/libsordino.so.0
+	ln -sf libsordino.so.0 $(DESTDIR)$(PREFIX)/lib/libsordino.so
+	install -m 644 $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
+	install -m 644 crates/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
+	for file in sordinoConfig sordinoConfigVersion; do \
+		sed 's|@VERSION@|$(VERSION)|' packaging/$$file.cmake.in \
+			> $(DESTDIR)$(PREFIX)/lib/cmake/sordino/$$file.cmake; \
+	done
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.* \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
+	rm -rf $(DESTDIR)$(PREFIX)/include/sordino $(DESTDIR)$(PREFIX)/lib/cmake/sordino
+
+clean:
+	rm -rf target build
+
+setup-%:
+	@scripts/setup $*

@@ -1,0 +1,53 @@
+/* What the measuring programs share. */
+#ifndef BENCH_COMMON_H
+#define BENCH_COMMON_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <x86intrin.h>
+
+/* Keeps the compiler from leaving a value out. */
+#define USE(value) __asm__ volatile("" ::"r"(value) : "memory")
+
+static inline double seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static inline void stay_on(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0) {
+        perror("sched_setaffinity");
+        exit(2);
+    }
+}
+
+static inline void sleep_ms(long ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* Cycles in a second. */
+static inline double hertz(void)
+{
+    const double begin = seconds();
+    const uint64_t first = __rdtsc();
+    sleep_ms(100);
+    const uint64_t last = __rdtsc();
+    return (double)(last - first) / (seconds() - begin);
+}
+
+#endif

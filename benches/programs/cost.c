@@ -1,0 +1,46 @@
+/* What a hit costs, in bursts that fit into the rings: cost CPU BURSTS
+ * Prints the nanoseconds of a loop that is empty, that reads the clock, that hits a recorded tracepoint, and that hits one that
+ * nobody records: the median burst of each. */
+#include "common.h"
+#include "tracer.h"
+
+enum { BURST = 400000, KINDS = 4 };
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+#define MEASURE(result, body) \
+    do { \
+        const double begin = seconds(); \
+        for (uint64_t i = 0; i < BURST; i++) { \
+            body; \
+        } \
+        (result) = (seconds() - begin) * 1e9 / BURST; \
+    } while (0)
+
+int main(int argc, char **argv)
+{
+    const int cpu = argc > 1 ? atoi(argv[1]) : 1, bursts = argc > 2 ? atoi(argv[2]) : 20;
+    double *times[KINDS];
+
+    stay_on(cpu);
+    for (int kind = 0; kind < KINDS; kind++)
+        times[kind] = calloc((size_t)bursts, sizeof(double));
+    for (int burst = 0; burst < bursts; burst++) {
+        MEASURE(times[0][burst], USE(i));
+        MEASURE(times[1][burst], USE(__rdtsc()));
+        MEASURE(times[2][burst], HIT(i, i); USE(i));
+        MEASURE(times[3][burst], HIT_OFF(i, i); USE(i));
+        /* Until the collector has emptied the rings. */
+        sleep_ms(40);
+    }
+    for (int kind = 0; kind < KINDS; kind++) {
+        qsort(times[kind], (size_t)bursts, sizeof(double), compare);
+        printf("%.3f ", times[kind][bursts / 2]);
+    }
+    printf("\n");
+    return 0;
+}

@@ -1,0 +1,79 @@
+//! What sordino costs, beside its peers, in one run: `make bench`.
+//!
+//! Every figure is measured in rounds, its peers interleaved within each, and printed as the median with the spread.
+//! `sordino-bench [NAME...]` runs some of them; `BENCH_ROUNDS` (default 5) and `BENCH_SECONDS` (default 10, for the rates) say
+//! how long.
+
+mod collector;
+mod cost;
+mod gaps;
+mod peers;
+mod programs;
+mod rate;
+mod reading;
+mod start;
+mod table;
+
+use programs::Programs;
+use std::process::ExitCode;
+use table::Table;
+
+/// What every measurement needs.
+struct Bench {
+    programs: Programs,
+    rounds: usize,
+    seconds: f64,
+}
+
+type Measurement = fn(&Bench, &mut Table) -> Result<(), String>;
+
+const MEASUREMENTS: &[(&str, Measurement)] = &[
+    ("cost", cost::measure),
+    ("gaps", gaps::measure),
+    ("rate", rate::measure),
+    ("collector", collector::measure),
+    ("reading", reading::measure),
+    ("start", start::measure),
+];
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [hidden] = &wanted[..]
+        && hidden == "cost-in-rust"
+    {
+        return cost::in_rust();
+    }
+    let unknown = wanted.iter().find(|name| !MEASUREMENTS.iter().any(|(known, _)| known == name));
+    if let Some(unknown) = unknown {
+        let known: Vec<&str> = MEASUREMENTS.iter().map(|(name, _)| *name).collect();
+        eprintln!("there is no measurement '{unknown}'; there are: {}", known.join(", "));
+        return ExitCode::from(2);
+    }
+    let number = |name: &str, default: f64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let programs = match Programs::build() {
+        Ok(programs) => programs,
+        Err(reason) => {
+            eprintln!("the measuring programs can't be built: {reason}");
+            return ExitCode::from(2);
+        }
+    };
+    let bench = Bench {
+        programs,
+        rounds: number("BENCH_ROUNDS", 5.0) as usize,
+        seconds: number("BENCH_SECONDS", 10.0),
+    };
+    let mut table = Table::default();
+    println!("{}", table::machine());
+    for (name, measurement) in MEASUREMENTS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            eprintln!("measuring {name} ...");
+            if let Err(reason) = measurement(&bench, &mut table) {
+                table.missing(name, &reason);
+            }
+        }
+    }
+    println!("{table}");
+    ExitCode::SUCCESS
+}

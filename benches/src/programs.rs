@@ -1,0 +1,88 @@
+//! The measuring programs, built for each tracer.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// For whom a measuring program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracer {
+    None,
+    Sordino,
+    Lttng,
+}
+
+/// Where they are.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    directory: tempfile::TempDir,
+    /// `sordino` itself.
+    pub(crate) sordino: PathBuf,
+}
+
+/// Runs a command; its standard output, or what is wrong.
+pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    checked(command, &output)
+}
+
+pub(crate) fn checked(command: &Command, output: &Output) -> Result<String, String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let error = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{:?}: {}: {}", command.get_program(), output.status, error.trim()))
+}
+
+impl Programs {
+    pub(crate) fn build() -> Result<Self, String> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = here.parent().unwrap_or(here);
+        let release = std::env::current_exe().map_err(|error| error.to_string())?;
+        let release = release.parent().unwrap_or(root).to_owned();
+        let sordino = release.join("sordino");
+        if !sordino.exists() {
+            return Err(format!("{} is missing: make build", sordino.display()));
+        }
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let library = directory.path().join("libsordino.so.0");
+        std::fs::copy(release.join("libsordino_c.so"), &library).map_err(|error| error.to_string())?;
+        let programs = Self { directory, sordino };
+        for name in ["cost", "gaps", "rate", "start"] {
+            for tracer in [Tracer::None, Tracer::Sordino, Tracer::Lttng] {
+                programs.compile(root, name, tracer)?;
+            }
+        }
+        Ok(programs)
+    }
+
+    fn compile(&self, root: &Path, name: &str, tracer: Tracer) -> Result<(), String> {
+        let sources = root.join("benches/programs");
+        let mut command = Command::new("gcc");
+        command.args(["-O2", "-std=gnu11", "-o"]).arg(self.path(name, tracer));
+        command.arg("-I").arg(&sources).arg(sources.join(format!("{name}.c")));
+        let directory = self.directory.path().display().to_string();
+        match tracer {
+            Tracer::None => {}
+            Tracer::Sordino => {
+                command.arg("-DTRACER_SORDINO").arg("-I").arg(root.join("crates/probe-c/include"));
+                command.arg(format!("{directory}/libsordino.so.0")).arg(format!("-Wl,-rpath,{directory}"));
+            }
+            Tracer::Lttng => {
+                command.args(["-DTRACER_LTTNG", "-llttng-ust", "-ldl"]);
+            }
+        }
+        output_of(&mut command).map(drop)
+    }
+
+    /// A measuring program.
+    pub(crate) fn path(&self, name: &str, tracer: Tracer) -> PathBuf {
+        self.directory.path().join(format!("{name}-{tracer:?}"))
+    }
+}
+
+/// The numbers in a line.
+pub(crate) fn numbers(text: &str) -> Result<Vec<f64>, String> {
+    let line = text.lines().last().unwrap_or_default();
+    let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+    numbers.map_err(|error| format!("'{line}': {error}"))
+}

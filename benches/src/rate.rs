@@ -1,0 +1,86 @@
+//! The highest rate of events without a lost one.
+
+use crate::Bench;
+use crate::peers::{self, Lttng, PROGRAM_CPU};
+use crate::programs::{Tracer, numbers};
+use crate::table::{Bar, Samples, Table};
+use std::fs;
+use std::path::Path;
+
+/// The search ends when it knows the rate to this fraction.
+const PRECISION: f64 = 0.07;
+/// More than any tracer writes, in events a second.
+const CEILING: f64 = 120e6;
+
+/// What a run at some rate came to: events really hit in a second, and how many were lost.
+type Outcome = Result<(f64, u64), String>;
+
+pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+    let mut daemon = Lttng::start()?;
+    let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
+    let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
+    let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
+    // Each round is a search of some ten runs.
+    for _ in 0..bench.rounds.div_ceil(2).max(3) {
+        sordino.push(highest(|rate| with_sordino(bench, &here, rate, place.path()))? / 1e6);
+        lttng.push(highest(|rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6);
+    }
+    table.heading(&format!("Highest rate without a lost event, {} s, to a tmpfs", bench.seconds));
+    table.figure("sordino", &sordino, "10^6/s");
+    table.figure("LTTng-UST", &lttng, "10^6/s");
+    table.ratio("sordino / LTTng-UST", sordino.median() / lttng.median(), Some((3.0, Bar::AtLeast)));
+    Ok(())
+}
+
+/// The highest rate at which `run` loses nothing, by bisection on a logarithmic scale.
+fn highest(mut run: impl FnMut(f64) -> Outcome) -> Result<f64, String> {
+    let (mut good, mut bad) = (0.1e6_f64, CEILING);
+    let mut best: f64 = 0.0;
+    while bad / good > 1.0 + PRECISION {
+        let rate = (good * bad).sqrt();
+        let (reached, lost) = run(rate)?;
+        if lost == 0 {
+            best = best.max(reached);
+            // A program that can't hit faster has reached its highest rate.
+            if reached < rate * 0.98 {
+                return Ok(best);
+            }
+            good = rate;
+        } else {
+            bad = rate;
+        }
+    }
+    Ok(best)
+}
+
+fn arguments(bench: &Bench, program: &Path, rate: f64) -> [String; 4] {
+    let program = program.to_string_lossy().into_owned();
+    [program, PROGRAM_CPU.to_string(), format!("{rate:.0}"), bench.seconds.to_string()]
+}
+
+fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Outcome {
+    let directory = place.join("s");
+    let arguments = arguments(bench, program, rate);
+    let recorded =
+        peers::sordino(&bench.programs.sordino, &directory, &arguments.each_ref().map(String::as_str));
+    let _ = fs::remove_dir_all(&directory);
+    let recorded = recorded?;
+    Ok((reached(&recorded.output)?, recorded.lost))
+}
+
+fn with_lttng(bench: &Bench, daemon: &mut Lttng, program: &Path, rate: f64, place: &Path) -> Outcome {
+    let directory = place.join("l");
+    let arguments = arguments(bench, program, rate);
+    let session = daemon.session(&directory)?;
+    let output = session.run(&arguments.each_ref().map(String::as_str));
+    let lost = session.stop();
+    let _ = fs::remove_dir_all(&directory);
+    Ok((reached(&output?)?, lost?))
+}
+
+fn reached(output: &str) -> Result<f64, String> {
+    match numbers(output)?[..] {
+        [events, seconds] => Ok(events / seconds),
+        _ => Err(format!("'{output}'")),
+    }
+}

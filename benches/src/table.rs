@@ -1,0 +1,139 @@
+//! Figures as a table.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+/// One figure of one round after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            length => (sorted[(length - 1) / 2] + sorted[length / 2]) / 2.0,
+        }
+    }
+
+    fn spread(&self) -> (f64, f64) {
+        let least = self.0.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (least, greatest)
+    }
+}
+
+/// The figures of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Table(Vec<Row>);
+
+#[derive(Debug)]
+enum Row {
+    Heading(String),
+    Figure {
+        name: String,
+        samples: Samples,
+        unit: &'static str,
+    },
+    /// A ratio, and what it is to be, if that is settled.
+    Ratio {
+        name: String,
+        value: f64,
+        bar: Option<(f64, Bar)>,
+    },
+    Missing {
+        name: String,
+        reason: String,
+    },
+}
+
+/// Which side of a bar is good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bar {
+    AtMost,
+    AtLeast,
+}
+
+impl Table {
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.0.push(Row::Heading(text.to_owned()));
+    }
+
+    pub(crate) fn figure(&mut self, name: &str, samples: &Samples, unit: &'static str) {
+        self.0.push(Row::Figure { name: name.to_owned(), samples: samples.clone(), unit });
+    }
+
+    pub(crate) fn ratio(&mut self, name: &str, value: f64, bar: Option<(f64, Bar)>) {
+        self.0.push(Row::Ratio { name: name.to_owned(), value, bar });
+    }
+
+    pub(crate) fn missing(&mut self, name: &str, reason: &str) {
+        self.0.push(Row::Missing { name: name.to_owned(), reason: reason.to_owned() });
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in &self.0 {
+            match row {
+                Row::Heading(text) => writeln!(f, "\n{text}")?,
+                Row::Figure { name, samples, unit } => {
+                    let (least, greatest) = samples.spread();
+                    let [median, least, greatest] = [samples.median(), least, greatest].map(number);
+                    writeln!(f, "  {name:<52} {median:>10} {unit:<10} ({least} to {greatest})")?;
+                }
+                Row::Ratio { name, value, bar } => {
+                    let verdict = bar.map_or(String::new(), |(limit, side)| verdict(*value, limit, side));
+                    writeln!(f, "  {name:<52} {:>10} x          {verdict}", number(*value))?;
+                }
+                Row::Missing { name, reason } => writeln!(f, "  {name}: not measured here: {reason}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn verdict(value: f64, limit: f64, side: Bar) -> String {
+    let (word, met) = match side {
+        Bar::AtMost => ("at most", value <= limit),
+        Bar::AtLeast => ("at least", value >= limit),
+    };
+    format!("{word} {limit}: {}", if met { "met" } else { "MISSED" })
+}
+
+/// Three significant digits or so.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Where this was measured, and with what.
+pub(crate) fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let version = |program: &str| {
+        let output = Command::new(program).arg("--version").output();
+        let text =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        text.lines().next().unwrap_or("not here").to_owned()
+    };
+    format!(
+        "{} x{cpus}, Linux {}\n{}; {}; {}",
+        model.trim_start_matches([' ', '\t', ':']),
+        read("/proc/sys/kernel/osrelease").trim(),
+        version("lttng"),
+        version("babeltrace2"),
+        version("gcc"),
+    )
+}

@@ -1,0 +1,149 @@
+//! From ticks of a trace's clock to time.
+
+use crate::Uuid;
+use sordino_event::Time;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// The clock of a trace and how its ticks relate to the Unix epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// What fields refer to it by; an identifier.
+    pub name: String,
+    /// Traces whose clocks have the same one can be merged.
+    pub uuid: Option<Uuid>,
+    /// For people.
+    pub description: String,
+    /// Ticks per second; not 0.
+    pub frequency: u64,
+    /// Seconds from the epoch to ...
+    pub offset_seconds: i64,
+    /// ... this many ticks before the clock's zero.
+    pub offset_ticks: u64,
+    /// Whether clocks of other traces that also say so can be compared with it.
+    pub absolute: bool,
+}
+
+impl Clock {
+    /// A clock of nanoseconds since the epoch.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            uuid: None,
+            description: String::new(),
+            frequency: NANOS,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: true,
+        }
+    }
+
+    /// When the clock showed `ticks`, rounded down to a nanosecond; the nearest there is, if [`Time`] doesn't
+    /// reach so far.
+    pub fn time(&self, ticks: u64) -> Time {
+        Conversion::new(self).time(ticks)
+    }
+}
+
+/// A [`Clock`] prepared for converting many ticks.
+///
+/// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so ticks times 10^9 needs 128 bits, and
+/// the division of such a product takes longer than decoding an event. Hence seconds first, then the rest, each
+/// by one multiplication with the reciprocal; the rare input that doesn't fit goes the long way.
+#[derive(Clone, Debug)]
+pub(crate) struct Conversion {
+    frequency: u64,
+    /// floor((2^64 - 1) / frequency)
+    reciprocal: u64,
+    /// The whole seconds of the offset, in nanoseconds.
+    base: i128,
+    /// The rest of the offset, in ticks: below `frequency`.
+    rest: u64,
+}
+
+impl Conversion {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let frequency = clock.frequency.max(1);
+        let seconds = i128::from(clock.offset_seconds) + i128::from(clock.offset_ticks / frequency);
+        Self {
+            frequency,
+            reciprocal: u64::MAX / frequency,
+            base: seconds * i128::from(NANOS),
+            rest: clock.offset_ticks % frequency,
+        }
+    }
+
+    pub(crate) fn time(&self, ticks: u64) -> Time {
+        self.fast(ticks).unwrap_or_else(|| self.exact(ticks))
+    }
+
+    fn fast(&self, ticks: u64) -> Option<Time> {
+        let (seconds, rest) = self.divide(ticks.checked_add(self.rest)?);
+        let (nanos, _) = self.divide(rest.checked_mul(NANOS)?);
+        let since_base = i64::try_from(seconds.checked_mul(NANOS)?).ok()?.checked_add(nanos as i64)?;
+        Some(Time(i64::try_from(self.base).ok()?.checked_add(since_base)?))
+    }
+
+    /// Quotient and remainder of `number / frequency`.
+    ///
+    /// The product with the reciprocal, which is rounded down, falls short of the true quotient by less than
+    /// `number / 2^64 * (1 + 1 / frequency)`, so by less than 2: at most two corrections after rounding down.
+    fn divide(&self, number: u64) -> (u64, u64) {
+        let mut quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
+        let mut rest = number - quotient * self.frequency;
+        while rest >= self.frequency {
+            (quotient, rest) = (quotient + 1, rest - self.frequency);
+        }
+        (quotient, rest)
+    }
+
+    fn exact(&self, ticks: u64) -> Time {
+        let ticks = i128::from(ticks) + i128::from(self.rest);
+        let nanos = self.base + ticks * i128::from(NANOS) / i128::from(self.frequency);
+        Time(nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn clock(frequency: u64, offset_seconds: i64, offset_ticks: u64) -> Clock {
+        Clock { frequency, offset_seconds, offset_ticks, ..Clock::new("c") }
+    }
+
+    #[test]
+    fn offsets_count_before_rounding() {
+        // 2 ticks of offset and 2 of time are 4/3 s; rounded each for itself they would lose a nanosecond.
+        assert_eq!(clock(3, 0, 2).time(2), Time(1_333_333_333));
+        assert_eq!(clock(1, -5, 0).time(2), Time(-3_000_000_000));
+        assert_eq!(clock(NANOS, 0, 1_450_192_743_562_703_624).time(1), Time(1_450_192_743_562_703_625));
+    }
+
+    #[test]
+    fn what_time_cannot_hold_becomes_the_nearest_it_can() {
+        assert_eq!(clock(1, 0, 0).time(u64::MAX), Time::MAX);
+        assert_eq!(clock(1, i64::MIN, 0).time(0), Time::MIN);
+        assert_eq!(clock(NANOS, 0, u64::MAX).time(u64::MAX), Time::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_way_is_the_exact_way(
+            frequency in prop_oneof![1..100_u64, 999_999_990..1_000_000_010_u64, 1..=u64::MAX, u64::MAX - 9..=u64::MAX],
+            seconds in prop_oneof![0..2_000_000_000_i64, any::<i64>()],
+            offset in prop_oneof![0..4_000_000_000_000_000_000_u64, any::<u64>()],
+            ticks in prop_oneof![Just(0), 0..10_000_000_000_000_u64, any::<u64>(), Just(u64::MAX)],
+        ) {
+            let conversion = Conversion::new(&clock(frequency, seconds, offset));
+            prop_assert_eq!(conversion.time(ticks), conversion.exact(ticks));
+        }
+
+        #[test]
+        fn quotients_are_exact(number in any::<u64>(), frequency in prop_oneof![1..1000_u64, 1..=u64::MAX]) {
+            let conversion = Conversion::new(&clock(frequency, 0, 0));
+            prop_assert_eq!(conversion.divide(number), (number / frequency, number % frequency));
+        }
+    }
+}

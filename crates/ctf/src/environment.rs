@@ -1,0 +1,68 @@
+//! What a trace says about where it was recorded.
+
+use std::collections::BTreeMap;
+
+/// The value of an environment entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// A number.
+    Integer(i64),
+    /// Text.
+    Text(String),
+}
+
+impl From<i64> for Setting {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<&str> for Setting {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+/// A trace's `env` block: names and their values, sorted by name.
+///
+/// ```
+/// let mut env = sordino_ctf::Environment::default();
+/// env.set("domain", "ust").set("vpid", 4711);
+/// assert_eq!((env.text("domain"), env.integer("vpid")), (Some("ust"), Some(4711)));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, Setting>);
+
+impl Environment {
+    /// Gives `name` a value; a name's last value counts.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Setting>) -> &mut Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&Setting> {
+        self.0.get(name)
+    }
+
+    /// The value of `name`, if it is text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Setting::Text(text) => Some(text),
+            Setting::Integer(_) => None,
+        }
+    }
+
+    /// The value of `name`, if it is a number.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        match self.get(name)? {
+            Setting::Integer(number) => Some(*number),
+            Setting::Text(_) => None,
+        }
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}

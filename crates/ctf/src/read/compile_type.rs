@@ -1,0 +1,328 @@
+//! From one type to operations, and from a field's name to the operation that reads it.
+
+use super::lex::{At, Result};
+use super::program::{Arm, Int, NO_SLOT, Op, Register, Times};
+use super::types::{Integer, Kind, Member, Order, Path, Type, plain};
+use crate::Problem;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The most parts a trace may have once its types are written out: a type can hold another one twice, which holds
+/// another one twice ...
+const MAX_PARTS: usize = 1 << 21;
+
+/// So many bytes of a name count as a part.
+const NAME_PART: usize = 64;
+
+/// Where a structure of fields belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    PacketHeader,
+    PacketContext,
+    EventHeader,
+    StreamEventContext,
+    EventContext,
+    Payload,
+}
+
+/// How metadata refers to fields of each scope from elsewhere.
+const SCOPES: [(Scope, &[&str]); 6] = [
+    (Scope::PacketHeader, &["trace", "packet", "header"]),
+    (Scope::PacketContext, &["stream", "packet", "context"]),
+    (Scope::EventHeader, &["stream", "event", "header"]),
+    (Scope::StreamEventContext, &["stream", "event", "context"]),
+    (Scope::EventContext, &["event", "context"]),
+    (Scope::Payload, &["event", "fields"]),
+];
+
+/// A compiled field that others may refer to.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// The operation that reads it, and its type.
+    Integer(usize, Arc<Type>),
+    Structure(Names),
+    Other,
+}
+
+pub(super) type Names = HashMap<String, Target>;
+
+/// What the operations of a trace are collected in.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    /// The trace's byte order.
+    order: Order,
+    pub(super) ops: Vec<Op>,
+    /// How many integers are remembered.
+    pub(super) slots: u32,
+    parts: usize,
+    /// The fields of the scopes that lie before the current one, and last the current one's name.
+    pub(super) roots: Vec<(Scope, Names)>,
+    /// The fields so far of the structures around the current place, outermost first.
+    frames: Vec<Names>,
+}
+
+/// What becomes of the integers of a scope that shows nothing: by name, type and whether it is top-level.
+pub(super) type ChooseRegister = fn(&str, &Integer, bool) -> Register;
+
+impl Compiler {
+    pub(super) fn new(order: Order) -> Self {
+        Self { order, ops: Vec::new(), slots: 0, parts: 0, roots: Vec::new(), frames: Vec::new() }
+    }
+
+    /// Compiles a structure, each member by `compile`.
+    pub(super) fn structure(
+        &mut self,
+        ty: &Type,
+        members: &[Member],
+        mut compile: impl FnMut(&mut Self, &Member, usize) -> Result<Target>,
+    ) -> Result<Names> {
+        if ty.align > 1 {
+            self.emit(Op::Align(ty.align - 1))?;
+        }
+        self.frames.push(Names::new());
+        for (index, member) in members.iter().enumerate() {
+            self.count(1 + member.name.len() / NAME_PART)?;
+            let target = compile(self, member, index)?;
+            if let Some(frame) = self.frames.last_mut() {
+                frame.insert(member.name.clone(), target);
+            }
+        }
+        Ok(self.frames.pop().unwrap_or_default())
+    }
+
+    /// Compiles a type whose value is shown.
+    pub(super) fn show(&mut self, ty: &Arc<Type>) -> Result<Target> {
+        match &ty.kind {
+            Kind::Integer(integer) => {
+                let op = self.emit(Op::Integer(self.int(integer, ty.align), integer.base))?;
+                return Ok(Target::Integer(op, Arc::clone(ty)));
+            }
+            Kind::Enumeration(enumeration) => {
+                let int = self.int(&enumeration.integer, ty.align);
+                let op = self.emit(Op::Label(int, Arc::clone(enumeration)))?;
+                return Ok(Target::Integer(op, Arc::clone(ty)));
+            }
+            Kind::Float(integer) => {
+                self.emit(Op::Float(self.int(integer, ty.align)))?;
+            }
+            Kind::String => {
+                self.emit(Op::String)?;
+            }
+            Kind::Structure(members) => {
+                self.emit(Op::Group(members.len() as u32))?;
+                let names = self.structure(ty, members, |compiler, member, _| {
+                    compiler.emit(Op::Name(plain(&member.name).into()))?;
+                    compiler.show(&member.ty)
+                })?;
+                return Ok(Target::Structure(names));
+            }
+            Kind::Array(element, length) => {
+                self.repeat(element, Times::Fixed(*length), true, |compiler| compiler.show(element))?;
+            }
+            Kind::Sequence(element, path) => {
+                let times = self.length(path)?;
+                self.repeat(element, times, true, |compiler| compiler.show(element))?;
+            }
+            Kind::Variant { tag, options, offset } => {
+                let tag = tag.as_ref().ok_or(At { offset: *offset, problem: Problem::NoTag })?;
+                self.select(tag, options, |compiler, option| {
+                    compiler.emit(Op::Group(1))?;
+                    compiler.emit(Op::Name(plain(&option.name).into()))?;
+                    compiler.show(&option.ty)
+                })?;
+            }
+        }
+        Ok(Target::Other)
+    }
+
+    /// Compiles a type whose value isn't shown; its integers go where `register` says.
+    pub(super) fn skip(
+        &mut self,
+        ty: &Arc<Type>,
+        name: &str,
+        register: ChooseRegister,
+        top: bool,
+    ) -> Result<Target> {
+        if let Some(integer) = ty.integer() {
+            let place = register(plain(name), integer, top);
+            let op = self.emit(Op::Register(self.int(integer, ty.align), place))?;
+            return Ok(Target::Integer(op, Arc::clone(ty)));
+        }
+        match &ty.kind {
+            // Done above.
+            Kind::Integer(_) | Kind::Enumeration(_) => {}
+            Kind::Float(integer) => {
+                self.emit(Op::Register(self.int(integer, ty.align), Register::Nowhere))?;
+            }
+            Kind::String => {
+                self.emit(Op::SkipString)?;
+            }
+            Kind::Structure(members) => {
+                let names = self.structure(ty, members, |compiler, member, _| {
+                    compiler.skip(&member.ty, &member.name, register, false)
+                })?;
+                return Ok(Target::Structure(names));
+            }
+            Kind::Array(element, 16) if top && name == "uuid" && is_byte(element) => {
+                self.emit(Op::Uuid)?;
+            }
+            Kind::Array(element, length) => {
+                let times = Times::Fixed(*length);
+                self.repeat(element, times, false, |compiler| compiler.skip(element, "", register, false))?;
+            }
+            Kind::Sequence(element, path) => {
+                let times = self.length(path)?;
+                self.repeat(element, times, false, |compiler| compiler.skip(element, "", register, false))?;
+            }
+            Kind::Variant { tag, options, offset } => {
+                let tag = tag.as_ref().ok_or(At { offset: *offset, problem: Problem::NoTag })?;
+                self.select(tag, options, |compiler, option| {
+                    compiler.skip(&option.ty, &option.name, register, false)
+                })?;
+            }
+        }
+        Ok(Target::Other)
+    }
+
+    fn repeat(
+        &mut self,
+        element: &Type,
+        times: Times,
+        shown: bool,
+        body: impl FnOnce(&mut Self) -> Result<Target>,
+    ) -> Result<()> {
+        if shown && element.is_character() {
+            self.emit(Op::Text(times))?;
+            return Ok(());
+        }
+        if !shown && is_byte(element) {
+            self.emit(Op::SkipBytes(times))?;
+            return Ok(());
+        }
+        // An array without elements is aligned all the same.
+        if element.align > 1 {
+            self.emit(Op::Align(element.align - 1))?;
+        }
+        let at = self.emit(Op::Repeat { times, end: 0, shown })?;
+        body(self)?;
+        let behind = self.ops.len();
+        if let Some(Op::Repeat { end, .. }) = self.ops.get_mut(at) {
+            *end = behind;
+        }
+        Ok(())
+    }
+
+    fn select(
+        &mut self,
+        path: &Path,
+        options: &[Member],
+        mut body: impl FnMut(&mut Self, &Member) -> Result<Target>,
+    ) -> Result<()> {
+        let (slot, ty) = self.remembered(path, "enumeration")?;
+        let Kind::Enumeration(enumeration) = &ty.kind else { return Err(reference(path, "enumeration")) };
+        let at =
+            self.emit(Op::Select { slot, signed: enumeration.integer.signed, arms: Box::default(), end: 0 })?;
+        let mut bodies = HashMap::new();
+        for option in options {
+            self.count(1 + option.name.len() / NAME_PART)?;
+            let start = self.ops.len();
+            body(self, option)?;
+            let range = start..self.ops.len();
+            bodies.entry(plain(&option.name)).or_insert(range.clone());
+            bodies.insert(option.name.as_str(), range);
+        }
+        self.count(enumeration.ranges.len())?;
+        let chosen = enumeration.ranges.iter().filter_map(|range| {
+            let body = bodies.get(range.label.as_str())?.clone();
+            Some(Arm { low: range.low, high: range.high, body })
+        });
+        let chosen = chosen.collect();
+        let behind = self.ops.len();
+        if let Some(Op::Select { arms, end, .. }) = self.ops.get_mut(at) {
+            (*arms, *end) = (chosen, behind);
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, op: Op) -> Result<usize> {
+        self.count(1)?;
+        self.ops.push(op);
+        Ok(self.ops.len() - 1)
+    }
+
+    pub(super) fn count(&mut self, parts: usize) -> Result<()> {
+        self.parts = self.parts.saturating_add(parts);
+        if self.parts > MAX_PARTS {
+            return Err(At { offset: 0, problem: Problem::TooLarge(MAX_PARTS) });
+        }
+        Ok(())
+    }
+
+    fn int(&self, integer: &Integer, align: u64) -> Int {
+        Int {
+            mask: align - 1,
+            bits: integer.bits,
+            signed: integer.signed,
+            big: integer.order.unwrap_or(self.order) == Order::Big,
+            slot: NO_SLOT,
+        }
+    }
+
+    fn length(&mut self, path: &Path) -> Result<Times> {
+        let (slot, ty) = self.remembered(path, "unsigned integer")?;
+        match ty.integer() {
+            Some(integer) if !integer.signed => Ok(Times::Slot(slot)),
+            _ => Err(reference(path, "unsigned integer")),
+        }
+    }
+
+    /// Where the integer at `path` is remembered, and its type.
+    fn remembered(&mut self, path: &Path, expected: &'static str) -> Result<(u32, Arc<Type>)> {
+        let (op, ty) = match self.find(path) {
+            Some(Target::Integer(op, ty)) => (*op, Arc::clone(ty)),
+            Some(_) => return Err(reference(path, expected)),
+            None => return Err(At { offset: path.offset, problem: Problem::UnknownField(path.text()) }),
+        };
+        let int = match self.ops.get_mut(op) {
+            Some(Op::Integer(int, _) | Op::Label(int, _) | Op::Register(int, _)) => int,
+            _ => return Err(reference(path, expected)),
+        };
+        if int.slot == NO_SLOT {
+            int.slot = self.slots;
+            self.slots += 1;
+        }
+        Ok((int.slot, ty))
+    }
+
+    /// The field at `path`: seen from here, innermost structure first, else from its scope's root.
+    fn find(&self, path: &Path) -> Option<&Target> {
+        let words: Vec<_> = path.words.iter().map(String::as_str).collect();
+        self.frames.iter().rev().find_map(|frame| descend(frame, &words)).or_else(|| {
+            let (scope, prefix) = SCOPES.into_iter().find(|(_, prefix)| words.starts_with(prefix))?;
+            let words = &words[prefix.len()..];
+            match self.roots.iter().rposition(|(other, _)| *other == scope)? {
+                current if current + 1 == self.roots.len() && !self.frames.is_empty() => {
+                    descend(self.frames.first()?, words)
+                }
+                other => descend(&self.roots[other].1, words),
+            }
+        })
+    }
+}
+
+fn descend<'n>(names: &'n Names, words: &[&str]) -> Option<&'n Target> {
+    let (first, rest) = words.split_first()?;
+    match (names.get(*first)?, rest) {
+        (target, []) => Some(target),
+        (Target::Structure(inner), rest) => descend(inner, rest),
+        _ => None,
+    }
+}
+
+fn reference(path: &Path, expected: &'static str) -> At {
+    At { offset: path.offset, problem: Problem::Reference { name: path.text(), expected } }
+}
+
+fn is_byte(ty: &Type) -> bool {
+    matches!(&ty.kind, Kind::Integer(integer) if integer.bits == 8 && ty.align == 8)
+}

@@ -1,0 +1,308 @@
+//! The events of a stream, one after the other, with the losses between them.
+
+use super::index::{self, Packet};
+use super::machine::{Corrupt, Machine};
+use super::program::{EventProgram, LossPlace, Register};
+use super::trace::Content;
+use crate::Error;
+use sordino_event::{Cause, Event, Loss, Pid, Step, Tid, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Reads a stream's events. Holds one packet in memory, and no file open between calls.
+#[derive(Debug)]
+pub struct Events {
+    stream: Arc<Content>,
+    machine: Machine,
+    /// The next packet; the current one lies before it.
+    next: usize,
+    current: Option<Current>,
+    pending: VecDeque<Loss>,
+    /// The time of what was yielded last: nothing that follows is earlier.
+    last: Option<Time>,
+    /// The last packet's count of lost records.
+    discarded: u64,
+    /// How many of those were too large.
+    too_large: u64,
+    /// The last packet's sequence number.
+    sequence: Option<u64>,
+}
+
+/// The packet that is being read.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    class: usize,
+    /// When the next packet begins: no event of this one is later.
+    limit: Option<Time>,
+    /// Lost records in the packet's count whose place is not yet known.
+    unplaced: u64,
+    /// How many of them were too large.
+    too_large: u64,
+    /// The low bits of the count that the last event showed.
+    lost: u16,
+}
+
+/// What was found at a place where an event should be.
+enum Found {
+    Event(Time),
+    /// Records were lost before it.
+    Gap(Time, u16),
+}
+
+impl Events {
+    pub(super) fn new(stream: Arc<Content>) -> Self {
+        Self {
+            machine: Machine::new(stream.program.slots),
+            stream,
+            next: 0,
+            current: None,
+            pending: VecDeque::new(),
+            last: None,
+            discarded: 0,
+            too_large: 0,
+            sequence: None,
+        }
+    }
+
+    /// Decodes the next event into `event`, or tells of a loss or the end; then `event` holds nothing of use.
+    ///
+    /// A loss is yielded as soon as the trace tells of it. Neither an event's time nor a loss's `from` lies before those
+    /// that were yielded before. Streams without a clock have all events at the epoch.
+    ///
+    /// # Errors
+    /// If a file can't be read; the next call goes on with the next packet.
+    pub fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+        loop {
+            if let Some(loss) = self.pending.pop_front() {
+                return Ok(Step::Loss(loss));
+            }
+            let Some(current) = self.current else {
+                if self.next == self.stream.packets.len() {
+                    return Ok(Step::End);
+                }
+                self.enter()?;
+                continue;
+            };
+            let mask = self.stream.program.streams[current.class].event_mask;
+            if (self.machine.position + mask) & !mask >= self.machine.end {
+                self.leave(current);
+                continue;
+            }
+            let (start, ticks) = (self.machine.position, self.machine.registers().ticks);
+            match self.decode(current, event) {
+                Ok(Found::Event(time)) => {
+                    self.last = Some(time);
+                    return Ok(Step::Event);
+                }
+                Ok(Found::Gap(time, lost)) => {
+                    (self.machine.position, self.machine.registers_mut().ticks) = (start, ticks);
+                    self.place_gap(current, time, lost);
+                }
+                Err(Corrupt) => {
+                    self.machine.end = 0;
+                    self.push_corrupt();
+                }
+            }
+        }
+    }
+
+    /// Skips the packets that lie wholly before `time`, as far as the packets' headers tell, and the losses in them.
+    pub fn skip_to(&mut self, time: Time) {
+        self.pending.retain(|loss| loss.to >= time);
+        if self.current.is_some() && self.ends_before(self.next - 1, time) {
+            self.current = None;
+        }
+        while self.current.is_none()
+            && self.next < self.stream.packets.len()
+            && self.ends_before(self.next, time)
+        {
+            let packet = &self.stream.packets[self.next];
+            if packet.content_bits > 0 {
+                self.discarded = packet.discarded.unwrap_or(self.discarded);
+                self.too_large = packet.too_large.unwrap_or(self.too_large);
+                self.sequence = packet.sequence;
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Whether all of the packet at `index` happened before `time`.
+    fn ends_before(&self, index: usize, time: Time) -> bool {
+        let last = index + 1 == self.stream.packets.len();
+        let end = if last { self.stream.packets[index].end } else { self.stream.begin_of(index + 1) };
+        end.is_some_and(|end| end < time)
+    }
+
+    /// Enters the next packet: loads it, tells of what its header says is missing before and in it.
+    fn enter(&mut self) -> Result<(), Error> {
+        let stream = Arc::clone(&self.stream);
+        let packet = &stream.packets[self.next];
+        self.next += 1;
+        if packet.content_bits == 0 {
+            self.push_corrupt();
+            return Ok(());
+        }
+        self.load(packet)?;
+        if let (Some(last), Some(sequence)) = (self.sequence, packet.sequence)
+            && sequence > last.saturating_add(1)
+        {
+            self.push(packet.begin, None, Cause::Discarded);
+        }
+        self.sequence = packet.sequence;
+        let limit = stream.begin_of(self.next);
+        let mut current =
+            Current { class: packet.class, limit, unplaced: 0, too_large: 0, lost: self.discarded as u16 };
+        if let Some(count) = packet.discarded {
+            self.count_lost(&mut current, count, packet);
+        }
+        if index::header(&mut self.machine, &stream.program, stream.uuid) != Ok(packet.class) {
+            self.machine.end = 0;
+            self.push_corrupt();
+        }
+        self.current = Some(current);
+        Ok(())
+    }
+
+    fn load(&mut self, packet: &Packet) -> Result<(), Error> {
+        let reader = self.stream.sources[packet.file].open()?;
+        let bytes = packet.content_bits.div_ceil(8) as usize;
+        self.machine.load(bytes, |room| reader.read(packet.offset, room))?;
+        self.machine.end = self.machine.end.min(packet.content_bits);
+        Ok(())
+    }
+
+    /// Takes note of the packet's `count` of lost records.
+    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &Packet) {
+        let class = &self.stream.program.streams[packet.class];
+        let (loss, mask) = (class.loss, u64::MAX >> (64 - class.discarded_bits));
+        let missing = count.wrapping_sub(self.discarded) & mask;
+        let too_large = packet.too_large.unwrap_or(0).wrapping_sub(self.too_large) & u64::from(u32::MAX);
+        (self.discarded, self.too_large) = (count, packet.too_large.unwrap_or(0));
+        match loss {
+            // The count went back.
+            _ if missing > mask / 2 => self.push(packet.end, None, Cause::Corrupt),
+            LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
+            LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
+            LossPlace::Packet(_) => {}
+        }
+    }
+
+    /// Leaves the current packet, whose events are all read.
+    fn leave(&mut self, current: Current) {
+        self.current = None;
+        let packet = &self.stream.packets[self.next - 1];
+        let missing = !packet.sound || self.machine.end < packet.content_bits;
+        // What has been reported as corrupt (an end of 0) need not be reported again.
+        let cut_off = missing && self.machine.end > 0;
+        self.push_lost(current.limit.max(packet.end), current.unplaced, current.too_large);
+        if cut_off {
+            self.push_corrupt();
+        }
+    }
+
+    /// Decodes what lies at the current place.
+    fn decode(&mut self, current: Current, event: &mut Event) -> Result<Found, Corrupt> {
+        let program = &self.stream.program;
+        let class = &program.streams[current.class];
+        let machine = &mut self.machine;
+        let start = machine.position;
+        machine.begin_event();
+        machine.run(&program.ops, class.event_header.clone(), event)?;
+        let registers = machine.registers();
+        let id = registers.get(Register::Id);
+        let event_class = find_event(&class.events, id).ok_or(Corrupt)?;
+        let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(registers.ticks));
+        if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
+            return Err(Corrupt);
+        }
+        if class.loss == LossPlace::Event {
+            let lost = registers.get(Register::Lost).unwrap_or(0) as u16;
+            let missing = lost.wrapping_sub(current.lost);
+            if missing > 0 && u64::from(missing) <= current.unplaced {
+                return Ok(Found::Gap(time, lost));
+            }
+        }
+        event.begin(time, event_class.class);
+        let context = machine.position;
+        machine.run(&program.ops, class.event_context.hidden.clone(), event)?;
+        let own_context = machine.position;
+        machine.run(&program.ops, event_class.context.hidden.clone(), event)?;
+        machine.run(&program.ops, event_class.payload.clone(), event)?;
+        let stop = machine.position;
+        for (place, shown) in
+            [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
+        {
+            if !shown.is_empty() {
+                machine.position = place;
+                machine.run(&program.ops, shown.clone(), event)?;
+            }
+        }
+        machine.position = stop;
+        let registers = machine.registers();
+        let first_bit = (start + class.event_mask) & !class.event_mask;
+        let length = registers.get(Register::Length);
+        let agrees = length.is_none_or(|bytes| bytes.checked_mul(8) == Some(stop - first_bit));
+        // An event without a bit would be followed by infinitely many.
+        if stop == start || !agrees {
+            return Err(Corrupt);
+        }
+        event.cpu = match registers.get(Register::Cpu) {
+            Some(number) => index::cpu(number),
+            None => registers.get(Register::PacketCpu).and_then(index::cpu),
+        };
+        event.pid = registers.get(Register::Pid).map(|pid| Pid(pid as i32)).or(self.stream.pid);
+        event.tid = registers.get(Register::Tid).map(|tid| Tid(tid as i32));
+        Ok(Found::Event(time))
+    }
+
+    /// Tells of the records that were lost before the event at `time`, which shows `lost`.
+    ///
+    /// The ring is full only at the end of a sub-buffer, so what is missing here was too large, as far as the count
+    /// of those goes.
+    fn place_gap(&mut self, mut current: Current, time: Time, lost: u16) {
+        let missing = u64::from(lost.wrapping_sub(current.lost));
+        let too_large = missing.min(current.too_large);
+        (current.lost, current.unplaced) = (lost, current.unplaced - missing);
+        current.too_large -= too_large;
+        self.current = Some(current);
+        self.push_lost(Some(time), missing, too_large);
+    }
+
+    /// Tells of `missing` records, `too_large` of which no sub-buffer could take.
+    fn push_lost(&mut self, to: Option<Time>, missing: u64, too_large: u64) {
+        for (count, cause) in [(too_large, Cause::TooLarge), (missing - too_large, Cause::RingFull)] {
+            if count > 0 {
+                self.push(to, Some(count), cause);
+            }
+        }
+    }
+
+    /// Tells of a loss after what was yielded last, before `to`.
+    fn push(&mut self, to: Option<Time>, count: Option<u64>, cause: Cause) {
+        let begin = match (self.stream.begin_of(self.next - 1), self.stream.begin_of(self.next)) {
+            (Some(begin), Some(limit)) => Some(begin.min(limit)),
+            (begin, _) => begin,
+        };
+        let from = self.last.or(begin).or(to).unwrap_or_default();
+        self.last = Some(from);
+        let to = to.unwrap_or(from).max(from);
+        let cpu = self.stream.packets[self.next - 1].cpu;
+        self.pending.push_back(Loss { from, to, cpu, pid: self.stream.pid, count, cause });
+    }
+
+    /// Tells that the rest of the current packet makes no sense.
+    fn push_corrupt(&mut self) {
+        let packet = &self.stream.packets[self.next - 1];
+        let end = packet.end.filter(|_| packet.content_bits > 0);
+        self.push(self.stream.begin_of(self.next).or(end), None, Cause::Corrupt);
+    }
+}
+
+/// The event class with `id`. Tracers number them from 0 without gaps, mostly; with only one they needn't number it.
+fn find_event(events: &[EventProgram], id: Option<u64>) -> Option<&EventProgram> {
+    let Some(id) = id else { return events.first().filter(|_| events.len() == 1) };
+    match usize::try_from(id).ok().and_then(|index| events.get(index)) {
+        Some(event) if event.id == id => Some(event),
+        _ => events.binary_search_by_key(&id, |event| event.id).ok().and_then(|index| events.get(index)),
+    }
+}

@@ -1,0 +1,224 @@
+//! Which packets a stream file has, found by reading their headers only.
+
+use super::machine::Machine;
+use super::program::{Op, Program, Register};
+use super::source::Reader;
+use crate::{Error, PACKET_MAGIC, Uuid};
+use sordino_event::{Cpu, Event, Time};
+
+/// What is read of a packet at first; enough for every tracer's header.
+const HEADER_READ: u64 = 256;
+
+/// The longest packet header that is looked at.
+const HEADER_MAX: u64 = 1 << 16;
+
+/// The largest packet that is read: one must fit in memory, and a file can claim anything.
+const PACKET_MAX: u64 = 1 << 30;
+
+/// Tracers' packets start at multiples of pages: where to look for the next one behind a broken header.
+const PAGE: u64 = 4096;
+
+/// How many pages to look at before giving up on the rest of the file.
+const SEARCH_PAGES: usize = 1 << 14;
+
+/// The most packets that one file may have.
+const PACKETS_MAX: usize = 1 << 24;
+
+/// A packet of a stream, as its header describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// When it begins, if the trace says so.
+    pub begin: Option<Time>,
+    /// When it ends, if the trace says so.
+    pub end: Option<Time>,
+    /// On which CPU its events happened, if it belongs to one.
+    pub cpu: Option<Cpu>,
+    /// The stream's count of lost records at the packet's end.
+    pub discarded: Option<u64>,
+    /// How many of those no sub-buffer could take, modulo 2^32; only sordino's traces say so.
+    pub too_large: Option<u64>,
+    /// Counts the stream's packets, those that were lost or overwritten too.
+    pub sequence: Option<u64>,
+    /// Where it starts in its file.
+    pub offset: u64,
+    /// How many bytes of the file it takes, padding included.
+    pub bytes: u64,
+    /// How many bits of it, headers included, can be read: 0 if its header doesn't make sense.
+    pub content_bits: u64,
+    /// Whether all of it is there and its header makes sense.
+    pub sound: bool,
+    /// Its file's place among the stream's files.
+    pub(super) file: usize,
+    /// Its class's place in the program.
+    pub(super) class: usize,
+    pub(super) instance: Option<u64>,
+}
+
+/// Finds the packets of one file.
+pub(super) fn packets(
+    reader: &Reader<'_>,
+    program: &Program,
+    uuid: Option<Uuid>,
+) -> Result<Vec<Packet>, Error> {
+    let mut indexer =
+        Indexer { reader, length: reader.length()?, program, uuid, machine: Machine::new(program.slots) };
+    let mut packets = Vec::new();
+    let mut offset = 0;
+    while offset < indexer.length {
+        let packet = match indexer.packet(offset)? {
+            _ if packets.len() == PACKETS_MAX => unreadable(offset, indexer.length - offset),
+            Some(packet) if packet.bytes <= indexer.length - offset => packet,
+            // The file was cut off, unless another packet follows: then the size is wrong.
+            Some(packet) => packet.cut(indexer.next_header(offset)? - offset),
+            None => unreadable(offset, indexer.next_header(offset)? - offset),
+        };
+        offset += packet.bytes;
+        packets.push(packet);
+    }
+    Ok(packets)
+}
+
+impl Packet {
+    /// The same, not longer than `bytes`.
+    fn cut(self, bytes: u64) -> Self {
+        let content_bits = self.content_bits.min(bytes * 8);
+        Self { bytes, content_bits, sound: self.sound && content_bits == self.content_bits, ..self }
+    }
+}
+
+fn unreadable(offset: u64, bytes: u64) -> Packet {
+    Packet {
+        begin: None,
+        end: None,
+        cpu: None,
+        discarded: None,
+        too_large: None,
+        sequence: None,
+        offset,
+        bytes,
+        content_bits: 0,
+        sound: false,
+        file: 0,
+        class: 0,
+        instance: None,
+    }
+}
+
+struct Indexer<'a> {
+    reader: &'a Reader<'a>,
+    length: u64,
+    program: &'a Program,
+    uuid: Option<Uuid>,
+    machine: Machine,
+}
+
+impl Indexer<'_> {
+    /// The packet at `offset`; `None` if its header doesn't make sense and even its size is unknown.
+    fn packet(&mut self, offset: u64) -> Result<Option<Packet>, Error> {
+        let left = self.length - offset;
+        let mut room = HEADER_READ.min(left);
+        loop {
+            self.machine.load(room as usize, |bytes| self.reader.read(offset, bytes))?;
+            match header(&mut self.machine, self.program, self.uuid) {
+                Ok(class) => return Ok(self.describe(class, offset, left)),
+                Err(NoHeader::Short) if room < HEADER_MAX.min(left) => {
+                    room = (room * 16).min(HEADER_MAX).min(left);
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Puts together what the header in the registers says.
+    fn describe(&self, class: usize, offset: u64, left: u64) -> Option<Packet> {
+        let stream = self.program.streams.get(class)?;
+        let registers = self.machine.registers();
+        let get = |register| registers.get(register);
+        let (size, content) = (get(Register::PacketSize), get(Register::ContentSize));
+        // Without any size the file is one packet.
+        let size = size
+            .or(content.and_then(|bits| bits.checked_next_multiple_of(8)))
+            .unwrap_or(left.saturating_mul(8));
+        let content = content.unwrap_or(size);
+        let header = self.machine.position;
+        if size == 0 || size % 8 != 0 || size < header {
+            return None;
+        }
+        let bytes = size / 8;
+        let there = content.min(left.saturating_mul(8));
+        let readable = header <= content && content <= size && there.div_ceil(8) <= PACKET_MAX;
+        let (begin, end) = (get(Register::Begin), get(Register::End));
+        // LTTng's crash dumps have packets that were never ended: 0.
+        let end = end.filter(|end| *end != 0 || begin == Some(0));
+        let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
+        let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(ticks?));
+        Some(Packet {
+            begin: time(begin),
+            end: time(end),
+            cpu: get(Register::PacketCpu).and_then(cpu),
+            discarded: get(Register::Discarded),
+            too_large: get(Register::TooLarge),
+            sequence: get(Register::Sequence),
+            offset,
+            bytes,
+            content_bits: if readable && ordered { there } else { 0 },
+            sound: readable && ordered && there == content,
+            file: 0,
+            class,
+            instance: get(Register::InstanceId),
+        })
+    }
+
+    /// The next place behind `offset` where a packet seems to start, else the end of the file. Only a magic number makes
+    /// it seem so.
+    fn next_header(&mut self, offset: u64) -> Result<u64, Error> {
+        let header = &self.program.ops[self.program.packet_header.clone()];
+        if !header.iter().any(|op| matches!(op, Op::Register(_, Register::Magic))) {
+            return Ok(self.length);
+        }
+        let first = (offset + 1).next_multiple_of(PAGE);
+        for page in (first..self.length).step_by(PAGE as usize).take(SEARCH_PAGES) {
+            if self.packet(page)?.is_some() {
+                return Ok(page);
+            }
+        }
+        Ok(self.length)
+    }
+}
+
+/// All bits set stand for an unknown CPU.
+pub(super) fn cpu(number: u64) -> Option<Cpu> {
+    u32::try_from(number).ok().filter(|number| *number != u32::MAX).map(Cpu)
+}
+
+/// Why there is no packet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHeader {
+    /// It is longer than what has been loaded.
+    Short,
+    /// It belongs to something else.
+    Wrong,
+}
+
+/// Reads the header and context of the packet that `machine` has loaded: its class's place in the program.
+pub(super) fn header(
+    machine: &mut Machine,
+    program: &Program,
+    uuid: Option<Uuid>,
+) -> Result<usize, NoHeader> {
+    let mut nothing = Event::default();
+    let mut run = |machine: &mut Machine, range| {
+        machine.run(&program.ops, range, &mut nothing).or(Err(NoHeader::Short))
+    };
+    run(machine, program.packet_header.clone())?;
+    let registers = machine.registers();
+    let magic = registers.get(Register::Magic).is_none_or(|magic| magic == u64::from(PACKET_MAGIC));
+    let ours = uuid.zip(registers.uuid).is_none_or(|(expected, found)| expected == found);
+    let class = match registers.get(Register::StreamId) {
+        Some(id) => program.streams.iter().position(|stream| stream.id == id),
+        None => Some(0),
+    };
+    let class = class.filter(|_| magic && ours).ok_or(NoHeader::Wrong)?;
+    run(machine, program.streams[class].packet_context.clone())?;
+    Ok(class)
+}

@@ -1,0 +1,332 @@
+//! Runs a [`Program`](super::program::Program) over the bytes of a packet.
+
+use super::program::{Int, NO_SLOT, Op, Register, Times};
+use crate::Uuid;
+use sordino_event::{Event, Value};
+use std::ffi::CStr;
+use std::ops::Range;
+
+/// The bytes do not make sense as what the metadata says they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Corrupt;
+
+type Result<T> = std::result::Result<T, Corrupt>;
+
+/// So many zero bytes behind the packet let every integer be loaded with one read of 16 bytes.
+const SLACK: usize = 16;
+
+/// The most list elements an event may have; they take 24 bytes each in memory and may take one bit in the file.
+const MAX_ELEMENTS: u64 = 1 << 24;
+
+/// The most list elements without any bits that a packet may have: their number says nothing about the file's size.
+const MAX_EMPTY: u32 = 1 << 16;
+
+/// The bytes of a packet, the place in it and what has been read so far. All of it is reused.
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    bytes: Vec<u8>,
+    /// The next bit.
+    pub(super) position: u64,
+    /// The bit behind the content.
+    pub(super) end: u64,
+    slots: Vec<u64>,
+    registers: Registers,
+    /// List elements that the event may still have.
+    elements: u64,
+    /// List elements without any bits that the packet may still have.
+    empty: u32,
+}
+
+/// What a packet or an event says besides its fields.
+#[derive(Debug, Default)]
+pub(super) struct Registers {
+    values: [u64; Register::COUNT],
+    /// A bit for each register that has a value.
+    present: u32,
+    /// The clock, whole; events may show a part of it only.
+    pub(super) ticks: u64,
+    pub(super) uuid: Option<Uuid>,
+}
+
+impl Registers {
+    pub(super) fn get(&self, register: Register) -> Option<u64> {
+        (self.present >> register as u32 & 1 != 0).then(|| self.values[register as usize])
+    }
+
+    fn set(&mut self, register: Register, value: u64) {
+        self.values[register as usize] = value;
+        self.present |= 1 << register as u32;
+    }
+
+    /// The first clock reading since `earlier` whose low `bits` are `low`.
+    fn extend(earlier: u64, low: u64, bits: u32) -> u64 {
+        let Some(span) = 1_u64.checked_shl(bits) else { return low };
+        let candidate = earlier & !(span - 1) | low & (span - 1);
+        if candidate < earlier { candidate.wrapping_add(span) } else { candidate }
+    }
+}
+
+impl Machine {
+    pub(super) fn new(slots: usize) -> Self {
+        Self { slots: vec![0; slots], ..Self::default() }
+    }
+
+    pub(super) fn registers(&self) -> &Registers {
+        &self.registers
+    }
+
+    pub(super) fn registers_mut(&mut self) -> &mut Registers {
+        &mut self.registers
+    }
+
+    /// Starts over on a packet: `fill` gets room for `bytes` and says how many it filled; the rest is cut off.
+    pub(super) fn load<E>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
+    ) -> std::result::Result<(), E> {
+        self.bytes.clear();
+        self.bytes.resize(bytes + SLACK, 0);
+        let filled = fill(&mut self.bytes[..bytes])?.min(bytes);
+        self.bytes[filled..].fill(0);
+        self.position = 0;
+        self.end = filled as u64 * 8;
+        self.registers.present = 0;
+        self.registers.uuid = None;
+        self.empty = MAX_EMPTY;
+        self.begin_event();
+        Ok(())
+    }
+
+    /// Forgets what belonged to the event before.
+    pub(super) fn begin_event(&mut self) {
+        self.registers.present &= (1 << Register::FIRST_OF_EVENT as u32) - 1;
+        self.elements = MAX_ELEMENTS;
+    }
+
+    /// Runs the operations `range`, showing values in `event`.
+    pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let next = at + 1;
+            match &ops[at] {
+                Op::Integer(int, base) => {
+                    let value = self.integer(int)?;
+                    event.push(if int.signed {
+                        Value::Signed(value as i64, *base)
+                    } else {
+                        Value::Unsigned(value, *base)
+                    });
+                }
+                Op::Register(int, register) => self.register(int, *register)?,
+                Op::Text(times) => {
+                    let length = self.times(*times);
+                    let text = until_zero(self.take(length)?);
+                    event.push_text(text);
+                }
+                Op::String => event.push_text(self.string()?),
+                Op::SkipString => {
+                    self.string()?;
+                }
+                Op::SkipBytes(times) => {
+                    let length = self.times(*times);
+                    self.take(length)?;
+                }
+                Op::Label(int, enumeration) => {
+                    let value = self.integer(int)?;
+                    let wide = widen(value, int.signed);
+                    let label =
+                        enumeration.ranges.iter().find(|range| range.low <= wide && wide <= range.high);
+                    let text = label.map(|range| event.intern(range.label.as_bytes()));
+                    event.push(Value::Label(value as i64, text));
+                }
+                Op::Float(int) => {
+                    let bits = self.integer(int)?;
+                    event.push(Value::Float(match int.bits {
+                        32 => f64::from(f32::from_bits(bits as u32)),
+                        _ => f64::from_bits(bits),
+                    }));
+                }
+                Op::Group(members) => event.push(Value::Group(*members)),
+                Op::Name(name) => event.push_text(name.as_bytes()),
+                Op::Align(mask) => self.position = (self.position + mask) & !mask,
+                Op::Uuid => {
+                    let uuid = self.take(16)?.first_chunk().copied();
+                    self.registers.uuid = uuid.map(Uuid);
+                }
+                Op::Repeat { times, end, shown } => {
+                    let times = self.times(*times);
+                    self.elements = self.elements.checked_sub(times).ok_or(Corrupt)?;
+                    if *shown {
+                        event.push(Value::List(u32::try_from(times).or(Err(Corrupt))?));
+                    }
+                    for _ in 0..times {
+                        let before = self.position;
+                        self.run(ops, next..*end, event)?;
+                        if self.position == before {
+                            self.empty = self.empty.checked_sub(1).ok_or(Corrupt)?;
+                        }
+                    }
+                    at = *end;
+                    continue;
+                }
+                Op::Select { slot, signed, arms, end } => {
+                    let tag = widen(self.slots[*slot as usize], *signed);
+                    let arm = arms.iter().find(|arm| arm.low <= tag && tag <= arm.high).ok_or(Corrupt)?;
+                    self.run(ops, arm.body.clone(), event)?;
+                    at = *end;
+                    continue;
+                }
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Reads an integer, sign-extended if it is signed.
+    fn integer(&mut self, int: &Int) -> Result<u64> {
+        let start = (self.position + int.mask) & !int.mask;
+        let stop = start + u64::from(int.bits);
+        if stop > self.end {
+            return Err(Corrupt);
+        }
+        self.position = stop;
+        let (byte, bit) = ((start / 8) as usize, (start % 8) as u32);
+        let unused = 64 - int.bits;
+        // The value at the top of 64 bits.
+        let high = match (bit, int.big) {
+            (0, false) => u64::from_le_bytes(self.chunk(byte)) << unused,
+            (0, true) => u64::from_be_bytes(self.chunk(byte)),
+            (_, false) => ((u128::from_le_bytes(self.chunk(byte)) >> bit) as u64) << unused,
+            (_, true) => (u128::from_be_bytes(self.chunk(byte)) << bit >> 64) as u64,
+        };
+        let value = if int.signed { (high as i64 >> unused) as u64 } else { high >> unused };
+        if int.slot != NO_SLOT {
+            self.slots[int.slot as usize] = value;
+        }
+        Ok(value)
+    }
+
+    fn chunk<const N: usize>(&self, byte: usize) -> [u8; N] {
+        self.bytes[byte..].first_chunk().copied().unwrap_or([0; N])
+    }
+
+    fn register(&mut self, int: &Int, register: Register) -> Result<()> {
+        let value = self.integer(int)?;
+        match register {
+            Register::Nowhere => {}
+            Register::Ticks | Register::Begin => {
+                self.registers.ticks = Registers::extend(self.registers.ticks, value, int.bits);
+                self.registers.set(register, self.registers.ticks);
+            }
+            Register::End => {
+                let end = Registers::extend(self.registers.ticks, value, int.bits);
+                self.registers.set(register, end);
+            }
+            _ => self.registers.set(register, value),
+        }
+        Ok(())
+    }
+
+    fn times(&self, times: Times) -> u64 {
+        match times {
+            Times::Fixed(times) => times,
+            Times::Slot(slot) => self.slots[slot as usize],
+        }
+    }
+
+    /// The next so many whole bytes.
+    fn take(&mut self, length: u64) -> Result<&[u8]> {
+        let start = self.position.div_ceil(8);
+        let stop = start.checked_add(length).filter(|stop| *stop <= self.end / 8).ok_or(Corrupt)?;
+        self.position = stop * 8;
+        self.bytes.get(start as usize..stop as usize).ok_or(Corrupt)
+    }
+
+    /// Text that ends with a zero byte, without it.
+    fn string(&mut self) -> Result<&[u8]> {
+        let start = self.position.div_ceil(8);
+        let left = self.bytes.get(start as usize..(self.end / 8) as usize).ok_or(Corrupt)?;
+        let length = CStr::from_bytes_until_nul(left).or(Err(Corrupt))?.count_bytes();
+        self.position = (start + length as u64 + 1) * 8;
+        Ok(&self.bytes[start as usize..start as usize + length])
+    }
+}
+
+fn widen(value: u64, signed: bool) -> i128 {
+    if signed { i128::from(value as i64) } else { i128::from(value) }
+}
+
+fn until_zero(text: &[u8]) -> &[u8] {
+    CStr::from_bytes_until_nul(text).map_or(text, CStr::to_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn machine(bytes: &[u8]) -> Machine {
+        let mut machine = Machine::new(0);
+        let fill = |room: &mut [u8]| {
+            room.copy_from_slice(bytes);
+            Ok::<_, ()>(bytes.len())
+        };
+        machine.load(bytes.len(), fill).unwrap();
+        machine
+    }
+
+    /// Bit by bit, as the specification words it.
+    fn slow(bytes: &[u8], start: u64, bits: u32, big: bool) -> u64 {
+        (0..u64::from(bits)).fold(0, |value, index| {
+            let at = start + index;
+            let byte = bytes[(at / 8) as usize];
+            if big {
+                value << 1 | u64::from(byte >> (7 - at % 8) & 1)
+            } else {
+                value | u64::from(byte >> (at % 8) & 1) << index
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn integers_of_any_width_lie_anywhere(
+            bytes in prop::collection::vec(any::<u8>(), 16),
+            start in 0..64_u64, bits in 1..=64_u32, big: bool, signed: bool,
+        ) {
+            let mut machine = machine(&bytes);
+            machine.position = start;
+            let int = Int { mask: 0, bits, signed, big, slot: NO_SLOT };
+            let value = machine.integer(&int);
+            let plain = slow(&bytes, start, bits, big);
+            let unused = 64 - bits;
+            let expected = if signed { ((plain << unused) as i64 >> unused) as u64 } else { plain };
+            prop_assert_eq!(value, Ok(expected));
+            prop_assert_eq!(machine.position, start + u64::from(bits));
+        }
+
+        #[test]
+        fn a_clock_shown_in_part_never_goes_back(earlier in any::<u64>(), low in any::<u64>(), bits in 1..=64_u32) {
+            let mask = u64::MAX >> (64 - bits);
+            let ticks = Registers::extend(earlier, low & mask, bits);
+            prop_assert_eq!(ticks & mask, low & mask);
+            if bits < 64 && earlier < u64::MAX - mask {
+                prop_assert!(ticks >= earlier && ticks - earlier <= mask);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_past_the_content() {
+        let mut machine = machine(&[0xff; 8]);
+        let int = Int { mask: 0, bits: 64, signed: false, big: false, slot: NO_SLOT };
+        assert_eq!(machine.integer(&int), Ok(u64::MAX));
+        assert_eq!(machine.integer(&Int { bits: 1, ..int }), Err(Corrupt));
+        assert_eq!(machine.take(u64::MAX), Err(Corrupt));
+        assert_eq!(machine.take(0), Ok(&[][..]));
+        assert_eq!(machine.string(), Err(Corrupt));
+        machine.position = 0;
+        assert_eq!(machine.string(), Err(Corrupt), "no zero byte before the end");
+    }
+}

@@ -1,0 +1,35 @@
+//! Reading: any CTF 1.8 trace.
+//!
+//! | step | where |
+//! |---|---|
+//! | which directories are traces | [`find`] |
+//! | bytes of the metadata file to text, to tokens, to blocks and types | `unpack`, `lex`, `parse`, `parse_type`, `attributes`, `types` |
+//! | blocks to what the trace says | `metadata` |
+//! | types to operations, and classes for users | `compile`, `compile_type`, `program` |
+//! | headers of packets to an index | `index` |
+//! | packets to events and losses | [`Events`], `machine` |
+//!
+//! Nothing in a trace is trusted. What the format forbids is an error with its place (metadata) or a
+//! [`Loss`](sordino_event::Loss) of cause [`Corrupt`](sordino_event::Cause::Corrupt) (packets).
+
+mod attributes;
+mod compile;
+mod compile_type;
+mod events;
+mod find;
+mod index;
+mod lex;
+mod machine;
+mod metadata;
+mod parse;
+mod parse_type;
+mod program;
+mod source;
+mod trace;
+mod types;
+mod unpack;
+
+pub use events::Events;
+pub use find::find;
+pub use index::Packet;
+pub use trace::{Stream, Trace};

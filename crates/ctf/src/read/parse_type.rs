@@ -1,0 +1,285 @@
+//! The grammar of TSDL's types.
+
+use super::attributes::attribute;
+use super::lex::{Result, Token};
+use super::parse::{Parser, Value};
+use super::types::{Enumeration, Kind, Range, Type, alignment};
+use crate::Problem;
+use std::sync::Arc;
+
+/// What C's types are made of; every name of one or more of these needs a `typealias`.
+const C_WORDS: [&str; 12] = [
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+/// A type in front of its declarators.
+pub(super) enum Specifier {
+    /// Written out here.
+    Type(Arc<Type>),
+    /// The same with a name, `struct a {...}`: may stand alone.
+    Tagged(Arc<Type>),
+    /// Known by a name that the declarator's stars belong to.
+    Named(String, usize),
+}
+
+impl<'a> Parser<'a> {
+    /// A definition that only gives a type a name, if one stands here.
+    pub(super) fn definition(&mut self) -> Result<bool> {
+        match self.token {
+            Token::Word("typealias") => {
+                self.advance()?;
+                let ty = self.abstract_type()?;
+                self.expect(":=")?;
+                let offset = self.offset;
+                let name = self.alias_name()?;
+                self.define(name, ty, offset)?;
+            }
+            Token::Word("typedef") => {
+                self.advance()?;
+                let specifier = self.specifier()?;
+                loop {
+                    let offset = self.offset;
+                    let (name, ty) = self.declarator(&specifier)?;
+                    self.define(name.to_owned(), ty, offset)?;
+                    if !self.accept(",")? {
+                        break;
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+        self.expect(";")?;
+        Ok(true)
+    }
+
+    /// `struct a {...};` and the like, if one stands here.
+    pub(super) fn tagged_definition(&mut self) -> Result<bool> {
+        let found = matches!(self.token, Token::Word("struct" | "variant" | "enum"));
+        if found {
+            self.specifier()?;
+            self.expect(";")?;
+        }
+        Ok(found)
+    }
+
+    /// `unsigned long`, `foo_t`, `void *`
+    fn alias_name(&mut self) -> Result<String> {
+        match self.specifier()? {
+            Specifier::Named(name, _) => self.stars(name),
+            _ => self.unexpected("a name"),
+        }
+    }
+
+    fn stars(&mut self, mut name: String) -> Result<String> {
+        while self.accept("*")? {
+            name += " *";
+            while self.accept_word("const")? {}
+        }
+        Ok(name)
+    }
+
+    /// A type without a field's name.
+    pub(super) fn abstract_type(&mut self) -> Result<Arc<Type>> {
+        let specifier = self.specifier()?;
+        let ty = self.pointed(&specifier)?;
+        self.dimensions(ty)
+    }
+
+    fn pointed(&mut self, specifier: &Specifier) -> Result<Arc<Type>> {
+        match specifier {
+            Specifier::Type(ty) | Specifier::Tagged(ty) => Ok(Arc::clone(ty)),
+            Specifier::Named(name, offset) => {
+                let name = self.stars(name.clone())?;
+                self.lookup(&name, *offset)
+            }
+        }
+    }
+
+    /// A field's name with its stars and brackets, and the field's type.
+    pub(super) fn declarator(&mut self, specifier: &Specifier) -> Result<(&'a str, Arc<Type>)> {
+        let ty = self.pointed(specifier)?;
+        let name = self.word("a name")?;
+        Ok((name, self.dimensions(ty)?))
+    }
+
+    /// `[2][length]`: the first is the outermost.
+    fn dimensions(&mut self, element: Arc<Type>) -> Result<Arc<Type>> {
+        let offset = self.offset;
+        if !self.accept("[")? {
+            return Ok(element);
+        }
+        let length = self.value()?;
+        self.expect("]")?;
+        let element = self.nested(|parser| parser.dimensions(element))?;
+        let kind = match length {
+            Value::Number(number) => match u64::try_from(number) {
+                Ok(length) => Kind::Array(element, length),
+                Err(_) => return self.fail(offset, attribute("length", number)),
+            },
+            Value::Name(path) => Kind::Sequence(element, path),
+            Value::Text(text) => return self.fail(offset, attribute("length", format!("{text:?}"))),
+            Value::Type(_) => return self.unexpected("a length"),
+        };
+        Type::new(kind, 1, offset)
+    }
+
+    /// `struct {...}`, `integer {...}`, `unsigned long`, ...
+    pub(super) fn specifier(&mut self) -> Result<Specifier> {
+        while self.accept_word("const")? {}
+        let offset = self.offset;
+        let Token::Word(word) = self.token else { return self.unexpected("a type") };
+        self.advance()?;
+        let tagged = matches!(self.token, Token::Word(_));
+        let ty = match word {
+            "struct" => self.structure(offset)?,
+            "variant" => self.variant(offset)?,
+            "enum" => self.enumeration(offset)?,
+            "integer" => self.integer(offset)?,
+            "floating_point" => self.float(offset)?,
+            "string" => self.string(offset)?,
+            _ => {
+                let mut name = word.to_owned();
+                if C_WORDS.contains(&word) {
+                    while let Token::Word(next) = self.token
+                        && (C_WORDS.contains(&next) || next == "const")
+                    {
+                        if next != "const" {
+                            name = name + " " + next;
+                        }
+                        self.advance()?;
+                    }
+                }
+                while self.accept_word("const")? {}
+                return Ok(Specifier::Named(name, offset));
+            }
+        };
+        Ok(if tagged { Specifier::Tagged(ty) } else { Specifier::Type(ty) })
+    }
+
+    /// The name behind `struct`, `variant` or `enum`, if there is one.
+    fn tag(&mut self, keyword: &str) -> Result<Option<String>> {
+        match self.token {
+            Token::Word(name) => {
+                self.advance()?;
+                Ok(Some(format!("{keyword} {name}")))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives `ty` its name, if it has one.
+    fn named(&mut self, name: Option<String>, ty: Arc<Type>, offset: usize) -> Result<Arc<Type>> {
+        if let Some(name) = name {
+            self.define(name, Arc::clone(&ty), offset)?;
+        }
+        Ok(ty)
+    }
+
+    fn structure(&mut self, offset: usize) -> Result<Arc<Type>> {
+        let name = self.tag("struct")?;
+        if self.token != Token::Sign("{") {
+            let Some(name) = name else { return self.unexpected("{") };
+            return self.lookup(&name, offset);
+        }
+        let members = self.nested(Self::members)?;
+        let mut align = 1;
+        if self.accept_word("align")? {
+            self.expect("(")?;
+            let (offset, bits) = (self.offset, self.number()?);
+            let Some(bits) = alignment(bits) else { return self.fail(offset, attribute("align", bits)) };
+            align = bits;
+            self.expect(")")?;
+        }
+        let ty = Type::new(Kind::Structure(members), align, offset)?;
+        self.named(name, ty, offset)
+    }
+
+    fn variant(&mut self, offset: usize) -> Result<Arc<Type>> {
+        let name = self.tag("variant")?;
+        let tag = if self.accept("<")? {
+            let path = self.path()?;
+            self.expect(">")?;
+            Some(path)
+        } else {
+            None
+        };
+        if self.token == Token::Sign("{") {
+            let options = self.nested(Self::members)?.into();
+            let ty = Type::new(Kind::Variant { tag, options, offset }, 1, offset)?;
+            return self.named(name, ty, offset);
+        }
+        let Some(name) = name else { return self.unexpected("{") };
+        let ty = self.lookup(&name, offset)?;
+        Ok(match tag {
+            Some(tag) => ty.tagged(tag),
+            None => ty,
+        })
+    }
+
+    fn enumeration(&mut self, offset: usize) -> Result<Arc<Type>> {
+        let name = self.tag("enum")?;
+        let container = if self.accept(":")? {
+            match self.nested(Self::specifier)? {
+                Specifier::Type(ty) | Specifier::Tagged(ty) => Some(ty),
+                Specifier::Named(name, at) => Some(self.lookup(&name, at)?),
+            }
+        } else {
+            None
+        };
+        if self.token != Token::Sign("{") {
+            let Some(name) = name else { return self.unexpected("{") };
+            return self.lookup(&name, offset);
+        }
+        let container = match container {
+            Some(container) => container,
+            None => self.lookup("int", offset)?,
+        };
+        let Kind::Integer(integer) = &container.kind else {
+            return self.fail(offset, Problem::Reference { name: "enum".to_owned(), expected: "integer" });
+        };
+        let ranges = self.labels()?;
+        let kind = Kind::Enumeration(Arc::new(Enumeration { integer: integer.clone(), ranges }));
+        let ty = Type::new(kind, container.align, offset)?;
+        self.named(name, ty, offset)
+    }
+
+    /// `{ a, b = 3, "c d" = 5 ... 9 }`
+    fn labels(&mut self) -> Result<Vec<Range>> {
+        let mut ranges: Vec<Range> = Vec::new();
+        self.expect("{")?;
+        while !self.accept("}")? {
+            let label = match &self.token {
+                Token::Word(word) => (*word).to_owned(),
+                Token::Text(text) => text.clone(),
+                _ => return self.unexpected("a label"),
+            };
+            self.advance()?;
+            let mut low = ranges.last().map_or(0, |range| range.high + 1);
+            let mut high = low;
+            if self.accept("=")? {
+                let offset = self.offset;
+                low = self.number()?;
+                high = if self.accept("...")? { self.number()? } else { low };
+                if low > high {
+                    return self.fail(offset, attribute(&label, format!("{low} ... {high}")));
+                }
+            }
+            ranges.push(Range { label, low, high });
+            if !self.accept(",")? && self.token != Token::Sign("}") {
+                return self.unexpected("}");
+            }
+        }
+        Ok(ranges)
+    }
+}

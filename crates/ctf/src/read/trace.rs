@@ -1,0 +1,202 @@
+//! A trace and its streams, without their events.
+
+use super::compile::compile;
+use super::events::Events;
+use super::find::stream_files;
+use super::index::{Packet, packets};
+use super::lex::position;
+use super::metadata::Metadata;
+use super::program::Program;
+use super::source::Source;
+use super::unpack;
+use crate::{Clock, Environment, Error, Uuid};
+use sordino_event::{Classes, Pid, Time};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The most metadata that is read: 50,000 events or so.
+const METADATA_MAX: u64 = 1 << 25;
+
+/// A CTF trace: its metadata and where its packets are. Events are read by [`Stream::events`].
+#[derive(Debug)]
+pub struct Trace {
+    path: PathBuf,
+    uuid: Option<Uuid>,
+    environment: Environment,
+    clocks: Vec<Clock>,
+    streams: Vec<Stream>,
+}
+
+/// A stream of a trace: packets in order of time, from one or more files.
+///
+/// Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Stream(pub(super) Arc<Content>);
+
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) program: Arc<Program>,
+    pub(super) sources: Vec<Source>,
+    pub(super) packets: Vec<Packet>,
+    pub(super) pid: Option<Pid>,
+    pub(super) uuid: Option<Uuid>,
+}
+
+impl Content {
+    /// When the packet at `index` begins, if there is one with a header that can be believed.
+    pub(super) fn begin_of(&self, index: usize) -> Option<Time> {
+        self.packets.get(index).filter(|packet| packet.content_bits > 0)?.begin
+    }
+}
+
+impl Trace {
+    /// Reads the metadata of the trace in `dir` and the headers of its packets; adds a class to `classes` for each of
+    /// its event classes.
+    ///
+    /// # Errors
+    /// If a file can't be read, or if the metadata doesn't make sense. Corrupt packets are no error; their streams
+    /// report them.
+    pub fn open(dir: impl AsRef<Path>, classes: &mut Classes) -> Result<Self, Error> {
+        let dir = dir.as_ref();
+        let path = dir.join("metadata");
+        let metadata = read_metadata(&path)?;
+        let sources = stream_files(dir)?.into_iter().map(Source::File).collect();
+        Self::assemble(dir.to_owned(), &path, &metadata, sources, classes)
+    }
+
+    /// The same with everything in memory: `files` are the stream files with their names.
+    ///
+    /// # Errors
+    /// If the metadata doesn't make sense.
+    pub fn from_memory(
+        metadata: &[u8],
+        files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>,
+        classes: &mut Classes,
+    ) -> Result<Self, Error> {
+        let sources = files.into_iter().map(|(name, bytes)| Source::Memory(name, bytes)).collect();
+        Self::assemble(PathBuf::new(), Path::new("metadata"), metadata, sources, classes)
+    }
+
+    fn assemble(
+        path: PathBuf,
+        metadata_path: &Path,
+        metadata: &[u8],
+        sources: Vec<Source>,
+        classes: &mut Classes,
+    ) -> Result<Self, Error> {
+        let text = unpack::text(metadata).map_err(|(offset, problem)| Error::MetadataPacket {
+            path: metadata_path.to_owned(),
+            offset,
+            problem,
+        })?;
+        let parsed = Metadata::parse(&text).and_then(|metadata| Ok((compile(&metadata, classes)?, metadata)));
+        let (program, metadata) = parsed.map_err(|at| {
+            let (line, column) = position(&text, at.offset);
+            Error::Metadata { path: metadata_path.to_owned(), line, column, problem: at.problem }
+        })?;
+        let vpid = metadata.environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok());
+        let streams = group(sources, Arc::new(program), vpid.map(Pid), metadata.uuid)?;
+        let clocks = metadata.clocks.into_values().collect();
+        Ok(Self { path, uuid: metadata.uuid, environment: metadata.environment, clocks, streams })
+    }
+
+    /// The directory it was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What identifies it, if anything does.
+    pub fn uuid(&self) -> Option<Uuid> {
+        self.uuid
+    }
+
+    /// Where and by what it was recorded.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Its clocks; nearly always one.
+    pub fn clocks(&self) -> &[Clock] {
+        &self.clocks
+    }
+
+    /// Its streams. Files without a packet make none.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+}
+
+impl Stream {
+    /// Its events, from the first.
+    pub fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.0))
+    }
+
+    /// Its packets, in the order they are read.
+    pub fn packets(&self) -> &[Packet] {
+        &self.0.packets
+    }
+
+    /// Its files, in the order they are read.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.sources.iter().map(Source::path)
+    }
+
+    /// From the earliest to the latest time that its packets tell of.
+    pub fn span(&self) -> Option<(Time, Time)> {
+        let sound = || self.0.packets.iter().filter(|packet| packet.content_bits > 0);
+        let begin = sound().filter_map(|packet| packet.begin).min()?;
+        let end = sound().filter_map(|packet| packet.end).max()?;
+        Some((begin, end))
+    }
+}
+
+fn read_metadata(path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = |action| move |source| Error::Io { action, path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed("open"))?;
+    let mut bytes = Vec::new();
+    file.take(METADATA_MAX + 1).read_to_end(&mut bytes).map_err(failed("read"))?;
+    if bytes.len() as u64 > METADATA_MAX {
+        return Err(Error::MetadataSize { path: path.to_owned(), limit: METADATA_MAX });
+    }
+    Ok(bytes)
+}
+
+/// Puts the files that hold parts of one stream together: LTTng cuts a stream into several files when told to, and
+/// names the stream in every packet.
+fn group(
+    sources: Vec<Source>,
+    program: Arc<Program>,
+    pid: Option<Pid>,
+    uuid: Option<Uuid>,
+) -> Result<Vec<Stream>, Error> {
+    let mut groups: Vec<Vec<(Source, Vec<Packet>)>> = Vec::new();
+    let mut known = HashMap::new();
+    for source in sources {
+        let packets = packets(&source.open()?, &program, uuid)?;
+        let Some(first) = packets.iter().find(|packet| packet.content_bits > 0).or(packets.first()) else {
+            continue;
+        };
+        let place = match first.instance {
+            Some(instance) => *known.entry((first.class, instance)).or_insert(groups.len()),
+            None => groups.len(),
+        };
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].push((source, packets));
+    }
+    let stream = |mut parts: Vec<(Source, Vec<Packet>)>| {
+        parts.sort_by_key(|(_, packets)| packets.iter().find_map(|packet| packet.begin));
+        let (mut sources, mut packets) = (Vec::new(), Vec::new());
+        for (file, (source, part)) in parts.into_iter().enumerate() {
+            sources.push(source);
+            packets.extend(part.into_iter().map(|packet| Packet { file, ..packet }));
+        }
+        Stream(Arc::new(Content { program: Arc::clone(&program), sources, packets, pid, uuid }))
+    };
+    Ok(groups.into_iter().map(stream).collect())
+}

@@ -1,0 +1,309 @@
+//! The text of a trace's metadata.
+
+use crate::{Clock, Environment, Error, Setting, Uuid};
+use sordino_event::{Base, ByteOrder, Enumeration, FloatWidth, Integer, Scalar, Schema, Type};
+use std::fmt::Write;
+
+/// The streams that sordino records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamClass {
+    /// A program's ring of one CPU.
+    Cpu,
+    /// A program's ring for the threads that can't use a CPU's ring.
+    Shared,
+    /// The kernel's events on one CPU.
+    Kernel,
+    /// What was there when the recording began, in the kernel's trace.
+    StateDump,
+}
+
+impl StreamClass {
+    /// Its number within its trace.
+    pub const fn id(self) -> u32 {
+        match self {
+            Self::Cpu | Self::Kernel => 0,
+            Self::Shared | Self::StateDump => 1,
+        }
+    }
+
+    /// Whether each of its streams belongs to a CPU.
+    const fn has_cpu(self) -> bool {
+        matches!(self, Self::Cpu | Self::Kernel)
+    }
+
+    /// What follows the time in an event's header. babeltrace2 warns of every other field there that isn't called `id`;
+    /// of several, the last `id` counts.
+    const fn header(self) -> &'static str {
+        match self {
+            Self::Cpu | Self::Shared => "struct { uint16_t id; } lost; uint16_t id;",
+            Self::Kernel | Self::StateDump => "uint16_t id;",
+        }
+    }
+
+    const fn context(self) -> &'static str {
+        match self {
+            Self::Cpu => "int32_t _vtid;",
+            Self::Shared => "int32_t _vtid; uint32_t _cpu_id; uint32_t _length;",
+            Self::Kernel | Self::StateDump => "uint8_t _flags; uint8_t _preempt_count; int32_t _tid;",
+        }
+    }
+}
+
+/// The first block: what the trace is, where it was recorded, its clock.
+///
+/// # Errors
+/// If the name of the clock or of an entry of `environment` is no C identifier, or if the clock's frequency is 0.
+pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<String, Error> {
+    identifier("clock", &clock.name)?;
+    if clock.frequency == 0 {
+        return Err(Error::Frequency { name: clock.name.clone() });
+    }
+    let order = if cfg!(target_endian = "big") { "be" } else { "le" };
+    let mut text = String::from("/* CTF 1.8 */\n\n");
+    for (bits, signed, name) in [
+        (8, "false", "uint8_t"),
+        (16, "false", "uint16_t"),
+        (32, "false", "uint32_t"),
+        (64, "false", "uint64_t"),
+        (32, "true", "int32_t"),
+    ] {
+        text += &format!("typealias integer {{ size = {bits}; align = 8; signed = {signed}; }} := {name};\n");
+    }
+    text += &format!(
+        "\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = {order};\n\
+         \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\t}};\n}};\n"
+    );
+    text += "\nenv {\n";
+    for (name, value) in environment.iter() {
+        identifier("environment", name)?;
+        match value {
+            Setting::Integer(number) => text += &format!("\t{name} = {number};\n"),
+            Setting::Text(value) => text += &format!("\t{name} = {};\n", quoted(value)),
+        }
+    }
+    let Clock { name, frequency, offset_seconds, offset_ticks, .. } = clock;
+    text += &format!("}};\n\nclock {{\n\tname = \"{name}\";\n");
+    if let Some(uuid) = clock.uuid {
+        text += &format!("\tuuid = \"{uuid}\";\n");
+    }
+    let absolute = if clock.absolute { "TRUE" } else { "FALSE" };
+    text += &format!(
+        "\tdescription = {};\n\tfreq = {frequency};\n\toffset_s = {offset_seconds};\n\toffset = {offset_ticks};\n\
+         \tabsolute = {absolute};\n}};\n\n",
+        quoted(&clock.description)
+    );
+    text += &format!(
+        "typealias integer {{ size = 64; align = 8; signed = false; map = clock.{name}.value; }} := ticks_t;\n"
+    );
+    Ok(text)
+}
+
+/// The block that declares a class of streams.
+pub fn stream_class(class: StreamClass) -> String {
+    let last = if class.has_cpu() { "cpu_id" } else { "reserved" };
+    format!(
+        "\nstream {{\n\tid = {};\n\
+         \tpacket.context := struct {{\n\t\tticks_t timestamp_begin;\n\t\tticks_t timestamp_end;\n\
+         \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t events_discarded;\n\
+         \t\tuint64_t packet_seq_num;\n\t\tuint32_t {last};\n\t\tuint32_t too_large;\n\t}};\n\
+         \tevent.header := struct {{ ticks_t timestamp; {} }} align(64);\n\
+         \tevent.context := struct {{ {} }};\n}};\n",
+        class.id(),
+        class.header(),
+        class.context(),
+    )
+}
+
+/// The block that declares an event of the streams of `class`; `name` is what readers call it, `provider:name` for a
+/// tracepoint.
+///
+/// # Errors
+/// If a field's name is no C identifier or occurs twice.
+pub fn event_class(class: StreamClass, id: u16, name: &str, schema: &Schema) -> Result<String, Error> {
+    let mut text = format!(
+        "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = {};\n\tloglevel = {};\n\tfields := struct {{\n",
+        quoted(name),
+        class.id(),
+        schema.level.number(),
+    );
+    let names = field_names(schema)?;
+    for (field, name) in schema.fields.iter().zip(&names) {
+        // The underscore in front keeps names from being keywords; readers take it off.
+        match &field.ty {
+            Type::Scalar(ty) => text += &format!("\t\t{} _{name};\n", scalar(ty)),
+            Type::String => text += &format!("\t\tstring {{ encoding = UTF8; }} _{name};\n"),
+            Type::Text(length) => {
+                text += &format!(
+                    "\t\tinteger {{ size = 8; align = 8; signed = false; encoding = UTF8; }} _{name}[{length}];\n"
+                );
+            }
+            Type::Array(element, length) => text += &format!("\t\t{} _{name}[{length}];\n", scalar(element)),
+            Type::Sequence(element) => {
+                let length = length_name(&names, name);
+                text += &format!("\t\tuint16_t _{length};\n\t\t{} _{name}[_{length}];\n", scalar(element));
+            }
+        }
+    }
+    text += "\t};\n};\n";
+    Ok(text)
+}
+
+/// What to call the fields: as the schema does, but babeltrace2 2.0 takes `_a` and `a` behind it for the same field and
+/// refuses the trace, so a second one like that gets more underscores.
+fn field_names(schema: &Schema) -> Result<Vec<String>, Error> {
+    let mut names: Vec<String> = Vec::new();
+    for (index, field) in schema.fields.iter().enumerate() {
+        identifier("field", &field.name)?;
+        if schema.fields[..index].iter().any(|other| other.name == field.name) {
+            return Err(Error::FieldTwice { event: schema.full_name(), field: field.name.clone() });
+        }
+        let mut name = field.name.clone();
+        while names.iter().any(|other| *other == name || *other == format!("_{name}")) {
+            name.insert(0, '_');
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// What to call the length of the sequence `name`: `_NAME_length`, with more underscores in front if that would be
+/// taken for one of the other fields `names`.
+fn length_name(names: &[String], name: &str) -> String {
+    let mut length = format!("_{name}_length");
+    let clashes = |length: &str| {
+        names.iter().any(|other| {
+            *other == length
+                || other.strip_prefix('_') == Some(length)
+                || length.strip_prefix('_') == Some(other)
+        })
+    };
+    while clashes(&length) {
+        length.insert(0, '_');
+    }
+    length
+}
+
+fn scalar(ty: &Scalar) -> String {
+    match ty {
+        Scalar::Integer(ty) => integer(*ty),
+        Scalar::Float(FloatWidth::Single) => {
+            "floating_point { exp_dig = 8; mant_dig = 24; align = 8; }".to_owned()
+        }
+        Scalar::Float(FloatWidth::Double) => {
+            "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }".to_owned()
+        }
+        Scalar::Bool => "enum : uint8_t { \"false\" = 0, \"true\" = 1 ... 255 }".to_owned(),
+        Scalar::Enumeration(ty) => enumeration(ty),
+    }
+}
+
+fn integer(ty: Integer) -> String {
+    let base = match ty.base {
+        Base::Decimal => 10,
+        Base::Hexadecimal => 16,
+        Base::Octal => 8,
+        Base::Binary => 2,
+    };
+    let order = match ty.order {
+        ByteOrder::Host => "",
+        ByteOrder::Network => " byte_order = be;",
+    };
+    let (bits, signed) = (ty.width.bits(), ty.signed);
+    format!("integer {{ size = {bits}; align = 8; signed = {signed}; base = {base};{order} }}")
+}
+
+/// Labels for values that the integer can't have are left out; without a label it is no enumeration.
+fn enumeration(ty: &Enumeration) -> String {
+    let bits = ty.integer.width.bits();
+    let (least, greatest) = match ty.integer.signed {
+        true => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        false => (0, i64::try_from(u64::MAX >> (64 - bits)).unwrap_or(i64::MAX)),
+    };
+    let mut labels = String::new();
+    for range in &ty.ranges {
+        let (low, high) = (range.low.max(least), range.high.min(greatest));
+        if low <= high {
+            let separator = if labels.is_empty() { "" } else { ", " };
+            // Writing to a string can't fail.
+            let _ = write!(labels, "{separator}{} = {low}", quoted(&range.label));
+            if low < high {
+                let _ = write!(labels, " ... {high}");
+            }
+        }
+    }
+    match labels.is_empty() {
+        true => integer(ty.integer),
+        false => format!("enum : {} {{ {labels} }}", integer(ty.integer)),
+    }
+}
+
+fn identifier(what: &'static str, name: &str) -> Result<(), Error> {
+    let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let rest = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if start && rest { Ok(()) } else { Err(Error::Identifier { what, name: name.to_owned() }) }
+}
+
+/// `text` as TSDL writes it. Control characters are written in octal: hexadecimal escapes have no end.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted += "\\n",
+            '\t' => quoted += "\\t",
+            control if control.is_ascii_control() => quoted += &format!("\\{:03o}", u32::from(control)),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_event::{Field, Level, Range, Width};
+
+    fn schema(fields: Vec<Field>) -> Schema {
+        Schema { provider: "motor".into(), name: "period".into(), level: Level::Info, location: None, fields }
+    }
+
+    fn metadata(classes: [StreamClass; 2], name: &str, schema: &Schema) -> String {
+        let mut environment = Environment::default();
+        environment.set("domain", "ust").set("procname", "a \"b\"").set("vpid", 4711);
+        let clock = Clock {
+            uuid: Some(Uuid([0xc1; 16])),
+            frequency: 2_596_136_000,
+            description: "time stamp counter".into(),
+            offset_seconds: 1_700_000_000,
+            offset_ticks: 12,
+            ..Clock::new("tsc")
+        };
+        let mut text = preamble(Uuid([0x51; 16]), &environment, &clock).unwrap();
+        for class in classes {
+            text += &stream_class(class);
+            text += &event_class(class, 3, name, schema).unwrap();
+        }
+        text
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_text_is_this() {
+        let ranges = vec![
+            Range { label: "off".into(), low: -1, high: 0 },
+            Range { label: "on\n".into(), low: 1, high: 999 },
+            Range { label: "never".into(), low: 256, high: 257 },
+        ];
+        let kind = Enumeration { integer: Integer::new(Width::W8, false), ranges };
+        let mut fields = vec![Field { name: "kind".into(), ty: Type::Scalar(Scalar::Enumeration(kind)) }];
+        let types = ["u64", "i16xn", "f32", "f64", "bool", "string", "text:16", "[u8;6]", "[u8x]"];
+        fields.extend(
+            (0..).zip(types).map(|(index, ty)| Field { name: format!("f{index}"), ty: ty.parse().unwrap() }),
+        );
+        let user = metadata([StreamClass::Cpu, StreamClass::Shared], "motor:period", &schema(fields));
+        assert_eq!(user, include_str!("../../../../testdata/ctf/user.tsdl"));
+        let kernel = metadata([StreamClass::Kernel, StreamClass::StateDump], "sched_switch", &schema(vec![]));
+        assert_eq!(kernel, include_str!("../../../../testdata/ctf/kernel.tsdl"));
+    }
+}

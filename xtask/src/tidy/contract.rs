@@ -1,0 +1,29 @@
+//! The shared-memory layout is a contract: a change to it must reach the page that explains it.
+
+use super::{Findings, root};
+use std::fs;
+
+/// The FNV-1a hash of `layout.rs` and `position.rs`, without comments and white space.
+pub fn layout_hash() -> String {
+    let code = ["layout.rs", "position.rs"].map(|file| {
+        let text = fs::read_to_string(root().join("crates/ring/src").join(file)).unwrap_or_default();
+        let code = text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned();
+        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<String>()
+    });
+    let bytes = code.iter().flat_map(|code| code.bytes()).filter(|byte| !byte.is_ascii_whitespace());
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+pub(super) fn check() -> Findings {
+    let page = fs::read_to_string(root().join("docs/layout.md")).unwrap_or_default();
+    let hash = layout_hash();
+    if page.contains(&hash) {
+        return Vec::new();
+    }
+    vec![format!(
+        "crates/ring/src/layout.rs or position.rs changed: bring docs/layout.md up to date, count VERSION up if \
+         programs and collectors no longer understand each other, and write this hash into the page: {hash}"
+    )]
+}

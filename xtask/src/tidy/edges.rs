@@ -1,0 +1,101 @@
+//! Which crate may use which. Whatever is not listed is refused.
+
+use super::{Findings, root};
+use serde_json::Value;
+use std::process::Command;
+
+/// A crate, by its folder, and what of ours it may use.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("event", &[]),
+    ("clock", &[]),
+    ("percpu", &[]),
+    ("sched", &[]),
+    ("undo", &[]),
+    ("ring", &["percpu"]),
+    ("probe", &["ring", "percpu", "clock", "event"]),
+    ("probe-c", &["probe"]),
+    ("ctf", &["event"]),
+    ("tracefs", &["event"]),
+    ("collect", &["ring", "tracefs", "ctf", "clock", "event", "sched", "undo"]),
+    ("npt", &["clock", "event", "probe", "sched"]),
+    ("timeline", &["event"]),
+    ("analyze", &["timeline", "event"]),
+    ("report", &["analyze", "timeline", "event"]),
+];
+
+/// Those that only tests may use besides.
+const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[("tracefs", &["undo"])];
+
+/// Those that may use anything, but for the C interface; nothing may use them.
+const FREE: &[&str] = &["cli", "tests", "xtask", "rust", "benches"];
+
+/// What the recording crates may use of others': a traced program links it all.
+const RECORDING: &[&str] = &["clock", "percpu", "ring", "probe", "probe-c", "event"];
+const SHIM: &[&str] = &["libc"];
+
+pub(super) fn check() -> Findings {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output();
+    let metadata = output.ok().and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok());
+    let Some(metadata) = metadata else { return vec!["cargo metadata failed".to_owned()] };
+    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+    let folders: Vec<(String, String)> = packages
+        .iter()
+        .map(|package| (text(&package["name"]), folder(&text(&package["manifest_path"]))))
+        .collect();
+    let mut findings = Vec::new();
+    for package in &packages {
+        let user = folder(&text(&package["manifest_path"]));
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let name = text(&dependency["name"]);
+            let kind = text(&dependency["kind"]);
+            let ours =
+                folders.iter().find(|(package, _)| *package == name).map(|(_, folder)| folder.as_str());
+            findings.extend(judge(&user, &name, ours, kind == "dev"));
+        }
+    }
+    findings
+}
+
+fn judge(user: &str, name: &str, ours: Option<&str>, in_tests: bool) -> Option<String> {
+    let Some(used) = ours else {
+        let refused = RECORDING.contains(&user) && !in_tests && !SHIM.contains(&name);
+        return refused.then(|| format!("{user} is linked into traced programs and may not use {name}"));
+    };
+    if FREE.contains(&used) {
+        return Some(format!("{user} uses {used}, which nothing may use"));
+    }
+    if FREE.contains(&user) {
+        return (used == "probe-c").then(|| format!("{user} uses probe-c, which is for C programs"));
+    }
+    let allowed =
+        |list: &[(&str, &[&str])]| list.iter().any(|(folder, uses)| *folder == user && uses.contains(&used));
+    let fine = allowed(ALLOWED) || (in_tests && allowed(ALLOWED_IN_TESTS));
+    (!fine).then(|| format!("{user} uses {used}: not an edge of ARCHITECTURE.md"))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The last folder of a manifest's path.
+fn folder(manifest: &str) -> String {
+    manifest.trim_end_matches("/Cargo.toml").rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_listed_is_refused() {
+        assert!(judge("ring", "sordino-event", Some("event"), false).is_some());
+        assert!(judge("ring", "sordino-percpu", Some("percpu"), false).is_none());
+        assert!(judge("ring", "serde", None, false).is_some());
+        assert!(judge("ring", "serde", None, true).is_none());
+        assert!(judge("analyze", "sordino-cli", Some("cli"), false).is_some());
+        assert!(judge("newcomer", "sordino-event", Some("event"), false).is_some());
+    }
+}

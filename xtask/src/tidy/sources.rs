@@ -1,0 +1,94 @@
+//! What source files may contain, and where.
+
+use super::{Findings, root, texts_of};
+use std::fs;
+
+/// Folders whose code may be unsafe.
+const UNSAFE: &[&str] = &[
+    "crates/clock/",
+    "crates/percpu/",
+    "crates/ring/",
+    "crates/probe/",
+    "crates/probe-c/",
+    "crates/sched/",
+    "tests/",
+    "benches/",
+    "fuzz/",
+];
+/// Crates that do no input or output, read no clock and no environment.
+const PURE: &[&str] = &["crates/event/src", "crates/timeline/src", "crates/analyze/src", "crates/report/src"];
+const IMPURE: &[&str] =
+    &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
+/// Code in a file, tests left out, before one has to think about two files.
+const LONGEST: usize = 450;
+
+pub(super) fn check() -> Findings {
+    let mut findings = Vec::new();
+    for (file, text) in texts_of(&["rs"]) {
+        if file.starts_with("xtask/") {
+            continue;
+        }
+        let code = without_tests(&text);
+        let in_crate = file.starts_with("crates/") && file.contains("/src/") && !file.ends_with("/tests.rs");
+        if in_crate && !text.trim_start().starts_with("//!") {
+            findings.push(format!("{file} does not say what it is for"));
+        }
+        if in_crate && code.lines().count() > LONGEST {
+            findings.push(format!("{file} has {} lines of code: two files?", code.lines().count()));
+        }
+        if has_code(&code, "asm!(")
+            && !file.starts_with("crates/percpu/src/rseq/")
+            && !file.starts_with("tests/")
+        {
+            findings.push(format!("{file} has assembly: it belongs into crates/percpu/src/rseq"));
+        }
+        if in_crate
+            && is_recording(&file)
+            && has_code(&code, "sync::atomic")
+            && !file.ends_with("/primitive.rs")
+        {
+            findings.push(format!("{file} names atomics: take them from sordino_percpu::primitive"));
+        }
+        for impure in IMPURE.iter().filter(|_| PURE.iter().any(|pure| file.starts_with(pure))) {
+            if code.contains(impure) {
+                findings.push(format!("{file} uses {impure}: its crate is pure"));
+            }
+        }
+    }
+    findings.extend(unforbidden());
+    findings
+}
+
+fn is_recording(file: &str) -> bool {
+    ["clock", "percpu", "ring", "probe", "probe-c"]
+        .iter()
+        .any(|room| file.starts_with(&format!("crates/{room}/")))
+}
+
+/// Crates that may not be unsafe, and do not say so to the compiler.
+fn unforbidden() -> Findings {
+    let mut findings = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).into_iter().flatten().flatten() {
+        let name = format!("crates/{}/", entry.file_name().to_string_lossy());
+        if UNSAFE.contains(&name.as_str()) {
+            continue;
+        }
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let forbids = read("src/lib.rs").contains("#![forbid(unsafe_code)]")
+            || read("Cargo.toml").contains("unsafe_code = \"forbid\"");
+        if !forbids {
+            findings.push(format!("{name} does not forbid unsafe code"));
+        }
+    }
+    findings
+}
+
+/// The text up to its unit tests.
+fn without_tests(text: &str) -> String {
+    text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned()
+}
+
+/// Whether it occurs outside of comments.
+fn has_code(text: &str, word: &str) -> bool {
+    text.lines().map(str::trim_start).any(|line| !line.starts_with("//") && line.contains(word))
+}
