@@ -1,2 +1,74 @@
-//! Timeline to findings. Pure: no I/O, no clock, no environment.
+//! Timeline to findings: which intervals took long, and what took the time.
+//!
+//! Two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`Rule`] and
+//! keeps the longest intervals. An [`Explainer`] follows the kernel's events and splits the time of each kept
+//! interval by [`Cause`]. What a cause takes is net: the time in which an interrupt interrupts another thread
+//! that has preempted the explained one belongs to the interrupt. The parts of an interval add up to its length.
+//!
+//! The rule behind it: at any moment exactly one cause takes a thread's time. Whenever an event shows that it is
+//! another one from now on, the time since the last change goes to the one before.
+//!
+//! What the trace does not show is never made up: that time is [`Cause::Unknown`] where the thread's state is not
+//! known, and [`Cause::Unexplained`] where the thread had the CPU for longer than normal.
+//!
+//! ```
+//! use sordino_analyze::{Explainer, Finder, Options, Rule};
+//! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
+//! use sordino_timeline::SuperTrace;
+//!
+//! let mut classes = Classes::default();
+//! let tick = classes.add(Class::new(Domain::User, "npt:loop", [""; 0]));
+//! let trace = || {
+//!     let mut times = [100, 200, 300, 950, 1050].into_iter();
+//!     let source = move |event: &mut Event| -> Result<Step, std::io::Error> {
+//!         let Some(time) = times.next() else { return Ok(Step::End) };
+//!         event.begin(Time(time), tick);
+//!         event.tid = Some(Tid(7));
+//!         Ok(Step::Event)
+//!     };
+//!     SuperTrace::new(&classes, [source])
+//! };
+//!
+//! let mut finder = Finder::new(&classes, Rule::between("npt:loop"))?;
+//! let mut first = trace();
+//! while let Some(item) = first.next()? {
+//!     finder.take(&item);
+//! }
+//! let mut second = trace();
+//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), Options::default());
+//! while let Some(item) = second.next()? {
+//!     explainer.take(&item);
+//! }
+//! let findings = explainer.finish();
+//! assert_eq!(findings.statistics.median, Nanos(100));
+//! assert_eq!(findings.intervals[0].length, Nanos(650));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod account;
+mod cause;
+mod cpu;
+mod explain;
+mod find;
+mod findings;
+mod lost;
+mod number;
+mod ranking;
+mod rule;
+mod survey;
+mod syscall;
+mod thread;
+mod track;
+mod waits;
+
+pub use cause::{After, Cause, Thread, Waker};
+pub use explain::{Explainer, Options};
+pub use find::Finder;
+pub use findings::{
+    Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Migration, Missing, Part, Ranked,
+    SCHEMA_VERSION, Woken,
+};
+pub use rule::{Error, Key, Point, Rule};
+pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
+pub use syscall::Arch;

@@ -1,2 +1,51 @@
 //! Many streams to one ordered super-trace.
+//!
+//! [`Merge`] puts the events of any number of [`Source`]s in the order of time. [`SuperTrace`] does the same and
+//! listens to the kernel's events on the way ([`Kernel`] is what they say, [`System`] what that adds up to), so
+//! that every [`Moment`] knows its CPU and thread. Losses stand in the order like events.
+//!
+//! Nothing here does I/O or reads a clock.
+//!
+//! ```
+//! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time, Value};
+//! use sordino_timeline::{Item, SuperTrace};
+//!
+//! let mut classes = Classes::default();
+//! let tick = classes.add(Class::new(Domain::User, "motor:tick", ["cycle"]));
+//! let stream = |tid, period| {
+//!     let mut cycle = 0;
+//!     move |event: &mut Event| -> Result<Step, std::io::Error> {
+//!         cycle += 1;
+//!         event.begin(Time(cycle * period), tick);
+//!         event.tid = Some(Tid(tid));
+//!         event.push(Value::signed(cycle));
+//!         Ok(if cycle > 3 { Step::End } else { Step::Event })
+//!     }
+//! };
+//! let mut trace = SuperTrace::new(&classes, [stream(1, 100), stream(2, 70)]);
+//! let mut seen = Vec::new();
+//! while let Some(item) = trace.next()? {
+//!     if let Item::Event(moment) = item {
+//!         seen.push((moment.event.time.0, moment.tid.map_or(0, |tid| tid.0)));
+//!     }
+//! }
+//! assert_eq!(seen, [(70, 2), (100, 1), (140, 2), (200, 1), (210, 2), (300, 1)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+pub mod kernel;
+mod merge;
+mod source;
+mod super_trace;
+mod system;
+mod task;
+mod vocabulary;
+
+pub use kernel::Kernel;
+pub use merge::{Disorder, Merge, Merged, SourceError};
+pub use source::Source;
+pub use super_trace::{Item, Moment, SuperTrace};
+pub use system::System;
+pub use task::{Priority, TaskState};
+pub use vocabulary::{Recorded, Vocabulary};

@@ -1,0 +1,181 @@
+//! Adds up what one interval's time was spent on.
+
+use crate::Interval;
+use crate::cause::{Cause, Thread, Waker};
+use crate::cpu::Serial;
+use crate::findings::{Explanation, Inside, Inversion, Inverted, Lost, Main, Migration, Part, Woken};
+use crate::thread::Activity;
+use crate::waits::Wait;
+use sordino_event::{Cpu, Nanos, Time};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
+
+/// As many migrations are listed.
+const MIGRATIONS_MAX: usize = 16;
+
+/// What one interval's time was spent on so far.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) interval: Interval,
+    parts: BTreeMap<Cause, Sum>,
+    inversions: BTreeMap<(Inverted, Thread), Nanos>,
+    migrations: Vec<Migration>,
+    migrations_count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    time: Nanos,
+    count: u64,
+    longest: Nanos,
+    /// The occurrence that was added to last, and its time.
+    last: Option<(Serial, Nanos)>,
+    inside: BTreeMap<Arc<str>, Nanos>,
+    wakers: BTreeMap<Waker, u64>,
+}
+
+impl Account {
+    pub(crate) fn open(interval: Interval) -> Self {
+        Self {
+            interval,
+            parts: BTreeMap::new(),
+            inversions: BTreeMap::new(),
+            migrations: Vec::new(),
+            migrations_count: 0,
+        }
+    }
+
+    /// The thread spent its time with `activity`; what lies within the interval is added.
+    pub(crate) fn spent(&mut self, from: Time, to: Time, activity: &Activity) {
+        let Interval { begin, end, .. } = self.interval;
+        // Something without extent, such as a page fault inside a system call, is within if it does not end it.
+        let is_within = if from == to { begin <= from && from < end } else { begin < to && from < end };
+        if !is_within {
+            return;
+        }
+        let time = to.min(end) - from.max(begin);
+        self.part(&activity.cause).add(time, activity);
+        let how = match &activity.cause {
+            Cause::Blocked { syscall: Some(call), .. } => Inverted::InSyscall { call: call.clone() },
+            _ => Inverted::Runnable,
+        };
+        if let Some(by) = &activity.inverted {
+            *self.inversions.entry((how, by.clone())).or_default() += time;
+        }
+    }
+
+    /// The thread slept since `since`, for `cause`, and is woken.
+    pub(crate) fn woken(&mut self, since: Time, at: Time, cause: &Cause, waker: &Waker, held_up: &[Wait]) {
+        let Interval { begin, end, .. } = self.interval;
+        if since >= end || at <= begin {
+            return;
+        }
+        *self.part(cause).wakers.entry(waker.clone()).or_default() += 1;
+        if let Waker::Thread { thread } = waker {
+            for wait in held_up {
+                let time = wait.within(since.max(begin), at.min(end));
+                if time > Nanos::ZERO {
+                    let how = Inverted::HeldUp { behind: wait.behind.clone() };
+                    *self.inversions.entry((how, thread.clone())).or_default() += time;
+                }
+            }
+        }
+    }
+
+    /// The thread goes to another CPU.
+    pub(crate) fn moved(&mut self, at: Time, from: Cpu, to: Cpu) {
+        if self.interval.begin <= at && at < self.interval.end {
+            self.migrations_count += 1;
+            if self.migrations.len() < MIGRATIONS_MAX {
+                self.migrations.push(Migration { at, from: from.0, to: to.0 });
+            }
+        }
+    }
+
+    /// The sum, given whose time it was and how long the thread's own code normally takes.
+    pub(crate) fn close(mut self, thread: Thread, normal: Nanos, lost: Vec<Lost>) -> Explanation {
+        self.split_own(normal);
+        let mut parts: Vec<Part> = self.parts.into_iter().map(|(cause, sum)| sum.close(cause)).collect();
+        parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
+        parts.sort_by_key(|part| Reverse(part.time));
+        let inversion = |((how, by), time)| Inversion { how, by, time };
+        let mut inversions: Vec<_> = self.inversions.into_iter().map(inversion).collect();
+        inversions.retain(|inversion| inversion.time > Nanos::ZERO);
+        inversions.sort_by_key(|inversion| Reverse(inversion.time));
+        Explanation {
+            length: self.interval.length(),
+            interval: self.interval,
+            thread,
+            main: main(&parts),
+            parts,
+            inversions,
+            migrations: self.migrations,
+            migrations_count: self.migrations_count,
+            lost,
+        }
+    }
+
+    /// What the thread's own code took beyond `normal` is unexplained.
+    fn split_own(&mut self, normal: Nanos) {
+        let Some(own) = self.parts.get_mut(&Cause::Own) else { return };
+        let rest = own.time - normal;
+        if rest > Nanos::ZERO {
+            own.time = normal;
+            own.longest = own.longest.min(normal);
+            let sum = Sum { time: rest, count: 1, longest: rest, ..Sum::default() };
+            self.parts.insert(Cause::Unexplained, sum);
+        }
+    }
+
+    fn part(&mut self, cause: &Cause) -> &mut Sum {
+        if !self.parts.contains_key(cause) {
+            self.parts.insert(cause.clone(), Sum::default());
+        }
+        self.parts.get_mut(cause).expect("just inserted")
+    }
+}
+
+impl Sum {
+    fn add(&mut self, time: Nanos, activity: &Activity) {
+        let occurrence = match self.last {
+            Some((serial, before)) if serial == activity.serial => before + time,
+            _ => {
+                self.count += 1;
+                time
+            }
+        };
+        self.last = Some((activity.serial, occurrence));
+        self.longest = self.longest.max(occurrence);
+        self.time += time;
+        if let Some(function) = &activity.inside {
+            *self.inside.entry(function.clone()).or_default() += time;
+        }
+    }
+
+    fn close(self, cause: Cause) -> Part {
+        let mut inside: Vec<_> =
+            self.inside.into_iter().map(|(function, time)| Inside { function, time }).collect();
+        inside.sort_by_key(|inside| Reverse(inside.time));
+        let mut wakers: Vec<_> = self.wakers.into_iter().map(|(by, count)| Woken { by, count }).collect();
+        wakers.sort_by_key(|woken| Reverse(woken.count));
+        Part { cause, time: self.time, count: self.count, longest: self.longest, inside, wakers }
+    }
+}
+
+/// The kind of cause that took most, of parts sorted by time.
+fn main(parts: &[Part]) -> Option<Main> {
+    let mut kinds: Vec<(Discriminant<Cause>, Main)> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        if part.cause == Cause::Own || part.time == Nanos::ZERO {
+            continue;
+        }
+        let kind = discriminant(&part.cause);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, main)) => (main.time, main.others) = (main.time + part.time, main.others + 1),
+            None => kinds.push((kind, Main { time: part.time, part: index, others: 0 })),
+        }
+    }
+    kinds.into_iter().map(|(_, main)| main).min_by_key(|main| (Reverse(main.time), main.part))
+}

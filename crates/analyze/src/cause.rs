@@ -1,0 +1,208 @@
+//! What can take a thread's time.
+
+use crate::number;
+use serde::{Serialize, Serializer};
+use sordino_event::{Cpu, Tid};
+use sordino_timeline::kernel::{Function, Interrupt, softirq_name};
+use sordino_timeline::{Priority, System, TaskState};
+use std::sync::Arc;
+
+/// A thread as a finding names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Thread {
+    /// Its number; 0 is the idle thread.
+    #[serde(serialize_with = "number::tid")]
+    pub tid: Tid,
+    /// Its name at that time, if the trace tells.
+    pub comm: Option<Arc<str>>,
+    /// Its priority at that time, if the trace tells.
+    #[serde(serialize_with = "number::priority")]
+    pub priority: Option<Priority>,
+}
+
+impl Thread {
+    /// What `system` knows of the thread.
+    pub(crate) fn of(system: &System, tid: Tid) -> Self {
+        Self { tid, comm: system.comm(tid).cloned(), priority: system.priority(tid) }
+    }
+
+    /// Whether it stands for a CPU without work.
+    pub fn is_idle(&self) -> bool {
+        self.tid == Tid(0)
+    }
+
+    /// Whether it goes before `other`, as far as the trace tells.
+    pub(crate) fn outranks(&self, other: &Self) -> bool {
+        match (self.priority, other.priority) {
+            (Some(own), Some(other_priority)) => !other.is_idle() && own.outranks(other_priority),
+            _ => false,
+        }
+    }
+}
+
+/// What takes a thread's time. At any moment it is one of these.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// The thread's own code, as long as it normally takes.
+    Own,
+    /// The thread had the CPU for longer than normal and no event says why: the hardware, a hypervisor, or
+    /// something that was not traced.
+    Unexplained,
+    /// The thread's own system call, while it ran.
+    Syscall {
+        /// Its name, or `syscall` and its number.
+        call: Arc<str>,
+    },
+    /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
+    PageFault,
+    /// A device's interrupt.
+    Irq {
+        /// Its number.
+        number: i64,
+        /// Its handler.
+        name: Arc<str>,
+    },
+    /// An interrupt that the kernel keeps for itself, such as the local timer.
+    Vector {
+        /// As the kernel's events call it.
+        name: Arc<str>,
+    },
+    /// Work that interrupt handlers left for later.
+    Softirq {
+        /// Its number.
+        number: i64,
+        /// Its name, or `softirq` and its number.
+        name: Arc<str>,
+    },
+    /// A non-maskable interrupt.
+    Nmi {
+        /// The function that handled it.
+        handler: Arc<str>,
+    },
+    /// The thread could have run, but did not.
+    Waiting {
+        /// Since what happened.
+        after: After,
+        /// Who ran on its CPU; thread 0 if that was idle, `None` if the trace does not tell.
+        behind: Option<Thread>,
+        /// The system call it was in.
+        syscall: Option<Arc<str>>,
+    },
+    /// The thread slept.
+    Blocked {
+        /// In which state: the letter of `ps`.
+        #[serde(serialize_with = "letter")]
+        state: TaskState,
+        /// The system call it was in.
+        syscall: Option<Arc<str>>,
+    },
+    /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
+    Unknown,
+}
+
+/// Since what happened a thread waits for its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum After {
+    /// It ran and another thread took the CPU.
+    Preemption,
+    /// It slept and was woken.
+    WakeUp,
+}
+
+/// Who woke a thread.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Waker {
+    /// Another thread.
+    Thread {
+        /// Which.
+        thread: Thread,
+    },
+    /// An interrupt, a softirq or a timer of it.
+    Interrupt {
+        /// Which.
+        cause: Box<Cause>,
+        /// On which CPU.
+        #[serde(serialize_with = "number::cpu")]
+        cpu: Option<Cpu>,
+    },
+    /// The trace does not tell.
+    Unknown,
+}
+
+fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_char(state.letter())
+}
+
+impl Cause {
+    /// What an interrupt is called.
+    pub(crate) fn of_interrupt(interrupt: &Interrupt<'_>) -> Self {
+        match *interrupt {
+            Interrupt::Irq(number, name) => Self::Irq { number, name: text(name) },
+            Interrupt::Vector(name) => Self::Vector { name: name.into() },
+            Interrupt::Ipi(reason) => Self::Vector { name: text(reason) },
+            Interrupt::Softirq(number) => {
+                let name = softirq_name(number).map_or_else(|| format!("softirq {number}").into(), Arc::from);
+                Self::Softirq { number, name }
+            }
+        }
+    }
+
+    /// Whether `exit` ends what this began.
+    pub(crate) fn ends_with(&self, exit: &Interrupt<'_>) -> bool {
+        match (self, exit) {
+            (Self::Irq { number, .. }, Interrupt::Irq(exit, _)) => number == exit,
+            (Self::Softirq { number, .. }, Interrupt::Softirq(exit)) => number == exit,
+            (Self::Vector { name }, Interrupt::Vector(exit)) => **name == **exit,
+            (Self::Vector { name }, Interrupt::Ipi(exit)) => **name == *String::from_utf8_lossy(exit),
+            _ => false,
+        }
+    }
+
+    /// The same without what differs from one occurrence to the next, to add up over a recording.
+    pub(crate) fn in_general(&self) -> Self {
+        match self {
+            Self::Waiting { after, behind, .. } => {
+                Self::Waiting { after: *after, behind: behind.clone(), syscall: None }
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+/// The text of a trace, whose bytes may be anything.
+fn text(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// A function's name, or its address as the kernel prints it.
+pub(crate) fn function(function: &Function<'_>) -> Arc<str> {
+    match *function {
+        Function::Address(address) => format!("{address:#018x}").into(),
+        Function::Name(name) => text(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_ends_the_entry_of_the_same_interrupt_only() {
+        let irq = Cause::of_interrupt(&Interrupt::Irq(5, b"eth0"));
+        assert!(irq.ends_with(&Interrupt::Irq(5, b"")) && !irq.ends_with(&Interrupt::Irq(6, b"")));
+        let softirq = Cause::of_interrupt(&Interrupt::Softirq(1));
+        assert!(softirq.ends_with(&Interrupt::Softirq(1)) && !softirq.ends_with(&Interrupt::Irq(1, b"")));
+        let ipi = Cause::of_interrupt(&Interrupt::Ipi(b"Rescheduling \xff"));
+        assert!(ipi.ends_with(&Interrupt::Ipi(b"Rescheduling \xff")) && !ipi.ends_with(&Interrupt::Ipi(b"")));
+    }
+
+    #[test]
+    fn a_function_is_named_or_shown_by_its_address() {
+        assert_eq!(&*function(&Function::Address(0xffff_8000_0000_1234)), "0xffff800000001234");
+        assert_eq!(&*function(&Function::Name(b"tick_sched_timer")), "tick_sched_timer");
+    }
+}

@@ -1,0 +1,96 @@
+//! What the trace shows of one CPU: who runs on it, and what interrupts that.
+
+use crate::cause::{Cause, Thread};
+use sordino_event::{Tid, Time};
+use sordino_timeline::kernel::Interrupt;
+use std::sync::Arc;
+
+/// Interrupts nest a few deep; a trace that claims more has lost their exits.
+const DEPTH_MAX: usize = 32;
+
+/// Tells one occurrence from the next: no two things that begin share one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Serial(pub(crate) u64);
+
+/// One CPU at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Processor {
+    /// Who runs, if that is known.
+    pub(crate) running: Option<Run>,
+    /// What interrupts it, the innermost last.
+    interrupts: Vec<Handling>,
+    /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
+    pub(crate) explained: Vec<usize>,
+}
+
+/// A thread that has the CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) thread: Thread,
+    /// The piece of work that it carries out, if it is a worker of the kernel.
+    pub(crate) work: Option<Arc<str>>,
+    pub(crate) since: Time,
+    pub(crate) serial: Serial,
+}
+
+/// An interrupt that is being handled.
+#[derive(Clone, Debug)]
+pub(crate) struct Handling {
+    pub(crate) cause: Cause,
+    /// The timer's function that runs inside, if any.
+    pub(crate) inside: Option<Arc<str>>,
+    since: Time,
+    pub(crate) serial: Serial,
+}
+
+impl Processor {
+    /// The innermost interrupt.
+    pub(crate) fn interrupt(&self) -> Option<&Handling> {
+        self.interrupts.last()
+    }
+
+    pub(crate) fn running_tid(&self) -> Option<Tid> {
+        self.running.as_ref().map(|run| run.thread.tid)
+    }
+
+    pub(crate) fn enter(&mut self, interrupt: &Interrupt<'_>, now: Time, serial: Serial) {
+        if self.interrupts.len() < DEPTH_MAX {
+            let cause = Cause::of_interrupt(interrupt);
+            self.interrupts.push(Handling { cause, inside: None, since: now, serial });
+        }
+    }
+
+    /// Leaves the innermost interrupt of that name and what is inside it, whose exits were not seen.
+    pub(crate) fn exit(&mut self, interrupt: &Interrupt<'_>) {
+        if let Some(depth) = self.interrupts.iter().rposition(|inner| inner.cause.ends_with(interrupt)) {
+            self.interrupts.truncate(depth);
+        }
+    }
+
+    /// A timer's function begins or ends.
+    pub(crate) fn timer(&mut self, function: Option<Arc<str>>) {
+        if let Some(innermost) = self.interrupts.last_mut() {
+            innermost.inside = function;
+        }
+    }
+
+    /// Gives the CPU to `run`. Softirqs belong to the thread that leaves and are returned: on a real-time kernel
+    /// they can be preempted. Other interrupts cannot, so they are over.
+    pub(crate) fn switch(&mut self, run: Run, softirqs: Vec<Handling>) -> Vec<Handling> {
+        self.running = Some(run);
+        let mut left = std::mem::replace(&mut self.interrupts, softirqs);
+        left.retain(|handling| matches!(handling.cause, Cause::Softirq { .. }));
+        left
+    }
+
+    /// The CPU is seen in user code, or at its edge: interrupts that began before are over.
+    pub(crate) fn is_in_thread(&mut self, now: Time) {
+        self.interrupts.retain(|handling| handling.since >= now);
+    }
+
+    /// Records are missing: nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        self.running = None;
+        self.interrupts.clear();
+    }
+}

@@ -1,0 +1,225 @@
+//! The first pass: which intervals there are.
+
+use crate::survey::Tally;
+use crate::{Broken, Error, Interval, Key, Point, Rule, Survey, Unpaired};
+use sordino_event::{Class, Classes, Cpu, Event, Loss, Pid, Tid, Time, View};
+use sordino_timeline::{Item, Moment};
+use std::collections::HashMap;
+
+/// As many of the longest intervals are kept. Each takes 48 bytes.
+const KEEP: usize = 100_000;
+
+/// As many begins may wait for their end at a time; beyond, the older half is given up.
+const OPEN_MAX: usize = 1 << 20;
+
+/// The first pass over a trace: pairs begins with ends, in bounded memory.
+///
+/// A begin that finds one of the same key open supersedes it: recursion shows its innermost intervals.
+#[derive(Debug)]
+pub struct Finder {
+    rule: Rule,
+    /// Indexed by class: how such an event ends and begins an interval.
+    roles: Vec<(Option<Access>, Option<Access>)>,
+    open: HashMap<Value, Open>,
+    losses: Losses,
+    tally: Tally,
+    unpaired: Unpaired,
+    broken: Broken,
+}
+
+/// Where the value is that pairs begin and end.
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    Thread,
+    Cpu,
+    Field(usize),
+}
+
+/// What pairs begin and end. Threads and CPUs are integers, so that a field can name them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Value {
+    Integer(i128),
+    Text(Box<[u8]>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    time: Time,
+    tid: Option<Tid>,
+    pid: Option<Pid>,
+    cpu: Option<Cpu>,
+}
+
+impl Finder {
+    /// Looks for the intervals of `rule`.
+    ///
+    /// # Errors
+    /// When `classes` have no such event or field.
+    pub fn new(classes: &Classes, rule: Rule) -> Result<Self, Error> {
+        let begins = accesses(classes, &rule.begin)?;
+        let ends = accesses(classes, &rule.end)?;
+        Ok(Self {
+            rule,
+            roles: ends.into_iter().zip(begins).collect(),
+            open: HashMap::new(),
+            losses: Losses { by_stream: HashMap::new(), latest: Time::MIN },
+            tally: Tally::new(KEEP),
+            unpaired: Unpaired::default(),
+            broken: Broken::default(),
+        })
+    }
+
+    /// Takes the next item of the trace.
+    pub fn take(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(moment) => {
+                let Some(&(end, begin)) = self.roles.get(moment.event.class.index()) else { return };
+                if let Some(access) = end {
+                    self.end(moment, access);
+                }
+                if let Some(access) = begin {
+                    self.begin(moment, access);
+                }
+            }
+            Item::Loss(loss) => self.losses.add(loss),
+            Item::Disorder(_) => {}
+        }
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> Survey {
+        if !self.rule.is_chain() {
+            self.unpaired.begins += self.open.len() as u64;
+        }
+        Survey {
+            rule: self.rule,
+            statistics: self.tally.statistics(),
+            longest: self.tally.longest(),
+            unpaired: self.unpaired,
+            broken: self.broken,
+        }
+    }
+
+    fn end(&mut self, moment: &Moment<'_>, access: Access) {
+        let Some(key) = access.value(moment) else {
+            self.unpaired.without_key += 1;
+            return;
+        };
+        let Some(begin) = self.open.remove(&key) else {
+            self.unpaired.ends += u64::from(!self.rule.is_chain());
+            return;
+        };
+        let end = Open::at(moment);
+        let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
+        let Some(tid) = of.tid else {
+            self.unpaired.without_thread += 1;
+            return;
+        };
+        let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
+        let (begin_cpu, end_cpu) = (begin.cpu, end.cpu);
+        let interval = Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu };
+        if self.losses.between(&begin, &end) {
+            self.broken.count += 1;
+            self.broken.longest = self.broken.longest.max(interval.length());
+        } else {
+            self.tally.add(interval);
+        }
+    }
+
+    fn begin(&mut self, moment: &Moment<'_>, access: Access) {
+        let Some(key) = access.value(moment) else {
+            self.unpaired.without_key += u64::from(!self.rule.is_chain());
+            return;
+        };
+        if self.open.len() == OPEN_MAX {
+            self.give_up_older_half();
+        }
+        let superseded = self.open.insert(key, Open::at(moment)).is_some();
+        self.unpaired.begins += u64::from(superseded);
+    }
+
+    fn give_up_older_half(&mut self) {
+        let mut times: Vec<Time> = self.open.values().map(|open| open.time).collect();
+        let (_, &mut middle, _) = times.select_nth_unstable(OPEN_MAX / 2);
+        self.open.retain(|_, open| open.time > middle);
+        self.unpaired.begins += (OPEN_MAX - self.open.len()) as u64;
+    }
+}
+
+impl Open {
+    fn at(moment: &Moment<'_>) -> Self {
+        // The idle thread is a different one on each CPU: no thread whose time could be explained.
+        let tid = moment.tid.filter(|tid| *tid != Tid(0));
+        Self { time: moment.event.time, tid, pid: moment.pid(), cpu: moment.cpu }
+    }
+}
+
+impl Access {
+    fn value(self, moment: &Moment<'_>) -> Option<Value> {
+        match self {
+            Self::Thread => moment.tid.map(|tid| Value::Integer(tid.0.into())),
+            Self::Cpu => moment.cpu.map(|cpu| Value::Integer(cpu.0.into())),
+            Self::Field(field) => value(moment.event, field),
+        }
+    }
+}
+
+fn value(event: &Event, field: usize) -> Option<Value> {
+    Some(match event.value(field)? {
+        View::Unsigned(value, _) => Value::Integer(value.into()),
+        View::Signed(value, _) | View::Label(value, _) => Value::Integer(value.into()),
+        View::Text(text) => Value::Text(text.into()),
+        View::Float(_) | View::List(_) | View::Group(_) => return None,
+    })
+}
+
+/// Indexed by class: where the key of `point` is, if the class is the point's event.
+fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Error> {
+    let event = || point.event.clone();
+    let is_it = |class: &Class| class.name == point.event;
+    if !classes.iter().any(|(_, class)| is_it(class)) {
+        return Err(Error::Event { event: event() });
+    }
+    let access = |class: &Class| match &point.key {
+        Key::Thread => Some(Access::Thread),
+        Key::Cpu => Some(Access::Cpu),
+        Key::Field(name) => class.field(name).map(Access::Field),
+    };
+    let accesses: Vec<_> =
+        classes.iter().map(|(_, class)| is_it(class).then(|| access(class)).flatten()).collect();
+    match &point.key {
+        Key::Field(field) if accesses.iter().all(Option::is_none) => {
+            Err(Error::Field { event: event(), field: field.clone() })
+        }
+        _ => Ok(accesses),
+    }
+}
+
+/// Until when records of programs are missing.
+#[derive(Debug)]
+struct Losses {
+    by_stream: HashMap<(Pid, Option<Cpu>), Time>,
+    /// The latest of them.
+    latest: Time,
+}
+
+impl Losses {
+    fn add(&mut self, loss: &Loss) {
+        if let Some(pid) = loss.pid {
+            let to = self.by_stream.entry((pid, loss.cpu)).or_insert(loss.to);
+            *to = loss.to.max(*to);
+            self.latest = self.latest.max(loss.to);
+        }
+    }
+
+    /// Whether records are missing where the two ends' programs write theirs on these CPUs.
+    fn between(&self, begin: &Open, end: &Open) -> bool {
+        self.latest > begin.time
+            && self.by_stream.iter().any(|((pid, cpu), to)| {
+                let of_program = [begin.pid, end.pid].contains(&Some(*pid));
+                // A stream without a CPU, or an event without one, may belong to any.
+                let on_cpu = cpu.is_none() || [begin.cpu, end.cpu].iter().any(|at| at.is_none() || at == cpu);
+                *to > begin.time && of_program && on_cpu
+            })
+    }
+}

@@ -1,0 +1,229 @@
+//! What was found, as data.
+
+use crate::cause::{Cause, Thread, Waker};
+use crate::{Broken, Interval, Statistics, Unpaired, number};
+use serde::Serialize;
+use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
+use std::sync::Arc;
+
+/// The version of what [`Findings`] and [`Explanation`] look like when serialized.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What took the time in the intervals of a recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// `sordino-findings`.
+    pub schema: &'static str,
+    /// [`SCHEMA_VERSION`].
+    pub version: u32,
+    /// Which intervals, as [`Rule`](crate::Rule) is written.
+    pub rule: String,
+    /// How long all of them are.
+    pub statistics: Statistics,
+    /// Intervals longer than this are in the ranking.
+    #[serde(rename = "limit_ns", serialize_with = "number::span")]
+    pub limit: Nanos,
+    /// How many of them there are; with more than 100,000, only the longest were looked at.
+    pub ranked: u64,
+    /// Whether there were more.
+    pub more: bool,
+    /// The longest, longest first.
+    pub intervals: Vec<Explanation>,
+    /// What took the time in the ranked intervals, most first.
+    pub ranking: Vec<Ranked>,
+    /// What was no interval.
+    pub unpaired: Unpaired,
+    /// What may be no single interval.
+    pub broken: Broken,
+    /// All records that are missing in the trace.
+    pub lost: Vec<Lost>,
+    /// Events that were out of order in their own source.
+    pub disorders: u64,
+    /// Which of the kernel's events the trace lacks; they might have explained more.
+    pub missing: Vec<Missing>,
+}
+
+/// What took the time in one interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// When and where.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// Whose time it was.
+    pub thread: Thread,
+    /// How long.
+    #[serde(rename = "length_ns", serialize_with = "number::span")]
+    pub length: Nanos,
+    /// Its parts, longest first. They add up to the length.
+    pub parts: Vec<Part>,
+    /// The kind of cause that took most, apart from the thread's own code; `None` if there is no other.
+    pub main: Option<Main>,
+    /// Where a thread of lower priority kept this one waiting, longest first.
+    pub inversions: Vec<Inversion>,
+    /// From which CPU to which; the first 16.
+    pub migrations: Vec<Migration>,
+    /// How many migrations there were.
+    pub migrations_count: u64,
+    /// Records that are missing within the interval: with any, the explanation is incomplete.
+    pub lost: Vec<Lost>,
+}
+
+/// What one cause took of an interval; net: what interrupted it is a part of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// What.
+    pub cause: Cause,
+    /// How long in all.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+    /// How many times it occurred.
+    pub count: u64,
+    /// The longest occurrence.
+    #[serde(rename = "longest_ns", serialize_with = "number::span")]
+    pub longest: Nanos,
+    /// The functions of the kernel that ran inside, longest first.
+    pub inside: Vec<Inside>,
+    /// Who ended it, if it was sleep; most often first.
+    pub wakers: Vec<Woken>,
+}
+
+/// A function that ran inside a cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inside {
+    /// Its name or address.
+    pub function: Arc<str>,
+    /// How long.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+}
+
+/// Who ended a sleep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Woken {
+    /// Who.
+    pub by: Waker,
+    /// How many times.
+    pub count: u64,
+}
+
+/// The kind of cause that took most of an interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Main {
+    /// How long all causes of the kind took.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+    /// The index in [`Explanation::parts`] of the one that took most.
+    pub part: usize,
+    /// How many others of the kind there are.
+    pub others: usize,
+}
+
+/// A thread of lower priority kept the explained one waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inversion {
+    /// How.
+    #[serde(flatten)]
+    pub how: Inverted,
+    /// Which thread.
+    pub by: Thread,
+    /// How long.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+}
+
+/// How a thread of lower priority kept the explained one waiting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Inverted {
+    /// It had the CPU while the explained thread could have run.
+    Runnable,
+    /// It had the CPU while the explained thread was off it inside a system call that is not made to wait.
+    InSyscall {
+        /// Which.
+        call: Arc<str>,
+    },
+    /// It was to wake the explained thread, but waited for a CPU itself.
+    HeldUp {
+        /// Behind which thread, that of lower priority than the explained one too.
+        behind: Thread,
+    },
+}
+
+/// The thread goes to another CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Migration {
+    /// When.
+    #[serde(rename = "at_ns", serialize_with = "number::time")]
+    pub at: Time,
+    /// Where it was.
+    pub from: u32,
+    /// Where it is now.
+    pub to: u32,
+}
+
+/// Records that are missing, by where and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// On this CPU, if the stream belongs to one.
+    #[serde(serialize_with = "number::cpu")]
+    pub cpu: Option<Cpu>,
+    /// By this process; `None` for the kernel's own events.
+    #[serde(serialize_with = "number::pid")]
+    pub pid: Option<Pid>,
+    /// Why.
+    #[serde(serialize_with = "number::text")]
+    pub cause: LossCause,
+    /// How many; at least, if `uncounted` is not 0.
+    pub count: u64,
+    /// In how many places nobody could count them.
+    pub uncounted: u64,
+    /// After this, in the first place.
+    #[serde(rename = "from_ns", serialize_with = "number::time")]
+    pub from: Time,
+    /// Before this, in the last.
+    #[serde(rename = "to_ns", serialize_with = "number::time")]
+    pub to: Time,
+}
+
+/// What a cause took of all ranked intervals.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ranked {
+    /// What.
+    pub cause: Cause,
+    /// How long in all.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+    /// How many times it occurred.
+    pub count: u64,
+    /// In how many intervals.
+    pub intervals: u64,
+    /// The longest occurrence.
+    #[serde(rename = "longest_ns", serialize_with = "number::span")]
+    pub longest: Nanos,
+    /// When the interval begins in which that is.
+    #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
+    pub longest_at: Time,
+}
+
+/// Events of the kernel that the trace lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Missing {
+    /// Who has which CPU.
+    Switches,
+    /// Who wakes whom.
+    Wakeups,
+    /// Interrupts of devices.
+    Irqs,
+    /// Softirqs.
+    Softirqs,
+    /// The local timer and other interrupts of the CPU itself.
+    Vectors,
+    /// System calls.
+    Syscalls,
+    /// Page faults.
+    Faults,
+    /// Non-maskable interrupts.
+    Nmis,
+}

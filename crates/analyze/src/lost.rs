@@ -1,0 +1,58 @@
+//! Which records are missing.
+
+use crate::Interval;
+use crate::findings::Lost;
+use sordino_event::{Cause, Cpu, Loss, Pid, Time};
+use std::collections::BTreeMap;
+
+/// The losses of a trace: their sums, and one by one those that may still matter.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    total: Sums,
+    recent: Vec<Loss>,
+    /// With as many, those that cannot matter any more are dropped.
+    full: usize,
+}
+
+#[derive(Debug, Default)]
+struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, Cause), Lost>);
+
+impl Losses {
+    /// Adds `loss`. No interval that is asked for later begins before what `earliest` says.
+    pub(crate) fn add(&mut self, loss: &Loss, earliest: impl FnOnce() -> Time) {
+        self.total.add(loss);
+        self.recent.push(loss.clone());
+        if self.recent.len() > self.full {
+            let earliest = earliest();
+            self.recent.retain(|loss| loss.to > earliest);
+            self.full = 1000.max(2 * self.recent.len());
+        }
+    }
+
+    /// What is missing within the interval: of the kernel and of the thread's own program.
+    pub(crate) fn within(&self, interval: &Interval) -> Vec<Lost> {
+        let mut sums = Sums::default();
+        let matters = |loss: &&Loss| {
+            let is_its_own = interval.pid.is_none() || loss.pid.is_none() || loss.pid == interval.pid;
+            is_its_own && loss.from < interval.end && loss.to > interval.begin
+        };
+        self.recent.iter().filter(matters).for_each(|loss| sums.add(loss));
+        sums.0.into_values().collect()
+    }
+
+    /// All that is missing in the trace.
+    pub(crate) fn total(self) -> Vec<Lost> {
+        self.total.0.into_values().collect()
+    }
+}
+
+impl Sums {
+    fn add(&mut self, loss: &Loss) {
+        let Loss { from, to, cpu, pid, count, cause } = *loss;
+        let nothing = Lost { cpu, pid, cause, count: 0, uncounted: 0, from, to };
+        let sum = self.0.entry((cpu, pid, cause)).or_insert(nothing);
+        sum.count = sum.count.saturating_add(count.unwrap_or(0));
+        sum.uncounted += u64::from(count.is_none());
+        (sum.from, sum.to) = (sum.from.min(from), sum.to.max(to));
+    }
+}

@@ -1,0 +1,155 @@
+//! Which intervals to look at.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Which intervals to look at: from one event to another one that belongs to it.
+///
+/// Written `EVENT`, from each such event of a thread to its next; or `BEGIN..END`. What belongs together is
+/// decided by the thread, or by what stands behind an `@`: a field's name, or `$cpu`.
+///
+/// ```
+/// use sordino_analyze::Rule;
+/// let loops: Rule = "npt:loop".parse()?;
+/// let requests: Rule = "net:request@id..net:answer@id".parse()?;
+/// let reaction: Rule = "sched_waking@tid..npt:loop".parse()?;
+/// assert_eq!(requests.to_string(), "net:request@id..net:answer@id");
+/// # Ok::<(), sordino_analyze::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The event that begins an interval.
+    pub begin: Point,
+    /// The event that ends it. When it is the same as `begin`, each event ends one interval and begins the next.
+    pub end: Point,
+}
+
+/// One end of an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The event's name: `provider:name`, or the bare name of a kernel event.
+    pub event: String,
+    /// What an end must share with its begin.
+    pub key: Key,
+}
+
+/// What the two ends of an interval share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The thread.
+    Thread,
+    /// The CPU.
+    Cpu,
+    /// The value of the field of this name, or a thread's number on the other side.
+    Field(String),
+}
+
+impl Rule {
+    /// From each event called `event` of a thread to its next one.
+    pub fn between(event: &str) -> Self {
+        let point = Point { event: event.to_owned(), key: Key::Thread };
+        Self { begin: point.clone(), end: point }
+    }
+
+    /// Whether each event ends one interval and begins the next.
+    pub fn is_chain(&self) -> bool {
+        self.begin == self.end
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.begin)?;
+        if self.is_chain() { Ok(()) } else { write!(f, "..{}", self.end) }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.event)?;
+        match &self.key {
+            Key::Thread => Ok(()),
+            Key::Cpu => f.write_str("@$cpu"),
+            Key::Field(name) => write!(f, "@{name}"),
+        }
+    }
+}
+
+impl FromStr for Rule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (begin, end) = text.split_once("..").unwrap_or((text, text));
+        let point = |text| point(text).ok_or_else(|| Error::Rule { text: text.to_owned() });
+        Ok(Self { begin: point(begin)?, end: point(end)? })
+    }
+}
+
+fn point(text: &str) -> Option<Point> {
+    let (event, key) = match text.split_once('@') {
+        None => (text, Key::Thread),
+        Some((event, "$cpu")) => (event, Key::Cpu),
+        Some((event, field)) => (event, Key::Field(field.to_owned())),
+    };
+    let is_name = |text: &str| !text.is_empty() && !text.contains(['@', ' ']) && !text.contains("..");
+    let is_key = match &key {
+        Key::Field(name) => is_name(name),
+        Key::Thread | Key::Cpu => true,
+    };
+    (is_name(event) && is_key).then(|| Point { event: event.to_owned(), key })
+}
+
+/// What a rule asks for that cannot be found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no [`Rule`].
+    #[error("`{text}` is neither EVENT nor BEGIN..END, each with an optional @FIELD")]
+    Rule {
+        /// The part that makes no sense.
+        text: String,
+    },
+    /// No event of that name is declared in the trace.
+    #[error("the trace has no event called `{event}`")]
+    Event {
+        /// The name.
+        event: String,
+    },
+    /// None of the events of that name has such a field.
+    #[error("the event `{event}` has no field called `{field}`")]
+    Field {
+        /// The event's name.
+        event: String,
+        /// The field's name.
+        field: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_prints_as_it_is_parsed() {
+        for text in ["npt:loop", "a:begin..a:end", "a:in@id..b:out@id", "sched_waking@tid..npt:loop", "e@f"] {
+            assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()).as_deref(), Ok(text));
+        }
+        assert_eq!("npt:loop".parse(), Ok(Rule::between("npt:loop")));
+        assert!("irq@$cpu..irq@$cpu".parse::<Rule>().is_ok_and(|rule| rule.is_chain()));
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_its_part() {
+        for (text, part) in [
+            ("", ""),
+            ("a..", ""),
+            ("..b", ""),
+            ("a@", "a@"),
+            ("a@b@c", "a@b@c"),
+            ("a..b c", "b c"),
+            ("a..b..c", "b..c"),
+        ] {
+            assert_eq!(text.parse::<Rule>(), Err(Error::Rule { text: part.to_owned() }), "{text}");
+        }
+    }
+}

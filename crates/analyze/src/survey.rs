@@ -1,0 +1,208 @@
+//! The intervals of a trace: how long they are, and which are the longest.
+
+use crate::{Rule, number};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One interval.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Interval {
+    /// When it began.
+    #[serde(rename = "begin_ns", serialize_with = "number::time")]
+    pub begin: Time,
+    /// When it ended.
+    #[serde(rename = "end_ns", serialize_with = "number::time")]
+    pub end: Time,
+    /// Whose time it took: the thread that ended it, else the one that began it.
+    #[serde(serialize_with = "number::tid")]
+    pub tid: Tid,
+    /// That thread's process, if known.
+    #[serde(serialize_with = "number::pid")]
+    pub pid: Option<Pid>,
+    /// On which CPU it began, if known.
+    #[serde(serialize_with = "number::cpu")]
+    pub begin_cpu: Option<Cpu>,
+    /// On which CPU it ended, if known.
+    #[serde(serialize_with = "number::cpu")]
+    pub end_cpu: Option<Cpu>,
+}
+
+impl Interval {
+    /// How long it was.
+    pub fn length(&self) -> Nanos {
+        self.end - self.begin
+    }
+}
+
+/// How long the intervals are. All but `count`, `min` and `max` are exact to three digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// How many there are.
+    pub count: u64,
+    /// The shortest.
+    #[serde(rename = "min_ns", serialize_with = "number::span")]
+    pub min: Nanos,
+    /// Half are at most as long.
+    #[serde(rename = "median_ns", serialize_with = "number::span")]
+    pub median: Nanos,
+    /// 99 in 100 are at most as long.
+    #[serde(rename = "p99_ns", serialize_with = "number::span")]
+    pub p99: Nanos,
+    /// 999 in 1000 are at most as long.
+    #[serde(rename = "p99_9_ns", serialize_with = "number::span")]
+    pub p99_9: Nanos,
+    /// The longest.
+    #[serde(rename = "max_ns", serialize_with = "number::span")]
+    pub max: Nanos,
+}
+
+/// Occurrences that could not be made into intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unpaired {
+    /// Begins without an end: superseded by another begin, still open at the end of the trace, or crowded out
+    /// because there were more than a million of them at a time.
+    pub begins: u64,
+    /// Ends without a begin.
+    pub ends: u64,
+    /// Events without the thread, CPU or field that pairs them.
+    pub without_key: u64,
+    /// Pairs of which neither end knows its thread.
+    pub without_thread: u64,
+}
+
+/// Pairs between which records of their own program are missing: they may be several intervals in one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// How many; they are counted nowhere else.
+    pub count: u64,
+    /// The longest.
+    #[serde(rename = "longest_ns", serialize_with = "number::span")]
+    pub longest: Nanos,
+}
+
+/// What the first pass over a trace found: which intervals there are.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// What was looked for.
+    pub rule: Rule,
+    /// How long all of them are.
+    pub statistics: Statistics,
+    /// The longest 100,000 of them, longest first; of equal ones the earlier first.
+    pub longest: Vec<Interval>,
+    /// What was no interval.
+    pub unpaired: Unpaired,
+    /// What may be no single interval.
+    pub broken: Broken,
+}
+
+/// Adds up intervals in bounded memory.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    histogram: Histogram<u64>,
+    min: Nanos,
+    max: Nanos,
+    /// The shortest of the longest on top.
+    longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
+    keep: usize,
+}
+
+impl Tally {
+    /// Keeps the `keep` longest.
+    pub(crate) fn new(keep: usize) -> Self {
+        Self {
+            histogram: Histogram::new(3).expect("three digits are allowed"),
+            min: Nanos(i64::MAX),
+            max: Nanos::ZERO,
+            longest: BinaryHeap::new(),
+            keep,
+        }
+    }
+
+    pub(crate) fn add(&mut self, interval: Interval) {
+        let length = interval.length();
+        (self.min, self.max) = (self.min.min(length), self.max.max(length));
+        self.histogram.record(length.0.max(0).cast_unsigned()).expect("it grows with its values");
+        let full = self.longest.len() == self.keep;
+        let entry = Reverse((length, Reverse(interval)));
+        if !full {
+            self.longest.push(entry);
+        } else if let Some(mut shortest) = self.longest.peek_mut()
+            && entry < *shortest
+        {
+            *shortest = entry;
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        if self.histogram.is_empty() {
+            return Statistics::default();
+        }
+        // The sketch answers with the upper bound of a range of values, which may lie above the longest.
+        let at = |quantile| {
+            let value = self.histogram.value_at_quantile(quantile);
+            Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
+        };
+        Statistics {
+            count: self.histogram.len(),
+            min: self.min,
+            median: at(0.5),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: self.max,
+        }
+    }
+
+    /// The longest, longest first.
+    pub(crate) fn longest(self) -> Vec<Interval> {
+        let sorted = self.longest.into_sorted_vec();
+        sorted.into_iter().map(|Reverse((_, Reverse(interval)))| interval).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(begin: i64, length: i64) -> Interval {
+        let (begin, end) = (Time(begin), Time(begin + length));
+        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None }
+    }
+
+    #[test]
+    fn the_longest_are_kept_and_of_equal_ones_the_earlier() {
+        let mut tally = Tally::new(3);
+        for (begin, length) in [(0, 5), (10, 9), (20, 7), (30, 7), (40, 1), (5, 7)] {
+            tally.add(interval(begin, length));
+        }
+        let kept: Vec<_> = tally.longest().iter().map(|kept| (kept.begin.0, kept.length().0)).collect();
+        assert_eq!(kept, [(10, 9), (5, 7), (20, 7)]);
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_sorted_lengths() {
+        let mut tally = Tally::new(1);
+        for length in 1..=10_000 {
+            tally.add(interval(0, length * 100));
+        }
+        let statistics = tally.statistics();
+        let close = |Nanos(value): Nanos, expected: i64| (value - expected).abs() * 1000 <= expected;
+        assert_eq!(
+            (statistics.count, statistics.min, statistics.max),
+            (10_000, Nanos(100), Nanos(1_000_000))
+        );
+        assert!(close(statistics.median, 500_000) && close(statistics.p99, 990_000), "{statistics:?}");
+        assert!(close(statistics.p99_9, 999_000), "{statistics:?}");
+    }
+
+    #[test]
+    fn no_intervals_and_absurd_ones_have_statistics() {
+        assert_eq!(Tally::new(1).statistics(), Statistics::default());
+        let mut tally = Tally::new(0);
+        tally.add(Interval { begin: Time::MIN, end: Time::MAX, ..interval(0, 0) });
+        assert_eq!(tally.statistics().median, Nanos(i64::MAX));
+        assert!(tally.longest().is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! What system calls are called, and which are made to wait.
+
+use sordino_timeline::kernel::Syscall;
+use std::sync::Arc;
+
+/// Where a trace was recorded, which decides what the numbers of system calls mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Arch {
+    #[default]
+    X86_64,
+    Aarch64,
+}
+
+impl Arch {
+    /// What a system call is called.
+    pub(crate) fn name(self, call: &Syscall<'_>) -> Arc<str> {
+        let number = match *call {
+            Syscall::Name(name) => return name.into(),
+            Syscall::Number(number) => number,
+        };
+        let index = usize::try_from(number).ok();
+        let name = index.and_then(|index| match self {
+            Self::X86_64 => syscalls::x86_64::Sysno::new(index).map(|call| call.name()),
+            Self::Aarch64 => syscalls::aarch64::Sysno::new(index).map(|call| call.name()),
+        });
+        name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
+    }
+}
+
+/// Whether a thread makes this system call to sleep until something comes, so that others are expected to run.
+pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
+    const CALLS: &[&str] = &[
+        "accept",
+        "accept4",
+        "clock_nanosleep",
+        "epoll_pwait",
+        "epoll_pwait2",
+        "epoll_wait",
+        "futex",
+        "futex_wait",
+        "futex_waitv",
+        "io_getevents",
+        "io_pgetevents",
+        "io_uring_enter",
+        "mq_timedreceive",
+        "msgrcv",
+        "nanosleep",
+        "pause",
+        "poll",
+        "ppoll",
+        "pselect6",
+        "read",
+        "readv",
+        "recvfrom",
+        "recvmmsg",
+        "recvmsg",
+        "rt_sigsuspend",
+        "rt_sigtimedwait",
+        "sched_yield",
+        "select",
+        "semop",
+        "semtimedop",
+        "wait4",
+        "waitid",
+    ];
+    CALLS.binary_search(&syscall).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_calls_have_the_names_of_their_architecture() {
+        let name = |arch: Arch, number| arch.name(&Syscall::Number(number)).to_string();
+        assert_eq!(name(Arch::X86_64, 1), "write");
+        assert_eq!(name(Arch::Aarch64, 64), "write");
+        assert_eq!(name(Arch::X86_64, -1), "syscall -1");
+        assert_eq!(name(Arch::X86_64, 1 << 40), "syscall 1099511627776");
+        assert_eq!(&*Arch::X86_64.name(&Syscall::Name("read")), "read");
+    }
+
+    #[test]
+    fn calls_made_to_wait_are_told_from_others() {
+        for call in ["accept", "futex", "nanosleep", "read", "waitid"] {
+            assert!(is_made_to_wait(call), "{call}");
+        }
+        for call in ["write", "mmap", "syscall 9"] {
+            assert!(!is_made_to_wait(call), "{call}");
+        }
+    }
+}

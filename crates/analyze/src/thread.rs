@@ -1,0 +1,135 @@
+//! What an explained thread does at one moment.
+
+use crate::cause::{After, Cause, Thread, Waker};
+use crate::cpu::{Processor, Serial};
+use crate::syscall::is_made_to_wait;
+use crate::waits::Wait;
+use sordino_event::{Cpu, Tid, Time};
+use sordino_timeline::TaskState;
+use std::sync::Arc;
+
+/// A thread whose time is explained.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) tid: Tid,
+    pub(crate) schedule: Schedule,
+    /// When and in which event `schedule` changed.
+    pub(crate) changed: (Time, Serial),
+    /// Where it runs, waits, or ran last.
+    pub(crate) cpu: Option<Cpu>,
+    /// The system call it is in, and since when.
+    pub(crate) syscall: Option<(Arc<str>, Time, Serial)>,
+    /// The page fault it may still be in, and since when.
+    pub(crate) fault: Option<(Time, Serial)>,
+    pub(crate) activity: Activity,
+    /// When `activity` began.
+    pub(crate) since: Time,
+}
+
+/// What the kernel's scheduler does with a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schedule {
+    Unknown,
+    Running,
+    Waiting(After),
+    Blocked(TaskState),
+}
+
+/// What takes a thread's time at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Activity {
+    pub(crate) cause: Cause,
+    /// The kernel's function that runs inside, if the trace tells.
+    pub(crate) inside: Option<Arc<str>>,
+    /// A thread of lower priority that has the CPU instead.
+    pub(crate) inverted: Option<Thread>,
+    /// Which occurrence of the cause it is.
+    pub(crate) serial: Serial,
+}
+
+/// What happened to an explained thread, which is given by its place in the tracker's list.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    /// It spent time. Without gaps: each begins where the thread's last one ended.
+    Spent { thread: usize, from: Time, to: Time, activity: Activity },
+    /// It slept since `since`, for `cause`, and is woken; meanwhile its waker itself waited for a CPU behind threads
+    /// that rank below the sleeper. Comes before the time is spent.
+    Woken { thread: usize, at: Time, since: Time, cause: Cause, waker: Waker, held_up: Vec<Wait> },
+    /// It goes from one CPU to another.
+    Moved { thread: usize, at: Time, from: Cpu, to: Cpu },
+}
+
+impl Explained {
+    /// Nothing is known yet.
+    pub(crate) fn new(tid: Tid) -> Self {
+        Self {
+            tid,
+            schedule: Schedule::Unknown,
+            changed: (Time::MIN, Serial::default()),
+            cpu: None,
+            syscall: None,
+            fault: None,
+            activity: Activity::of(Cause::Unknown, Serial::default()),
+            since: Time::MIN,
+        }
+    }
+
+    /// What it does, given its CPU and who it is.
+    pub(crate) fn activity(&self, processor: Option<&Processor>, own: &Thread) -> Activity {
+        match self.schedule {
+            Schedule::Unknown => Activity::of(Cause::Unknown, self.changed.1),
+            Schedule::Blocked(state) => self.blocked(state, processor, own),
+            Schedule::Running => interrupted(processor).unwrap_or_else(|| self.running()),
+            Schedule::Waiting(after) => {
+                interrupted(processor).unwrap_or_else(|| self.waiting(after, processor, own))
+            }
+        }
+    }
+
+    fn running(&self) -> Activity {
+        match (&self.syscall, self.fault) {
+            (Some((call, _, serial)), _) => Activity::of(Cause::Syscall { call: call.clone() }, *serial),
+            (None, Some((_, serial))) => Activity::of(Cause::PageFault, serial),
+            (None, None) => Activity::of(Cause::Own, self.changed.1),
+        }
+    }
+
+    fn waiting(&self, after: After, processor: Option<&Processor>, own: &Thread) -> Activity {
+        let run = processor.and_then(|processor| processor.running.as_ref());
+        let run = run.filter(|run| run.thread.tid != self.tid);
+        let behind = run.map(|run| run.thread.clone());
+        Activity {
+            inside: run.and_then(|run| run.work.clone()),
+            inverted: behind.clone().filter(|other| own.outranks(other)),
+            serial: run.map_or(self.changed.1, |run| run.serial),
+            cause: Cause::Waiting { after, behind, syscall: self.call() },
+        }
+    }
+
+    fn blocked(&self, state: TaskState, processor: Option<&Processor>, own: &Thread) -> Activity {
+        let call = self.call();
+        let expected = call.as_deref().is_none_or(is_made_to_wait);
+        let run = processor.filter(|_| !expected).and_then(|processor| processor.running.as_ref());
+        Activity {
+            inverted: run.map(|run| run.thread.clone()).filter(|other| own.outranks(other)),
+            ..Activity::of(Cause::Blocked { state, syscall: call }, self.changed.1)
+        }
+    }
+
+    fn call(&self) -> Option<Arc<str>> {
+        self.syscall.as_ref().map(|(call, ..)| call.clone())
+    }
+}
+
+fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
+    let handling = processor?.interrupt()?;
+    let inside = handling.inside.clone();
+    Some(Activity { inside, ..Activity::of(handling.cause.clone(), handling.serial) })
+}
+
+impl Activity {
+    /// Without anything beside the cause.
+    pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
+        Self { cause, inside: None, inverted: None, serial }
+    }
+}

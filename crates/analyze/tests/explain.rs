@@ -1,0 +1,603 @@
+//! What each cause looks like when it takes a thread's time.
+
+#[path = "../../timeline/tests/support/mod.rs"]
+mod support;
+
+use sordino_analyze::*;
+use sordino_event::Nanos;
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, WAITING};
+
+fn survey(script: &Script, rule: &str) -> Survey {
+    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
+    script.play(|item| finder.take(item));
+    finder.finish()
+}
+
+fn explain(script: &Script, rule: &str, options: Options) -> Findings {
+    let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
+    let mut explainer = Explainer::new(survey(script, rule), recorded, options);
+    script.play(|item| explainer.take(item));
+    explainer.finish()
+}
+
+/// The explanation of the longest `npt:loop`.
+fn longest(script: &Script) -> Explanation {
+    let findings = explain(script, "npt:loop", Options::default());
+    for explanation in &findings.intervals {
+        let sum: Nanos = explanation.parts.iter().map(|part| part.time).sum();
+        assert_eq!(sum, explanation.length, "{explanation:?}");
+    }
+    findings.intervals.into_iter().next().unwrap()
+}
+
+/// Loops of 100 ns on CPU 1 up to 1000, where one begins that the test goes on with.
+fn loops() -> Script {
+    let mut script = Script::new();
+    script.at(0).cpu(1).switch(IDLE, 0, NPT);
+    for time in (100..=1000).step_by(100) {
+        script.at(time).cpu(1).user("npt:loop", NPT, &[]);
+    }
+    script
+}
+
+/// The loop ends.
+fn end(script: &mut Script, time: i64) -> &mut Script {
+    script.at(time).cpu(1).user("npt:loop", NPT, &[])
+}
+
+fn name(cause: &Cause) -> String {
+    let called =
+        |call: &Option<std::sync::Arc<str>>| call.as_ref().map_or(String::new(), |c| format!(" in {c}"));
+    match cause {
+        Cause::Own => "own".into(),
+        Cause::Unexplained => "unexplained".into(),
+        Cause::Syscall { call } => format!("call {call}"),
+        Cause::PageFault => "fault".into(),
+        Cause::Irq { number, name } => format!("irq {number} {name}"),
+        Cause::Vector { name } => name.to_string(),
+        Cause::Softirq { name, .. } => name.to_string(),
+        Cause::Nmi { handler } => format!("nmi {handler}"),
+        Cause::Waiting { after, behind, syscall } => {
+            let behind = behind.as_ref().map_or("?", |thread| thread.comm.as_deref().unwrap_or("?"));
+            format!(
+                "{} {behind}{}",
+                if *after == After::Preemption { "preempted" } else { "queued" },
+                called(syscall)
+            )
+        }
+        Cause::Blocked { state, syscall } => format!("blocked {}{}", state.letter(), called(syscall)),
+        _ => "unknown".into(),
+    }
+}
+
+/// `cause time count`, longest first; own code without a count.
+fn parts(explanation: &Explanation) -> Vec<String> {
+    let line = |part: &Part| match part.cause {
+        Cause::Own => format!("own {}", part.time.0),
+        _ => format!("{} {} {}", name(&part.cause), part.time.0, part.count),
+    };
+    explanation.parts.iter().map(line).collect()
+}
+
+fn inversions(explanation: &Explanation) -> Vec<String> {
+    let how = |inversion: &Inversion| match &inversion.how {
+        Inverted::Runnable => "runnable".to_owned(),
+        Inverted::InSyscall { call } => format!("in {call}"),
+        Inverted::HeldUp { behind } => format!("held up behind {}", behind.comm.as_ref().unwrap()),
+    };
+    let line = |inversion: &Inversion| {
+        format!("{} {} {}", how(inversion), inversion.by.comm.as_ref().unwrap(), inversion.time.0)
+    };
+    explanation.inversions.iter().map(line).collect()
+}
+
+#[test]
+fn time_that_no_event_explains_is_own_as_long_as_normal() {
+    let mut script = loops();
+    end(&mut script, 5000);
+    assert_eq!(parts(&longest(&script)), ["unexplained 3900 1", "own 100"]);
+}
+
+#[test]
+fn a_preemption_is_named_and_net_of_the_interrupts_in_it() {
+    let mut script = loops();
+    script.at(1040).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(2000).irq(36, "virtio0");
+    script.at(2100).irq_exit(36);
+    script.at(2100).softirq(3);
+    script.at(2130).irq(36, "virtio0");
+    script.at(2150).irq_exit(36);
+    script.at(2200).softirq_exit(3);
+    script.at(5000).switch(HOG, SLEEPING, NPT);
+    end(&mut script, 5060);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        ["preempted hog 3760 1", "irq 36 virtio0 120 2", "own 100", "NET_RX 80 1"]
+    );
+    let preempted = &explanation.parts[0];
+    // One run of hog, whatever interrupted it.
+    assert_eq!((preempted.count, preempted.longest), (1, Nanos(3760)));
+    assert_eq!(explanation.parts[1].longest, Nanos(100));
+    assert_eq!(explanation.main, Some(Main { time: Nanos(3760), part: 0, others: 0 }));
+    assert!(inversions(&explanation).is_empty());
+}
+
+#[test]
+fn several_threads_that_preempt_are_told_apart_and_main_together() {
+    let other = Task(124, "other", 3);
+    let mut script = loops();
+    script.at(1050).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(1250).switch(HOG, RUNNABLE, other);
+    script.at(1350).switch(other, RUNNABLE, HOG);
+    script.at(1450).switch(HOG, SLEEPING, NPT);
+    script.at(1450).irq(1, "x");
+    script.at(1700).irq_exit(1);
+    end(&mut script, 1750);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        ["preempted hog 300 2", "irq 1 x 250 1", "own 100", "preempted other 100 1"]
+    );
+    assert_eq!(explanation.main, Some(Main { time: Nanos(400), part: 0, others: 1 }));
+}
+
+#[test]
+fn interrupts_nest_and_each_gets_its_own_time() {
+    let mut script = loops();
+    script.at(1010).cpu(1).vector("local_timer");
+    script.at(1020).timer(0xffff_8000_0000_0010);
+    script.at(1060).timer_exit();
+    script.at(1070).vector_exit("local_timer");
+    script.at(1070).softirq(1);
+    script.at(1080).vector("reschedule");
+    script.at(1100).nmi(0x10, 8);
+    script.at(1100).vector_exit("reschedule");
+    script.at(1200).softirq_exit(1);
+    end(&mut script, 1300);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        [
+            "TIMER 110 1",
+            "own 100",
+            "local_timer 60 1",
+            "reschedule 12 1",
+            "unexplained 10 1",
+            "nmi 0x0000000000000010 8 1"
+        ]
+    );
+    let inside: Vec<_> = explanation.parts[2].inside.iter().map(|i| (&*i.function, i.time.0)).collect();
+    assert_eq!(inside, [("0xffff800000000010", 40)]);
+}
+
+#[test]
+fn an_nmi_is_placed_before_its_event_and_no_farther_than_the_event_before() {
+    let mut script = loops();
+    script.at(1100).cpu(1).irq(1, "x");
+    script.at(1150).nmi(1, 1000);
+    script.at(1200).irq_exit(1);
+    script.at(1400).nmi(1, 30);
+    end(&mut script, 1500);
+    assert_eq!(
+        parts(&longest(&script)),
+        ["unexplained 270 1", "own 100", "nmi 0x0000000000000001 80 2", "irq 1 x 50 1"]
+    );
+}
+
+#[test]
+fn own_system_calls_are_named_and_net() {
+    let mut script = loops();
+    script.at(1020).cpu(1).syscall(1);
+    script.at(1100).irq(7, "eth0");
+    script.at(1150).irq_exit(7);
+    script.at(1300).syscall_exit(1);
+    script.at(1350).syscall(999_999);
+    script.at(1400).syscall_exit(999_999);
+    end(&mut script, 1430);
+    assert_eq!(
+        parts(&longest(&script)),
+        ["call write 230 1", "own 100", "call syscall 999999 50 1", "irq 7 eth0 50 1"]
+    );
+}
+
+#[test]
+fn a_page_fault_lasts_until_the_thread_is_seen_in_user_code() {
+    let mut script = loops();
+    script.at(1050).cpu(1).fault(true);
+    script.at(1100).irq(7, "eth0");
+    script.at(1150).irq_exit(7);
+    script.at(1200).cpu(1).user("npt:other", NPT, &[]);
+    script.at(1230).fault(true);
+    script.at(1330).syscall(0);
+    // Inside a call a fault only counts.
+    script.at(1340).fault(false);
+    script.at(1380).syscall_exit(0);
+    end(&mut script, 1400);
+    assert_eq!(parts(&longest(&script)), ["fault 200 3", "own 100", "call read 50 1", "irq 7 eth0 50 1"]);
+}
+
+#[test]
+fn a_sleep_is_explained_by_its_call_and_its_waker() {
+    let mut script = loops();
+    script.at(1020).cpu(1).syscall(230);
+    script.at(1030).switch(NPT, SLEEPING, IDLE);
+    script.at(3000).vector("local_timer");
+    script.at(3010).timer(0x77);
+    script.at(3020).waking(NPT, 1);
+    script.at(3025).woken(NPT, 1);
+    script.at(3030).timer_exit();
+    script.at(3040).vector_exit("local_timer");
+    script.at(3070).switch(IDLE, 0, NPT);
+    script.at(3080).syscall_exit(230);
+    end(&mut script, 3120);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        [
+            "blocked S in clock_nanosleep 1990 1",
+            "own 60",
+            "queued idle in clock_nanosleep 30 1",
+            "call clock_nanosleep 20 1",
+            "local_timer 20 1",
+        ]
+    );
+    let [woken] = &explanation.parts[0].wakers[..] else { panic!("{:?}", explanation.parts[0].wakers) };
+    let Waker::Interrupt { cause, .. } = &woken.by else { panic!("{woken:?}") };
+    assert_eq!((name(cause), woken.count), ("local_timer".to_owned(), 1));
+    assert!(inversions(&explanation).is_empty());
+}
+
+#[test]
+fn a_thread_that_wakes_another_is_named() {
+    let mut script = loops();
+    script.at(500).cpu(0).switch(IDLE, 0, KWORKER);
+    script.at(1030).cpu(1).switch(NPT, WAITING, IDLE);
+    script.at(1500).cpu(0).waking(NPT, 1);
+    script.at(1510).cpu(1).switch(IDLE, 0, NPT);
+    end(&mut script, 1600);
+    let explanation = longest(&script);
+    let Waker::Thread { thread } = &explanation.parts[0].wakers[0].by else { panic!("{explanation:?}") };
+    assert_eq!((thread.tid.0, thread.comm.as_deref()), (77, Some("kworker/1:2")));
+}
+
+#[test]
+fn without_the_interrupts_recorded_no_thread_is_blamed_for_a_wake_up() {
+    let mut script = Script::of_programs();
+    script.at(0).cpu(1).switch(IDLE, 0, NPT).cpu(0).switch(IDLE, 0, KWORKER);
+    script.at(10).cpu(1).user("npt:loop", NPT, &[]);
+    script.at(20).switch(NPT, SLEEPING, IDLE);
+    script.at(30).cpu(0).waking(NPT, 1);
+    script.at(40).cpu(1).switch(IDLE, 0, NPT);
+    end(&mut script, 50);
+    let explanation = longest(&script);
+    let sleep = explanation.parts.iter().find(|part| matches!(part.cause, Cause::Blocked { .. })).unwrap();
+    assert_eq!(sleep.wakers, [Woken { by: Waker::Unknown, count: 1 }]);
+}
+
+#[test]
+fn after_a_wake_up_the_thread_waits_behind_whoever_has_the_cpu() {
+    let mut script = loops();
+    script.at(1030).cpu(1).switch(NPT, SLEEPING, HOG);
+    script.at(1500).cpu(0).waking(NPT, 1);
+    script.at(1700).cpu(1).switch(HOG, SLEEPING, NPT);
+    end(&mut script, 1750);
+    assert_eq!(parts(&longest(&script)), ["blocked S 470 1", "queued hog 200 1", "own 80"]);
+}
+
+#[test]
+fn a_cpu_of_which_nothing_is_known_is_not_called_idle() {
+    let mut script = loops();
+    script.at(1030).cpu(1).switch(NPT, SLEEPING, IDLE);
+    script.at(1500).cpu(0).waking(NPT, 1);
+    script.at(1500).migrate(NPT, 1, 3);
+    script.at(1700).cpu(3).switch(IDLE, 0, NPT);
+    script.at(1750).cpu(3).user("npt:loop", NPT, &[]);
+    let explanation = longest(&script);
+    assert_eq!(parts(&explanation), ["blocked S 470 1", "queued ? 200 1", "own 80"]);
+    assert_eq!((explanation.migrations.len(), explanation.migrations_count), (1, 1));
+    assert_eq!((explanation.migrations[0].from, explanation.migrations[0].to), (1, 3));
+}
+
+#[test]
+fn a_thread_that_is_moved_while_it_waits_is_explained_by_its_new_cpu() {
+    let mut script = loops();
+    script.at(500).cpu(2).switch(IDLE, 0, KWORKER);
+    script.at(1050).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(1100).cpu(2).irq(4, "on its old CPU it would not matter");
+    script.at(1200).cpu(0).migrate(NPT, 1, 2);
+    script.at(1300).cpu(1).irq(5, "not its CPU any more");
+    script.at(1400).cpu(2).irq_exit(4);
+    script.at(1500).cpu(2).switch(KWORKER, RUNNABLE, NPT);
+    script.at(1550).cpu(2).user("npt:loop", NPT, &[]);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        [
+            "irq 4 on its old CPU it would not matter 200 1",
+            "preempted hog 150 1",
+            "own 100",
+            "preempted kworker/1:2 100 1"
+        ]
+    );
+    assert_eq!(inversions(&explanation), ["runnable kworker/1:2 100"]);
+}
+
+/// The papers' finding: npt tells the consumer that a sub-buffer is full, by a write that should not block.
+/// It is scheduled out, and a worker of the kernel with a lower priority runs.
+#[test]
+fn a_kworker_that_runs_while_npt_is_inside_write_is_an_inversion() {
+    let mut script = loops();
+    script.at(1020).cpu(1).syscall(1);
+    script.at(1040).switch(NPT, WAITING, KWORKER);
+    script.at(1050).work(0xffff_8000_0000_abcd);
+    script.at(1900).waking(NPT, 1);
+    script.at(1950).work_exit();
+    script.at(2000).switch(KWORKER, SLEEPING, NPT);
+    script.at(2040).syscall_exit(1);
+    end(&mut script, 2060);
+    let explanation = longest(&script);
+    assert_eq!(
+        parts(&explanation),
+        ["blocked D in write 860 1", "queued kworker/1:2 in write 100 1", "call write 60 1", "own 40"]
+    );
+    assert_eq!(inversions(&explanation), ["in write kworker/1:2 860", "runnable kworker/1:2 100"]);
+    let inside = &explanation.parts[1].inside;
+    assert_eq!((&*inside[0].function, inside[0].time), ("0xffff80000000abcd", Nanos(50)));
+}
+
+#[test]
+fn who_runs_while_a_thread_sleeps_on_purpose_is_no_inversion() {
+    let mut script = loops();
+    script.at(1020).cpu(1).syscall(35);
+    script.at(1040).switch(NPT, SLEEPING, KWORKER);
+    script.at(2000).switch(KWORKER, RUNNABLE, NPT);
+    end(&mut script, 2060);
+    assert!(inversions(&longest(&script)).is_empty());
+}
+
+#[test]
+fn threads_of_equal_or_higher_priority_and_shares_of_nice_threads_are_no_inversion() {
+    let equal = Task(5, "equal", NPT.2);
+    for (own, other, expected) in
+        [(NPT, HOG, 0), (NPT, equal, 0), (NPT, KWORKER, 1), (Task(10, "nice", 100), KWORKER, 0)]
+    {
+        let mut script = Script::new();
+        script.at(0).cpu(1).switch(IDLE, 0, own);
+        script.at(10).user("npt:loop", own, &[]);
+        script.at(20).switch(own, RUNNABLE, other);
+        script.at(80).switch(other, RUNNABLE, own);
+        script.at(90).user("npt:loop", own, &[]);
+        assert_eq!(inversions(&longest(&script)).len(), expected, "{own:?} {other:?}");
+    }
+}
+
+/// The classic one: low holds a lock that npt wants and cannot go on because middle has its CPU.
+#[test]
+fn a_waker_of_lower_priority_that_was_preempted_itself_is_an_inversion() {
+    let low = Task(20, "low", 119);
+    let middle = Task(21, "middle", 50);
+    let mut script = loops();
+    script.at(900).cpu(0).switch(IDLE, 0, low);
+    script.at(1010).cpu(1).syscall(202);
+    script.at(1020).switch(NPT, SLEEPING, IDLE);
+    script.at(1100).cpu(0).switch(low, RUNNABLE, middle);
+    script.at(4000).switch(middle, SLEEPING, low);
+    script.at(4100).waking(NPT, 1);
+    script.at(4110).cpu(1).switch(IDLE, 0, NPT);
+    end(&mut script, 4200);
+    assert_eq!(inversions(&longest(&script)), ["held up behind middle low 2900"]);
+}
+
+#[test]
+fn throttling_shows_as_an_idle_cpu_while_the_thread_could_run() {
+    let mut script = loops();
+    script.at(1030).cpu(1).switch(NPT, RUNNABLE, IDLE);
+    script.at(51_000).switch(IDLE, 0, NPT);
+    end(&mut script, 51_070);
+    let explanation = longest(&script);
+    assert_eq!(parts(&explanation), ["preempted idle 49970 1", "own 100"]);
+    assert!(inversions(&explanation).is_empty());
+}
+
+#[test]
+fn softirqs_that_are_preempted_on_a_real_time_kernel_go_on_later() {
+    let mut script = loops();
+    script.at(1050).cpu(1).softirq(3);
+    script.at(1100).switch(NPT, RUNNABLE, HOG);
+    script.at(1300).switch(HOG, SLEEPING, NPT);
+    script.at(1350).softirq_exit(3);
+    end(&mut script, 1400);
+    let explanation = longest(&script);
+    assert_eq!(parts(&explanation), ["preempted hog 200 1", "own 100", "NET_RX 100 1"]);
+    assert_eq!(explanation.parts[2].longest, Nanos(100));
+}
+
+#[test]
+fn an_interrupt_whose_entry_was_not_seen_is_not_made_up() {
+    let mut script = Script::new();
+    script.at(5).cpu(1).irq_exit(3);
+    script.at(6).cpu(1).softirq_exit(3);
+    script.at(10).cpu(1).user("npt:loop", NPT, &[]);
+    script.at(15).cpu(1).irq_exit(3);
+    end(&mut script, 20);
+    assert_eq!(parts(&longest(&script)), ["own 10"]);
+}
+
+#[test]
+fn an_interrupt_whose_exit_was_not_seen_ends_when_the_thread_runs() {
+    let mut script = loops();
+    script.at(1010).cpu(1).irq(3, "x");
+    script.at(1050).user("npt:other", NPT, &[]);
+    script.at(1100).softirq(1);
+    script.at(1150).syscall(0);
+    script.at(1160).syscall_exit(0);
+    script.at(1200).irq(4, "y");
+    script.at(1300).switch(NPT, RUNNABLE, HOG);
+    script.at(1400).switch(HOG, RUNNABLE, NPT);
+    end(&mut script, 1500);
+    assert_eq!(
+        parts(&longest(&script)),
+        [
+            "own 100",
+            "unexplained 100 1",
+            "irq 4 y 100 1",
+            "preempted hog 100 1",
+            "TIMER 50 1",
+            "irq 3 x 40 1",
+            "call read 10 1"
+        ]
+    );
+}
+
+#[test]
+fn where_kernel_records_are_missing_the_time_is_unknown_and_the_loss_is_told() {
+    let mut script = loops();
+    script.at(1020).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(1100).lose_kernel(1700, 12);
+    script.at(1100).cpu(0).lose_kernel(1200, 3);
+    script.at(1750).cpu(1).switch(HOG, SLEEPING, NPT);
+    end(&mut script, 1800);
+    let explanation = longest(&script);
+    assert_eq!(parts(&explanation), ["unknown 650 1", "preempted hog 80 1", "own 70"]);
+    let lost: Vec<_> = explanation.lost.iter().map(|lost| (lost.cpu.map(|cpu| cpu.0), lost.count)).collect();
+    assert_eq!(lost, [(Some(0), 3), (Some(1), 12)]);
+}
+
+#[test]
+fn losses_before_and_after_do_not_matter() {
+    let mut script = loops();
+    script.at(900).cpu(1).lose_kernel(1000, 12);
+    end(&mut script, 1500).lose_kernel(1600, 4);
+    end(&mut script, 1700);
+    let findings = explain(&script, "npt:loop", Options::default());
+    assert!(findings.intervals[0].lost.is_empty());
+    let [lost] = &findings.lost[..] else { panic!("{:?}", findings.lost) };
+    assert_eq!((lost.count, lost.from.0, lost.to.0), (16, 900, 1600));
+}
+
+#[test]
+fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
+    let mut script = Script::of_programs();
+    for time in [0, 100, 200, 300, 5000] {
+        script.at(time).cpu(1).user("npt:loop", NPT, &[]);
+    }
+    let findings = explain(&script, "npt:loop", Options::default());
+    assert_eq!(parts(&findings.intervals[0]), ["unexplained 4600 1", "own 100"]);
+    assert_eq!(findings.missing.len(), 8);
+    assert!(explain(&loops(), "npt:loop", Options::default()).missing.is_empty());
+}
+
+#[test]
+fn an_interval_may_cross_threads_and_is_the_time_of_the_one_that_ends_it() {
+    let mut script = Script::new();
+    script.at(0).cpu(1).switch(IDLE, 0, NPT);
+    script.at(10).switch(NPT, SLEEPING, HOG);
+    script.at(100).cpu(0).waking(NPT, 1);
+    script.at(400).cpu(1).switch(HOG, RUNNABLE, NPT);
+    script.at(450).user("npt:loop", NPT, &[]);
+    let findings = explain(&script, "sched_waking@tid..npt:loop", Options::default());
+    assert_eq!(findings.intervals.len(), 1);
+    let explanation = &findings.intervals[0];
+    assert_eq!((explanation.length, explanation.thread.tid.0), (Nanos(350), 10));
+    assert_eq!(parts(explanation), ["queued hog 300 1", "own 50"]);
+}
+
+#[test]
+fn the_ranking_adds_up_what_took_the_time_in_all_long_intervals() {
+    let mut script = loops();
+    let mut time = 1000;
+    for round in 1..=3 {
+        script.at(time + 40).cpu(1).switch(NPT, RUNNABLE, HOG);
+        script.at(time + 40 + 1000 * round).switch(HOG, SLEEPING, NPT);
+        script.at(time + 50 + 1000 * round).irq(9, "disk");
+        script.at(time + 60 + 1000 * round).irq_exit(9);
+        time += 100 + 1000 * round;
+        end(&mut script, time);
+    }
+    let findings = explain(&script, "npt:loop", Options { longest: 1, ..Options::default() });
+    assert_eq!(
+        (findings.intervals.len(), findings.ranked, findings.limit, findings.more),
+        (1, 3, Nanos(200), false)
+    );
+    let ranking: Vec<_> = findings
+        .ranking
+        .iter()
+        .map(|r| (name(&r.cause), r.time.0, r.count, r.intervals, r.longest.0, r.longest_at.0))
+        .collect();
+    assert_eq!(
+        ranking,
+        [("preempted hog".to_owned(), 6000, 3, 3, 3000, 4200), ("irq 9 disk".to_owned(), 30, 3, 3, 10, 1000)]
+    );
+}
+
+#[test]
+fn a_limit_keeps_shorter_intervals_out() {
+    let mut script = loops();
+    end(&mut script, 1500);
+    end(&mut script, 3000);
+    let over = |limit| {
+        let findings =
+            explain(&script, "npt:loop", Options { limit: Some(Nanos(limit)), ..Options::default() });
+        (findings.intervals.len() as u64, findings.ranked)
+    };
+    assert_eq!([over(99), over(100), over(500), over(1500)], [(10, 11), (2, 2), (1, 1), (0, 0)]);
+}
+
+#[test]
+fn equal_times_add_nothing_and_the_order_of_events_decides() {
+    let mut script = loops();
+    script.at(1000).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(1000).user("npt:other", NPT, &[]);
+    script.at(1500).switch(HOG, RUNNABLE, NPT);
+    script.at(1500).user("npt:loop", NPT, &[]);
+    assert_eq!(parts(&longest(&script)), ["preempted hog 500 1"]);
+}
+
+#[test]
+fn a_thread_that_was_seen_to_leave_and_then_runs_must_have_come_back() {
+    let mut script = loops();
+    script.at(1100).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(1300).user("npt:other", NPT, &[]);
+    end(&mut script, 1400);
+    assert_eq!(parts(&longest(&script)), ["preempted hog 200 1", "own 100", "unexplained 100 1"]);
+}
+
+#[test]
+fn a_thread_whose_leaving_was_not_seen_is_unknown_from_then_on() {
+    let mut script = loops();
+    script.at(1100).cpu(1).switch(HOG, RUNNABLE, KWORKER);
+    script.at(1200).switch(KWORKER, RUNNABLE, NPT);
+    end(&mut script, 1250);
+    assert_eq!(parts(&longest(&script)), ["own 100", "unknown 100 1", "unexplained 50 1"]);
+}
+
+#[test]
+fn findings_are_serialized_with_their_version_and_plain_numbers() {
+    let mut script = loops();
+    script.at(1040).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(5000).switch(HOG, SLEEPING, NPT);
+    end(&mut script, 5060);
+    let json = serde_json::to_value(explain(&script, "npt:loop", Options::default())).unwrap();
+    assert_eq!((&json["schema"], &json["version"]), (&"sordino-findings".into(), &1.into()));
+    let part = &json["intervals"][0]["parts"][0];
+    assert_eq!(part["time_ns"], 3960);
+    assert_eq!(
+        part["cause"],
+        serde_json::json!({
+            "kind": "waiting", "after": "preemption", "syscall": null,
+            "behind": {"tid": 123, "comm": "hog", "priority": 3},
+        })
+    );
+    assert_eq!(json["intervals"][0]["begin_ns"], 1000);
+    assert_eq!(json["statistics"]["median_ns"], 100);
+}
+
+#[test]
+fn fields_that_name_nothing_are_refused() {
+    let script = loops();
+    let refused = |rule: &str| Finder::new(&script.classes, rule.parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(refused("npt:lop"), "the trace has no event called `npt:lop`");
+    assert_eq!(refused("npt:loop..x"), "the trace has no event called `x`");
+    assert_eq!(refused("npt:loop@id..npt:loop"), "the event `npt:loop` has no field called `id`");
+}

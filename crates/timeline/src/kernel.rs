@@ -1,0 +1,174 @@
+//! What an event of the kernel says, whichever tracer recorded it.
+
+use crate::TaskState;
+use sordino_event::{Cpu, Nanos, Pid, Tid};
+
+/// What an event of the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kernel<'a> {
+    /// The CPU went from one thread to another.
+    Switch {
+        /// Who ran.
+        prev: Task<'a>,
+        /// In which state it left.
+        state: TaskState,
+        /// Who runs now.
+        next: Task<'a>,
+    },
+    /// A sleeping thread is to run again. Recorded where the wake-up comes from.
+    Waking {
+        /// Who is to run.
+        tid: Tid,
+        /// Where it ran last.
+        cpu: Option<Cpu>,
+    },
+    /// A thread waits for its CPU from now on: woken, or new.
+    Woken {
+        /// Who is to run.
+        tid: Tid,
+        /// Where.
+        cpu: Option<Cpu>,
+    },
+    /// A thread that may run is to do so elsewhere.
+    Migrate {
+        /// Who.
+        tid: Tid,
+        /// Where it was.
+        from: Option<Cpu>,
+        /// Where it is now.
+        to: Cpu,
+    },
+    /// A thread's priority changes, raised by a lock's waiter or lowered again.
+    Boost {
+        /// Who.
+        tid: Tid,
+        /// The new priority as the tracer numbers it; see [`Task::priority`].
+        priority: i32,
+    },
+    /// The CPU begins to handle an interrupt.
+    Enter(Interrupt<'a>),
+    /// The CPU is done with it.
+    Exit(Interrupt<'a>),
+    /// A non-maskable interrupt has just been handled.
+    Nmi {
+        /// By which function.
+        handler: Function<'a>,
+        /// How long that took, until this event.
+        duration: Nanos,
+    },
+    /// A page fault begins.
+    Fault {
+        /// Whether the thread was in user code.
+        user: bool,
+    },
+    /// The thread enters the kernel.
+    SyscallEntry(Syscall<'a>),
+    /// The thread leaves it.
+    SyscallExit,
+    /// A timer's function begins.
+    TimerEntry(Function<'a>),
+    /// It is done.
+    TimerExit,
+    /// A worker thread begins a piece of work.
+    WorkEntry(Function<'a>),
+    /// It is done.
+    WorkExit,
+    /// A thread is there: it was just made, or the state dump tells of it.
+    Thread(Born<'a>),
+    /// A thread has another name.
+    Rename {
+        /// Who.
+        tid: Tid,
+        /// Its name from now on.
+        comm: &'a [u8],
+    },
+    /// A process runs another program.
+    Exec {
+        /// Its only thread now.
+        tid: Tid,
+        /// Which of its threads asked for it.
+        old: Option<Tid>,
+    },
+    /// A thread's number is free again.
+    Gone {
+        /// Whose.
+        tid: Tid,
+    },
+}
+
+/// A thread as a `sched_switch` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task<'a> {
+    /// Who; 0 is the idle thread.
+    pub tid: Tid,
+    /// Its name, if the trace tells.
+    pub comm: Option<&'a [u8]>,
+    /// Its priority as the tracer numbers it: LTTng takes 100 off the kernel's.
+    /// [`System::priority`](crate::System::priority) is always the kernel's.
+    pub priority: Option<i32>,
+}
+
+/// A thread that a fork or a state dump tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Born<'a> {
+    /// Who.
+    pub tid: Tid,
+    /// Its process.
+    pub process: Process,
+    /// Its name, if the trace tells.
+    pub comm: Option<&'a [u8]>,
+    /// Its priority in the kernel's numbering, if the trace tells.
+    pub priority: Option<i32>,
+    /// Whether it was there before: a state dump.
+    pub dumped: bool,
+}
+
+/// To which process a new thread belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The trace does not tell.
+    Unknown,
+    /// This one.
+    Known(Pid),
+    /// The same as its maker.
+    OfMaker,
+}
+
+/// What interrupts a thread on its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Interrupt<'a> {
+    /// A device's, by number; the name is that of its handler and only known on entry.
+    Irq(i64, &'a [u8]),
+    /// One that the kernel keeps for itself, by the event's name: `local_timer`, `reschedule`, `call_function`.
+    Vector(&'a str),
+    /// A message from another CPU, where the trace gives the reason instead (arm64).
+    Ipi(&'a [u8]),
+    /// Work that interrupt handlers left for later, by number: [`softirq_name`].
+    Softirq(i64),
+}
+
+/// A function of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Function<'a> {
+    /// Its address: nobody resolved it.
+    Address(u64),
+    /// Its name.
+    Name(&'a [u8]),
+}
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Syscall<'a> {
+    /// By its number, which depends on the architecture.
+    Number(i64),
+    /// By its name.
+    Name(&'a str),
+}
+
+/// The kernel's name for a softirq, if there is one of this number.
+pub fn softirq_name(number: i64) -> Option<&'static str> {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    NAMES.get(usize::try_from(number).ok()?).copied()
+}

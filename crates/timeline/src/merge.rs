@@ -1,0 +1,180 @@
+//! Many sources, one order.
+
+use crate::Source;
+use sordino_event::{Classes, Domain, Event, Loss, Nanos, Step, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+/// What the merged sources yield next.
+#[derive(Debug)]
+pub enum Merged<'a> {
+    /// An event; never earlier than what was yielded before.
+    Event(&'a Event),
+    /// Records are missing from one source. Stands in the order where the loss begins.
+    Loss(&'a Loss),
+    /// The event that follows broke the order of its source and was moved.
+    Disorder(Disorder),
+}
+
+/// A source's time went back, which no [`Source`] should let happen.
+///
+/// The event that follows was given the time of the one before it in the same source: [`at`](Self::at).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disorder {
+    /// Which source, from 0 in the order they were given.
+    pub source: usize,
+    /// The time that the event now carries.
+    pub at: Time,
+    /// How much earlier than that its own time was.
+    pub back: Nanos,
+}
+
+/// A source could not be read on. The others can: go on calling.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("source {number} cannot be read on")]
+pub struct SourceError<E> {
+    /// Which source, from 0 in the order they were given.
+    pub number: usize,
+    /// What the source said.
+    #[source]
+    pub error: E,
+}
+
+/// Merges sources by time; holds one event of each.
+///
+/// The order is total and does not depend on chance: by time; at one time losses first, then the kernel's events
+/// before those of programs, then by CPU (an unknown one first), then by the source's number. What happened
+/// within some 50 ns on different CPUs is put in *an* order, which is no evidence for what came first: their
+/// clock readings are not fenced.
+#[derive(Debug)]
+pub struct Merge<S> {
+    lanes: Vec<Lane<S>>,
+    /// The lanes that hold something, the earliest on top.
+    heap: BinaryHeap<Reverse<Key>>,
+    /// What the earliest lane holds was handed out; it has to be filled anew.
+    taken: bool,
+    /// As many lanes were filled for the first time.
+    primed: usize,
+    /// Indexed by class.
+    is_kernel: Vec<bool>,
+}
+
+#[derive(Debug)]
+struct Lane<S> {
+    source: S,
+    event: Event,
+    /// What stands before `event`: if a loss, `event` is stale.
+    holds: Holds,
+    last: Time,
+}
+
+#[derive(Debug)]
+enum Holds {
+    Event,
+    Disordered(Nanos),
+    Loss(Loss),
+}
+
+/// The derived order is the order of the merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    time: Time,
+    rank: Rank,
+    /// 0 is unknown, else the CPU's number and one.
+    cpu: u64,
+    lane: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Loss,
+    Kernel,
+    User,
+}
+
+impl<S: Source> Merge<S> {
+    /// Merges `sources`, whose events are of `classes`. Reads nothing yet.
+    pub fn new(classes: &Classes, sources: impl IntoIterator<Item = S>) -> Self {
+        let lane = |source| Lane { source, event: Event::default(), holds: Holds::Event, last: Time::MIN };
+        let lanes: Vec<_> = sources.into_iter().map(lane).collect();
+        Self {
+            heap: BinaryHeap::with_capacity(lanes.len()),
+            lanes,
+            taken: false,
+            primed: 0,
+            is_kernel: classes.iter().map(|(_, class)| class.domain == Domain::Kernel).collect(),
+        }
+    }
+
+    /// The next in the order of time; `None` when all sources are at their end.
+    ///
+    /// # Errors
+    /// When a source fails. It is left out from then on; the next call goes on with the others.
+    #[expect(clippy::should_implement_trait, reason = "what it yields borrows from it")]
+    pub fn next(&mut self) -> Result<Option<Merged<'_>>, SourceError<S::Error>> {
+        while let Some(lane) = self.lanes.get_mut(self.primed) {
+            let number = self.primed;
+            self.primed += 1;
+            self.heap.extend(lane.fill(number, &self.is_kernel)?.map(Reverse));
+        }
+        if std::mem::take(&mut self.taken) {
+            self.replace()?;
+        }
+        let Some(Reverse(key)) = self.heap.peek() else { return Ok(None) };
+        let lane = &mut self.lanes[key.lane];
+        if let Holds::Disordered(back) = lane.holds {
+            lane.holds = Holds::Event;
+            return Ok(Some(Merged::Disorder(Disorder { source: key.lane, at: key.time, back })));
+        }
+        self.taken = true;
+        Ok(Some(match &lane.holds {
+            Holds::Loss(loss) => Merged::Loss(loss),
+            _ => Merged::Event(&lane.event),
+        }))
+    }
+
+    /// Fills the earliest lane anew.
+    fn replace(&mut self) -> Result<(), SourceError<S::Error>> {
+        let Some(mut top) = self.heap.peek_mut() else { return Ok(()) };
+        let number = top.0.lane;
+        match self.lanes[number].fill(number, &self.is_kernel) {
+            Ok(Some(key)) => *top = Reverse(key),
+            Ok(None) => {
+                PeekMut::pop(top);
+            }
+            Err(error) => {
+                PeekMut::pop(top);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Source> Lane<S> {
+    /// Takes the source's next step; where that stands in the order, or `None` at the end.
+    fn fill(&mut self, number: usize, is_kernel: &[bool]) -> Result<Option<Key>, SourceError<S::Error>> {
+        let step = self.source.next(&mut self.event);
+        match step.map_err(|error| SourceError { number, error })? {
+            Step::Event => {
+                let back = self.last - self.event.time;
+                self.holds = if back > Nanos::ZERO { Holds::Disordered(back) } else { Holds::Event };
+                self.last = self.last.max(self.event.time);
+                self.event.time = self.last;
+                let kernel = is_kernel.get(self.event.class.index()).is_some_and(|&kernel| kernel);
+                let rank = if kernel { Rank::Kernel } else { Rank::User };
+                let cpu = self.event.cpu.map_or(0, |cpu| u64::from(cpu.0) + 1);
+                Ok(Some(Key { time: self.last, rank, cpu, lane: number }))
+            }
+            Step::Loss(loss) => {
+                // A loss may begin before the event that was read last: packets tell of it late.
+                self.last = self.last.max(loss.from);
+                let cpu = loss.cpu.map_or(0, |cpu| u64::from(cpu.0) + 1);
+                self.holds = Holds::Loss(loss);
+                Ok(Some(Key { time: self.last, rank: Rank::Loss, cpu, lane: number }))
+            }
+            Step::End => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The merged trace, each event with its CPU, process and thread.
+
+use crate::kernel::Kernel;
+use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
+use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, Tid};
+use std::sync::Arc;
+
+/// The merged trace (the papers' super-trace): while it merges, it keeps what the kernel says about who runs
+/// where, so that each event can be asked for its CPU and thread.
+#[derive(Debug)]
+pub struct SuperTrace<S> {
+    merge: Merge<S>,
+    vocabulary: Vocabulary,
+    system: System,
+}
+
+/// What the super-trace yields next.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// An event with what is known around it.
+    Event(Moment<'a>),
+    /// Records are missing from one source. Stands in the order where the loss begins.
+    Loss(&'a Loss),
+    /// The event that follows broke the order of its source and was moved.
+    Disorder(Disorder),
+}
+
+/// An event and what is known at its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The event as its source gave it.
+    pub event: &'a Event,
+    /// Where it comes from.
+    pub domain: Domain,
+    /// What it says, if the kernel sent it and it makes sense.
+    pub kernel: Option<Kernel<'a>>,
+    /// On which CPU: as the event says, else as the kernel's schedule says.
+    pub cpu: Option<Cpu>,
+    /// In which thread: as the event says, else as the kernel's schedule says. A `sched_switch` belongs to
+    /// the thread that leaves.
+    pub tid: Option<Tid>,
+    /// Threads and CPUs just after the event.
+    pub system: &'a System,
+}
+
+impl<S: Source> SuperTrace<S> {
+    /// Merges `sources`, whose events are of `classes`. Reads nothing yet.
+    pub fn new(classes: &Classes, sources: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            merge: Merge::new(classes, sources),
+            vocabulary: Vocabulary::new(classes),
+            system: System::default(),
+        }
+    }
+
+    /// Which of the kernel's events the trace has.
+    pub fn recorded(&self) -> Recorded {
+        self.vocabulary.recorded()
+    }
+
+    /// The next in the order of time ([`Merge`] says which); `None` at the end.
+    ///
+    /// # Errors
+    /// When a source fails. It is left out from then on; the next call goes on with the others.
+    #[expect(clippy::should_implement_trait, reason = "what it yields borrows from it")]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>, SourceError<S::Error>> {
+        Ok(match self.merge.next()? {
+            Some(Merged::Event(event)) => {
+                Some(Item::Event(moment(event, &self.vocabulary, &mut self.system)))
+            }
+            Some(Merged::Loss(loss)) => {
+                self.system.lose(loss);
+                Some(Item::Loss(loss))
+            }
+            Some(Merged::Disorder(disorder)) => Some(Item::Disorder(disorder)),
+            None => None,
+        })
+    }
+}
+
+fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut System) -> Moment<'a> {
+    let kernel = vocabulary.read(event);
+    let cpu = event.cpu.or_else(|| system.cpu(event.tid?));
+    let leaving = match kernel {
+        Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
+        _ => None,
+    };
+    let tid = leaving.or(event.tid).or_else(|| system.running(cpu?));
+    if let Some(kernel) = &kernel {
+        system.learn(kernel, cpu, tid);
+    }
+    Moment { event, domain: vocabulary.domain(event), kernel, cpu, tid, system }
+}
+
+impl Moment<'_> {
+    /// The process of the event's thread.
+    pub fn pid(&self) -> Option<Pid> {
+        self.event.pid.or_else(|| self.system.pid(self.tid?))
+    }
+
+    /// The name of the event's thread.
+    pub fn comm(&self) -> Option<&Arc<str>> {
+        self.system.comm(self.tid?)
+    }
+
+    /// The priority of the event's thread.
+    pub fn priority(&self) -> Option<Priority> {
+        self.system.priority(self.tid?)
+    }
+}

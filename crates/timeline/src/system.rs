@@ -1,0 +1,137 @@
+//! What the kernel's events have told so far: who runs where, and who is who.
+
+use crate::Priority;
+use crate::kernel::{Born, Kernel, Process, Task};
+use sordino_event::{Cpu, Loss, Pid, Tid};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The threads and CPUs of the traced machine at one moment of the trace.
+#[derive(Clone, Debug, Default)]
+pub struct System {
+    threads: HashMap<Tid, Thread>,
+    running: BTreeMap<Cpu, Tid>,
+    /// What to add to the tracer's priorities to get the kernel's.
+    priority_offset: i32,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    pid: Option<Pid>,
+    comm: Option<Arc<str>>,
+    /// As the tracer numbers it.
+    priority: Option<i32>,
+    /// As the kernel numbers it, from a state dump: older than the other.
+    dumped_priority: Option<Priority>,
+    /// Where it ran last.
+    cpu: Option<Cpu>,
+}
+
+impl System {
+    /// Which thread runs on `cpu`; `Tid(0)` when it is idle.
+    pub fn running(&self, cpu: Cpu) -> Option<Tid> {
+        self.running.get(&cpu).copied()
+    }
+
+    /// On which CPU the thread runs, if it does.
+    pub fn cpu(&self, tid: Tid) -> Option<Cpu> {
+        let cpu = self.threads.get(&tid)?.cpu?;
+        (self.running(cpu) == Some(tid)).then_some(cpu)
+    }
+
+    /// The thread's process.
+    pub fn pid(&self, tid: Tid) -> Option<Pid> {
+        self.threads.get(&tid)?.pid
+    }
+
+    /// The thread's name; `idle` for `Tid(0)`.
+    pub fn comm(&self, tid: Tid) -> Option<&Arc<str>> {
+        self.threads.get(&tid)?.comm.as_ref()
+    }
+
+    /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise
+    /// are known by the idle thread's priority; what was asked for before it ran may be 100 too low.
+    pub fn priority(&self, tid: Tid) -> Option<Priority> {
+        let thread = self.threads.get(&tid)?;
+        let traced = thread.priority.map(|priority| Priority(priority.saturating_add(self.priority_offset)));
+        traced.or(thread.dumped_priority)
+    }
+
+    /// Takes in what the kernel says on `cpu`, where `maker` runs.
+    pub(crate) fn learn(&mut self, kernel: &Kernel<'_>, cpu: Option<Cpu>, maker: Option<Tid>) {
+        match *kernel {
+            Kernel::Switch { prev, next, .. } => {
+                self.task(&prev, None);
+                self.task(&next, cpu);
+                if let Some(cpu) = cpu {
+                    self.running.insert(cpu, next.tid);
+                }
+            }
+            Kernel::Boost { tid, priority } => {
+                self.threads.entry(tid).or_default().priority = Some(priority);
+            }
+            Kernel::Thread(born) => self.born(&born, maker),
+            Kernel::Rename { tid, comm } => self.threads.entry(tid).or_default().name(comm),
+            Kernel::Exec { tid, old } => {
+                // The thread that asked takes the number of the process.
+                let old = old.and_then(|old| self.threads.remove(&old)).unwrap_or_default();
+                let cpu = old.cpu;
+                let thread = self.threads.entry(tid).or_insert(old);
+                (thread.pid, thread.cpu) = (Some(Pid(tid.0)), cpu.or(thread.cpu));
+            }
+            Kernel::Gone { tid } => {
+                self.threads.remove(&tid);
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets who runs where the kernel's records are missing.
+    pub(crate) fn lose(&mut self, loss: &Loss) {
+        match (loss.pid, loss.cpu) {
+            (Some(_), _) => {}
+            (None, Some(cpu)) => {
+                self.running.remove(&cpu);
+            }
+            (None, None) => self.running.clear(),
+        }
+    }
+
+    fn task(&mut self, task: &Task<'_>, cpu: Option<Cpu>) {
+        let thread = self.threads.entry(task.tid).or_default();
+        thread.cpu = cpu.or(thread.cpu);
+        thread.priority = task.priority.or(thread.priority);
+        match task.tid {
+            Tid(0) => thread.name(b"idle"),
+            _ => task.comm.into_iter().for_each(|comm| thread.name(comm)),
+        }
+        // LTTng takes MAX_RT_PRIO off: the idle thread has 20 instead of 120, real-time ones are below -1.
+        if task.priority.is_some_and(|priority| priority < -1 || (task.tid == Tid(0) && priority == 20)) {
+            self.priority_offset = 100;
+        }
+    }
+
+    fn born(&mut self, born: &Born<'_>, maker: Option<Tid>) {
+        let pid = match born.process {
+            Process::Unknown => None,
+            Process::Known(pid) => Some(pid),
+            Process::OfMaker => maker.and_then(|maker| self.pid(maker)),
+        };
+        let thread = self.threads.entry(born.tid).or_default();
+        thread.pid = pid.or(thread.pid);
+        // A dump is not taken at one moment: what other events said is newer.
+        if !born.dumped || thread.comm.is_none() {
+            born.comm.into_iter().for_each(|comm| thread.name(comm));
+        }
+        thread.dumped_priority = born.priority.map(Priority).or(thread.dumped_priority);
+    }
+}
+
+impl Thread {
+    fn name(&mut self, comm: &[u8]) {
+        if self.comm.as_deref().map(str::as_bytes) != Some(comm) {
+            self.comm = Some(String::from_utf8_lossy(comm).into());
+        }
+    }
+}

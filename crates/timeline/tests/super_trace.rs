@@ -1,0 +1,244 @@
+//! What the super-trace knows around each event.
+
+mod support;
+
+use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Tid, Time, Value};
+use sordino_timeline::kernel::{Function, Interrupt, Syscall};
+use sordino_timeline::{Item, Kernel, Priority, Recorded, TaskState, Vocabulary};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
+
+/// `time cpu tid comm priority` of each event, `?` for what is unknown.
+fn lines(script: &Script) -> Vec<String> {
+    let mut lines = Vec::new();
+    let text = |value: Option<String>| value.unwrap_or_else(|| "?".into());
+    script.play(|item| {
+        if let Item::Event(moment) = item {
+            let cpu = text(moment.cpu.map(|cpu| cpu.to_string()));
+            let tid = text(moment.tid.map(|tid| tid.to_string()));
+            let comm = text(moment.comm().map(|comm| comm.to_string()));
+            let priority = text(moment.priority().map(|priority| priority.to_string()));
+            lines.push(format!("{} {cpu} {tid} {comm} {priority}", moment.event.time.0));
+        }
+    });
+    lines
+}
+
+#[test]
+fn the_schedule_tells_the_thread_of_kernel_events_and_the_cpu_of_user_events() {
+    let mut script = Script::new();
+    script.at(1).no_cpu().user("npt:loop", NPT, &[]);
+    script.at(2).cpu(1).syscall(1);
+    script.at(3).cpu(1).switch(IDLE, 0, NPT);
+    script.at(4).cpu(1).syscall(1);
+    script.at(5).no_cpu().user("npt:loop", NPT, &[]);
+    script.at(6).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(7).cpu(1).syscall_exit(1);
+    script.at(8).no_cpu().user("npt:loop", NPT, &[]);
+    assert_eq!(
+        lines(&script),
+        [
+            "1 ? 10 ? ?",
+            "2 1 ? ? ?",
+            "3 1 0 idle nice 0",
+            "4 1 10 npt RT 95",
+            "5 1 10 npt RT 95",
+            "6 1 10 npt RT 95",
+            "7 1 123 hog RT 96",
+            "8 ? 10 npt RT 95",
+        ]
+    );
+}
+
+#[test]
+fn where_kernel_records_are_missing_the_schedule_is_unknown() {
+    let mut script = Script::new();
+    script.at(1).cpu(1).switch(IDLE, 0, NPT);
+    script.at(1).cpu(0).switch(IDLE, 0, HOG);
+    script.at(2).cpu(1).lose_kernel(5, 3);
+    script.at(3).cpu(1).lose_user(HOG, 5, 3);
+    script.at(6).cpu(1).syscall(1);
+    script.at(6).cpu(0).syscall(1);
+    assert_eq!(lines(&script)[2..], ["6 1 ? ? ?", "6 0 123 hog RT 96"]);
+}
+
+#[test]
+fn lttng_priorities_are_the_kernels_less_a_hundred() {
+    let mut script = Script::new();
+    script.at(1).cpu(1).switch(Thread(5, "early", -51), RUNNABLE, Thread(0, "swapper/1", 20));
+    script.at(2).cpu(1).switch(Thread(0, "swapper/1", 20), 0, Thread(6, "nice", 20));
+    assert_eq!(lines(&script), ["1 1 5 early RT 50", "2 1 0 idle nice 0"]);
+}
+
+#[test]
+fn threads_are_known_from_forks_dumps_renames_and_execs() {
+    let mut script = Script::new();
+    let dump = |script: &mut Script, tid: i64, pid: i64, name| {
+        script.kernel(
+            "lttng_statedump_process_state",
+            &[("tid", V::I(tid)), ("pid", V::I(pid)), ("name", V::T(name)), ("prio", V::I(110))],
+        );
+    };
+    let newtask = |script: &mut Script, tid: i64, flags: u64| {
+        script.kernel(
+            "task_newtask",
+            &[("pid", V::I(tid)), ("comm", V::T("maker")), ("clone_flags", V::U(flags))],
+        );
+    };
+    script.at(1).cpu(0);
+    dump(&mut script, 40, 40, "maker");
+    script.at(2).switch(IDLE, 0, Thread(40, "maker", 120));
+    newtask(script.at(3), 41, 0x10000);
+    newtask(script.at(4), 42, 0x11);
+    script.at(5).kernel("task_rename", &[("tid", V::I(41)), ("newcomm", V::T("worker"))]);
+    script.at(6).kernel(
+        "sched_process_fork",
+        &[("child_tid", V::I(43)), ("child_comm", V::T("maker")), ("child_pid", V::I(40))],
+    );
+    script.at(7).kernel("sched_process_exec", &[("tid", V::I(42)), ("old_tid", V::I(42))]);
+    // A dump that comes late does not undo a rename.
+    script.at(8);
+    dump(&mut script, 41, 40, "maker");
+
+    let mut known = Vec::new();
+    script.play(|item| {
+        if let Item::Event(moment) = item {
+            known = [40, 41, 42, 43]
+                .map(|tid| {
+                    let system = moment.system;
+                    let pid = system.pid(Tid(tid)).map_or(0, |pid| pid.0);
+                    let priority = system.priority(Tid(tid)).map_or(0, |priority| priority.0);
+                    (pid, system.comm(Tid(tid)).map_or("?", |comm| comm).to_owned(), priority)
+                })
+                .to_vec();
+        }
+    });
+    let known: Vec<_> = known.iter().map(|(pid, comm, priority)| (*pid, comm.as_str(), *priority)).collect();
+    assert_eq!(known, [(40, "maker", 120), (40, "worker", 110), (42, "maker", 0), (40, "maker", 0)]);
+}
+
+#[test]
+fn a_thread_that_execs_takes_the_number_of_its_process() {
+    let mut script = Script::new();
+    script.at(1).cpu(2).switch(IDLE, 0, Thread(51, "worker", 4));
+    script.at(2).kernel("sched_process_exec", &[("pid", V::I(50)), ("old_pid", V::I(51))]);
+    script.at(3).kernel("sched_process_free", &[("comm", V::T("x")), ("pid", V::I(50)), ("prio", V::I(1))]);
+    let mut seen = Vec::new();
+    script.play(|item| {
+        if let Item::Event(moment) = item {
+            seen.push((moment.system.comm(Tid(50)).is_some(), moment.system.pid(Tid(50))));
+        }
+    });
+    assert_eq!(seen, [(false, None), (true, Some(Pid(50))), (false, None)]);
+}
+
+/// What an event called `name` with these fields says.
+fn says(name: &str, fields: &[(&str, Value)], test: impl FnOnce(Option<Kernel<'_>>, Recorded)) {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::Kernel, name, fields.iter().map(|(name, _)| *name)));
+    let vocabulary = Vocabulary::new(&classes);
+    let mut event = Event::default();
+    event.begin(Time(1), class);
+    fields.iter().for_each(|(_, value)| event.push(*value));
+    test(vocabulary.read(&event), vocabulary.recorded());
+}
+
+#[test]
+fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
+    let number = Value::signed;
+    let switch = |tid: &str| {
+        let [prev, next] = ["prev", "next"].map(|who| format!("{who}_{tid}"));
+        let fields = [(prev.as_str(), number(1)), ("prev_state", number(1)), (next.as_str(), number(2))];
+        for name in ["sched_switch", "sched:sched_switch"] {
+            says(name, &fields, |kernel, recorded| {
+                let Some(Kernel::Switch { prev, state, next }) = kernel else { panic!("{name}: {kernel:?}") };
+                assert_eq!((prev.tid, state, next.tid), (Tid(1), TaskState::Interruptible, Tid(2)));
+                assert!(recorded.switches && !recorded.wakeups);
+            });
+        }
+    };
+    switch("tid");
+    switch("pid");
+    for (name, expected) in [
+        ("softirq_entry", Kernel::Enter(Interrupt::Softirq(7))),
+        ("irq_softirq_exit", Kernel::Exit(Interrupt::Softirq(7))),
+    ] {
+        says(name, &[("vec", number(7))], |kernel, _| assert_eq!(kernel, Some(expected), "{name}"));
+    }
+    for name in ["local_timer_entry", "x86_irq_vectors_local_timer_entry"] {
+        says(name, &[("vector", number(236))], |kernel, recorded| {
+            assert_eq!(kernel, Some(Kernel::Enter(Interrupt::Vector("local_timer"))));
+            assert!(recorded.vectors && !recorded.irqs);
+        });
+    }
+    for name in ["hrtimer_expire_entry", "timer_hrtimer_expire_entry", "timer_expire_entry"] {
+        says(name, &[("function", Value::unsigned(u64::MAX))], |kernel, _| {
+            assert_eq!(kernel, Some(Kernel::TimerEntry(Function::Address(u64::MAX))));
+        });
+    }
+    for (name, user) in [("page_fault_user", true), ("x86_exceptions_page_fault_kernel", false)] {
+        says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user })));
+    }
+}
+
+#[test]
+fn system_calls_are_known_by_all_their_names() {
+    let id = [("id", Value::signed(1))];
+    says("sys_enter", &id, |kernel, _| {
+        assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Number(1))));
+    });
+    for name in ["sys_enter_write", "syscall_entry_write", "compat_syscall_entry_write", "sys_write"] {
+        says(name, &[], |kernel, recorded| {
+            assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Name("write"))), "{name}");
+            assert!(recorded.syscalls);
+        });
+    }
+    says("sys_exit", &id, |kernel, _| assert_eq!(kernel, Some(Kernel::SyscallExit)));
+    for name in ["sys_exit_write", "syscall_exit_write", "exit_syscall"] {
+        says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::SyscallExit), "{name}"));
+    }
+    // The system call that LTTng called so before it had the number.
+    says("sys_exit", &[("error_code", Value::signed(0))], |kernel, _| {
+        assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Name("exit"))));
+    });
+}
+
+#[test]
+fn an_event_without_the_fields_it_takes_says_nothing() {
+    says("sched_switch", &[("prev_tid", Value::signed(1))], |kernel, _| assert_eq!(kernel, None));
+    let huge = [("tid", Value::signed(1 << 40)), ("target_cpu", Value::signed(0))];
+    says("sched_waking", &huge, |kernel, _| assert_eq!(kernel, None));
+    let no_cpu = [("tid", Value::signed(3)), ("target_cpu", Value::signed(-1))];
+    says("sched_waking", &no_cpu, |kernel, _| {
+        assert_eq!(kernel, Some(Kernel::Waking { tid: Tid(3), cpu: None }));
+    });
+    let negative = [("handler", Value::unsigned(9)), ("delta_ns", Value::signed(-5))];
+    says("nmi_handler", &negative, |kernel, _| {
+        let nothing = Kernel::Nmi { handler: Function::Address(9), duration: Nanos::ZERO };
+        assert_eq!(kernel, Some(nothing));
+    });
+}
+
+#[test]
+fn a_programs_event_is_never_taken_for_the_kernels() {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::User, "sched_process_free", ["tid"]));
+    let mut event = Event::default();
+    event.begin(Time(1), class);
+    event.push(Value::signed(1));
+    assert_eq!(Vocabulary::new(&classes).read(&event), None);
+}
+
+#[test]
+fn the_system_answers_for_threads_that_run() {
+    let mut script = Script::new();
+    script.at(1).cpu(1).switch(IDLE, 0, KWORKER);
+    script.at(2).cpu(1).switch(KWORKER, SLEEPING, IDLE);
+    let mut cpus = Vec::new();
+    script.play(|item| {
+        if let Item::Event(moment) = item {
+            cpus.push((moment.system.cpu(Tid(77)), moment.system.running(Cpu(1))));
+            assert_eq!(moment.system.priority(Tid(0)), Some(Priority(120)));
+        }
+    });
+    assert_eq!(cpus, [(Some(Cpu(1)), Some(Tid(77))), (None, Some(Tid(0)))]);
+}

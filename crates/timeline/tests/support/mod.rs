@@ -1,0 +1,257 @@
+//! Hand-made traces, written as they happen: `script.at(100).cpu(1).switch(NPT, RUNNABLE, HOG)`.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use sordino_event::{Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Step, Tid, Time, Value};
+use sordino_timeline::{Item, SuperTrace};
+use std::convert::Infallible;
+
+/// A thread: tid, name, the kernel's priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Thread(pub(crate) i32, pub(crate) &'static str, pub(crate) i32);
+
+pub(crate) const IDLE: Thread = Thread(0, "swapper", 120);
+pub(crate) const NPT: Thread = Thread(10, "npt", 4);
+pub(crate) const HOG: Thread = Thread(123, "hog", 3);
+pub(crate) const KWORKER: Thread = Thread(77, "kworker/1:2", 120);
+
+/// States in which a thread leaves its CPU.
+pub(crate) const RUNNABLE: i64 = 0x100;
+pub(crate) const SLEEPING: i64 = 1;
+pub(crate) const WAITING: i64 = 2;
+
+/// A field's value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum V {
+    I(i64),
+    U(u64),
+    T(&'static str),
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    Event(Event),
+    Loss(Loss),
+}
+
+/// A trace being written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) classes: Classes,
+    entries: Vec<(i64, Entry)>,
+    at: i64,
+    cpu: Option<u32>,
+    /// Whether the source yields its events as written, even if time goes back.
+    pub(crate) disordered: bool,
+}
+
+impl Script {
+    /// A trace that declares every kind of event of the kernel.
+    pub(crate) fn new() -> Self {
+        let mut script = Self::default();
+        script
+            .switch(IDLE, 0, IDLE)
+            .waking(NPT, 0)
+            .irq(0, "")
+            .softirq(0)
+            .vector("local_timer")
+            .syscall(0)
+            .fault(true)
+            .nmi(0, 0);
+        script.entries.clear();
+        script
+    }
+
+    /// A trace of programs alone.
+    pub(crate) fn of_programs() -> Self {
+        Self::default()
+    }
+
+    /// What follows happens at this time.
+    pub(crate) fn at(&mut self, time: i64) -> &mut Self {
+        self.at = time;
+        self
+    }
+
+    /// What follows happens on this CPU.
+    pub(crate) fn cpu(&mut self, cpu: u32) -> &mut Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// What follows does not know its CPU.
+    pub(crate) fn no_cpu(&mut self) -> &mut Self {
+        self.cpu = None;
+        self
+    }
+
+    pub(crate) fn switch(&mut self, prev: Thread, state: i64, next: Thread) -> &mut Self {
+        self.kernel(
+            "sched_switch",
+            &[
+                ("prev_comm", V::T(prev.1)),
+                ("prev_tid", V::I(prev.0.into())),
+                ("prev_prio", V::I(prev.2.into())),
+                ("prev_state", V::I(state)),
+                ("next_comm", V::T(next.1)),
+                ("next_tid", V::I(next.0.into())),
+                ("next_prio", V::I(next.2.into())),
+            ],
+        )
+    }
+
+    pub(crate) fn waking(&mut self, thread: Thread, target: i64) -> &mut Self {
+        self.task_event("sched_waking", thread, &[("target_cpu", V::I(target))])
+    }
+
+    pub(crate) fn woken(&mut self, thread: Thread, target: i64) -> &mut Self {
+        self.task_event("sched_wakeup", thread, &[("target_cpu", V::I(target))])
+    }
+
+    pub(crate) fn migrate(&mut self, thread: Thread, from: i64, to: i64) -> &mut Self {
+        self.task_event("sched_migrate_task", thread, &[("orig_cpu", V::I(from)), ("dest_cpu", V::I(to))])
+    }
+
+    fn task_event(&mut self, name: &str, thread: Thread, more: &[(&str, V)]) -> &mut Self {
+        let mut fields =
+            vec![("comm", V::T(thread.1)), ("tid", V::I(thread.0.into())), ("prio", V::I(thread.2.into()))];
+        fields.extend_from_slice(more);
+        self.kernel(name, &fields)
+    }
+
+    pub(crate) fn irq(&mut self, irq: i64, name: &'static str) -> &mut Self {
+        self.kernel("irq_handler_entry", &[("irq", V::I(irq)), ("name", V::T(name))])
+    }
+
+    pub(crate) fn irq_exit(&mut self, irq: i64) -> &mut Self {
+        self.kernel("irq_handler_exit", &[("irq", V::I(irq)), ("ret", V::I(1))])
+    }
+
+    pub(crate) fn softirq(&mut self, vec: u64) -> &mut Self {
+        self.kernel("irq_softirq_entry", &[("vec", V::U(vec))])
+    }
+
+    pub(crate) fn softirq_exit(&mut self, vec: u64) -> &mut Self {
+        self.kernel("irq_softirq_exit", &[("vec", V::U(vec))])
+    }
+
+    pub(crate) fn vector(&mut self, name: &str) -> &mut Self {
+        self.kernel(&format!("x86_irq_vectors_{name}_entry"), &[("vector", V::I(236))])
+    }
+
+    pub(crate) fn vector_exit(&mut self, name: &str) -> &mut Self {
+        self.kernel(&format!("x86_irq_vectors_{name}_exit"), &[("vector", V::I(236))])
+    }
+
+    pub(crate) fn nmi(&mut self, handler: u64, duration: i64) -> &mut Self {
+        let fields = [("handler", V::U(handler)), ("delta_ns", V::I(duration)), ("handled", V::I(1))];
+        self.kernel("nmi_handler", &fields)
+    }
+
+    pub(crate) fn fault(&mut self, user: bool) -> &mut Self {
+        let name = if user { "x86_exceptions_page_fault_user" } else { "x86_exceptions_page_fault_kernel" };
+        self.kernel(name, &[("address", V::U(4096)), ("ip", V::U(0)), ("error_code", V::U(4))])
+    }
+
+    pub(crate) fn syscall(&mut self, number: i64) -> &mut Self {
+        self.kernel("sys_enter", &[("id", V::I(number))])
+    }
+
+    pub(crate) fn syscall_exit(&mut self, number: i64) -> &mut Self {
+        self.kernel("sys_exit", &[("id", V::I(number)), ("ret", V::I(0))])
+    }
+
+    pub(crate) fn timer(&mut self, function: u64) -> &mut Self {
+        self.kernel("timer_hrtimer_expire_entry", &[("hrtimer", V::U(1)), ("function", V::U(function))])
+    }
+
+    pub(crate) fn timer_exit(&mut self) -> &mut Self {
+        self.kernel("timer_hrtimer_expire_exit", &[("hrtimer", V::U(1))])
+    }
+
+    pub(crate) fn work(&mut self, function: u64) -> &mut Self {
+        self.kernel("workqueue_execute_start", &[("work", V::U(1)), ("function", V::U(function))])
+    }
+
+    pub(crate) fn work_exit(&mut self) -> &mut Self {
+        self.kernel("workqueue_execute_end", &[("work", V::U(1))])
+    }
+
+    /// An event of the kernel, which does not name its thread.
+    pub(crate) fn kernel(&mut self, name: &str, fields: &[(&str, V)]) -> &mut Self {
+        let event = self.event(Domain::Kernel, name, fields);
+        self.push(Entry::Event(event))
+    }
+
+    /// An event of a program's thread; its process is numbered like the thread.
+    pub(crate) fn user(&mut self, name: &str, thread: Thread, fields: &[(&str, V)]) -> &mut Self {
+        let mut event = self.event(Domain::User, name, fields);
+        (event.tid, event.pid) = (Some(Tid(thread.0)), Some(Pid(thread.0)));
+        self.push(Entry::Event(event))
+    }
+
+    /// Records of the kernel are missing on the current CPU from now to `to`.
+    pub(crate) fn lose_kernel(&mut self, to: i64, count: u64) -> &mut Self {
+        self.lose(to, None, count, Cause::KernelOverrun)
+    }
+
+    /// Records of the thread's process are missing on the current CPU from now to `to`.
+    pub(crate) fn lose_user(&mut self, thread: Thread, to: i64, count: u64) -> &mut Self {
+        self.lose(to, Some(Pid(thread.0)), count, Cause::RingFull)
+    }
+
+    fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: Cause) -> &mut Self {
+        let cpu = self.cpu.map(Cpu);
+        let loss = Loss { from: Time(self.at), to: Time(to), cpu, pid, count: Some(count), cause };
+        self.push(Entry::Loss(loss))
+    }
+
+    fn event(&mut self, domain: Domain, name: &str, fields: &[(&str, V)]) -> Event {
+        let class = self.class(domain, name, fields);
+        let mut event = Event::default();
+        event.begin(Time(self.at), class);
+        event.cpu = self.cpu.map(Cpu);
+        for (_, value) in fields {
+            match *value {
+                V::I(value) => event.push(Value::signed(value)),
+                V::U(value) => event.push(Value::unsigned(value)),
+                V::T(text) => event.push_text(text.as_bytes()),
+            }
+        }
+        event
+    }
+
+    fn class(&mut self, domain: Domain, name: &str, fields: &[(&str, V)]) -> ClassId {
+        let known = self.classes.iter().find(|(_, class)| class.name == name).map(|(id, _)| id);
+        known.unwrap_or_else(|| {
+            self.classes.add(Class::new(domain, name, fields.iter().map(|(name, _)| *name)))
+        })
+    }
+
+    fn push(&mut self, entry: Entry) -> &mut Self {
+        self.entries.push((self.at, entry));
+        self
+    }
+
+    /// Hands every item of the merged trace to `take`, in the order of time; of equal times, as written.
+    pub(crate) fn play(&self, mut take: impl FnMut(&Item<'_>)) {
+        let mut entries = self.entries.clone();
+        if !self.disordered {
+            entries.sort_by_key(|(time, _)| *time);
+        }
+        let mut entries = entries.into_iter();
+        let source = move |event: &mut Event| -> Result<Step, Infallible> {
+            Ok(match entries.next() {
+                Some((_, Entry::Event(next))) => {
+                    *event = next;
+                    Step::Event
+                }
+                Some((_, Entry::Loss(loss))) => Step::Loss(loss),
+                None => Step::End,
+            })
+        };
+        let mut trace = SuperTrace::new(&self.classes, [source]);
+        while let Ok(Some(item)) = trace.next() {
+            take(&item);
+        }
+    }
+}
