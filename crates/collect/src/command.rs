@@ -8,6 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
+/// The variable that tells a program of the recorder; `sordino` reads it before `main`.
+pub const SESSION: &str = "SORDINO_SESSION";
+/// The same for a command that is started by a [prefix](CommandLine::prefix): whoever executes the command in the end
+/// gives this variable's value to [`SESSION`], so that what comes before is not recorded.
+pub const SESSION_OF_COMMAND: &str = "SORDINO_SESSION_OF_COMMAND";
+
 /// Finds a command as a shell does: a path if there is a slash in it, else in `PATH`.
 ///
 /// # Errors
@@ -42,7 +48,8 @@ pub(crate) fn start(line: &CommandLine, session: &str, reserve: u64) -> io::Resu
     let mut words = line.prefix.iter().map(|word| word.as_os_str()).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).args(&line.arguments);
-    command.env("SORDINO_SESSION", session).env("SORDINO_RESERVE", reserve.to_string());
+    let variable = if line.prefix.is_empty() { SESSION } else { SESSION_OF_COMMAND };
+    command.env(variable, session).env("SORDINO_RESERVE", reserve.to_string());
     command.spawn()
 }
 

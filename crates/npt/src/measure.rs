@@ -2,7 +2,7 @@
 
 use crate::{Error, Histogram, Plan};
 use sordino_clock::{Rate, Sample, cycles};
-use sordino_sched::{CpuList, lock_memory, set_affinity, set_policy};
+use sordino_sched::{CpuList, Lock, lock_memory, set_affinity, set_policy};
 use std::thread;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Measured {
 /// Why there was no measurement.
 pub fn run(plan: &Plan) -> Result<Measured, Error> {
     if plan.lock_memory {
-        lock_memory().map_err(Error::Memory)?;
+        lock_memory(Lock::All).map_err(Error::Memory)?;
     }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("npt".to_owned());
@@ -54,6 +54,10 @@ fn measure(plan: &Plan) -> Result<Measured, Error> {
     }
     let guess = Rate::measure(Duration::from_millis(50)).ok_or(Error::Nothing)?;
     let mut notes = Notes::new(plan, &guess);
+    if plan.lock_memory && plan.faults_at.is_some() {
+        // Or the burst's memory would be made present when it is mapped, without a fault.
+        lock_memory(Lock::Present).map_err(Error::Memory)?;
+    }
     set_policy(plan.policy)?;
     let before = Sample::take();
     sordino::tracepoint!(npt:start, loops: u64 = plan.loops, pace_ns: u64 = plan.pace.as_nanos() as u64);

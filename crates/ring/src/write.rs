@@ -139,7 +139,7 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
         return Err(Unwritten::Long);
     }
     let to = destination(header, head.start());
-    expect_write(to.wrapping_add(AHEAD));
+    expect_write::<AHEAD>(to);
     // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
     // gap shows behind it.
     let at = stamp.cycles();

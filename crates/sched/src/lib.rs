@@ -12,5 +12,5 @@ mod thread;
 
 pub use cpus::{BadCpuList, CpuList};
 pub use thread::{
-    BadPolicy, Policy, affinity, allow_prompt_sleep, lock_memory, policy, set_affinity, set_policy,
+    BadPolicy, Lock, Policy, affinity, allow_prompt_sleep, lock_memory, policy, set_affinity, set_policy,
 };

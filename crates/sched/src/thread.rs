@@ -129,13 +129,26 @@ pub fn affinity() -> io::Result<CpuList> {
     Ok(CpuList::new(cpus))
 }
 
-/// Keeps all of the process's memory, present and future, from being paged out.
+/// Which of a process's memory is to stay in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// What it has now and what it will map: nothing of it will fault.
+    All,
+    /// What it has now.
+    Present,
+}
+
+/// Keeps the process's memory from being paged out, from now on. The last call counts.
 ///
 /// # Errors
 /// `ENOMEM` or `EPERM` under a limit that is too small (`ulimit -l`) and without `CAP_IPC_LOCK`.
-pub fn lock_memory() -> io::Result<()> {
+pub fn lock_memory(lock: Lock) -> io::Result<()> {
+    let flags = match lock {
+        Lock::All => libc::MCL_CURRENT | libc::MCL_FUTURE,
+        Lock::Present => libc::MCL_CURRENT,
+    };
     // SAFETY: no preconditions.
-    let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    let result = unsafe { libc::mlockall(flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -81,12 +81,13 @@ pub fn cpu() -> u32 {
     arch::cpu(arch::area())
 }
 
-/// Says that the memory at `address`, which need not be mapped, will be written to soon: another CPU may have read it last.
+/// Says that the memory `AHEAD` bytes behind `address`, which need not be mapped, will be written to soon: another CPU may
+/// have read it last.
 ///
 /// Real-time: one instruction, which waits for nothing.
 #[inline(always)]
-pub fn expect_write(address: *const u8) {
-    arch::expect_write(address);
+pub fn expect_write<const AHEAD: usize>(address: *const u8) {
+    arch::expect_write::<AHEAD>(address);
 }
 
 /// The CPU this thread runs on, for threads in which [`cpu`] answers [`NO_CPU`]: asks the processor.

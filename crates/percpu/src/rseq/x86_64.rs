@@ -176,12 +176,14 @@ pub(super) fn cpu(area: isize) -> u32 {
     cpu
 }
 
-/// Asks for the cache line of `address` to be written to. Never faults; does nothing on processors that do not know it.
+/// Asks for the cache line `AHEAD` bytes behind `address` to be written to. Never faults; does nothing on processors that
+/// do not know it.
 #[inline(always)]
-pub(super) fn expect_write(address: *const u8) {
+pub(super) fn expect_write<const AHEAD: usize>(address: *const u8) {
     // SAFETY: a hint, whatever the address.
     unsafe {
-        asm!("prefetchw byte ptr [{a}]", a = in(reg) address, options(nostack, readonly, preserves_flags));
+        asm!("prefetchw byte ptr [{a} + {AHEAD}]", a = in(reg) address, AHEAD = const AHEAD,
+            options(nostack, readonly, preserves_flags));
     }
 }
 
