@@ -1,2 +1,58 @@
 //! Findings to text and JSON.
+//!
+//! [`Listing`] writes the events of a trace one a line, losses in their place. [`write_findings`] writes what an
+//! analysis found for a person to read, [`write_findings_json`] the same for a program.
+//!
+//! Everything goes to an [`io::Write`](std::io::Write) that the caller gives. Whatever a trace holds, nothing in
+//! it can break a line or command a terminal: control characters are escaped, invalid UTF-8 is replaced.
+//!
+//! ```
+//! use sordino_analyze::{Explainer, Finder, Options, Rule};
+//! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time};
+//! use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
+//! use sordino_timeline::SuperTrace;
+//!
+//! let mut classes = Classes::default();
+//! let tick = classes.add(Class::new(Domain::User, "npt:loop", [""; 0]));
+//! let trace = || {
+//!     let mut times = [100, 200, 300, 950, 1050].into_iter();
+//!     let source = move |event: &mut Event| -> Result<Step, std::io::Error> {
+//!         let Some(time) = times.next() else { return Ok(Step::End) };
+//!         event.begin(Time(time), tick);
+//!         event.tid = Some(Tid(7));
+//!         Ok(Step::Event)
+//!     };
+//!     SuperTrace::new(&classes, [source])
+//! };
+//!
+//! let mut finder = Finder::new(&classes, Rule::between("npt:loop"))?;
+//! let mut first = trace();
+//! while let Some(item) = first.next()? {
+//!     finder.take(&item);
+//! }
+//! let mut second = trace();
+//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), Options::default());
+//! while let Some(item) = second.next()? {
+//!     explainer.take(&item);
+//! }
+//! let findings = explainer.finish();
+//! assert_eq!(headline(&findings.intervals[0]), "550 ns unexplained: hardware, a hypervisor, or not recorded");
+//!
+//! let format = FindingsFormat { time: TimeFormat::Since(Time(0)), color: false, width: 100 };
+//! let mut out = Vec::new();
+//! write_findings(&findings, format, &mut out)?;
+//! assert!(out.starts_with(b"npt:loop: 4 intervals, min 100 ns, median 100 ns, p99 650 ns, "));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod findings;
+mod listing;
+mod page;
+mod span;
+mod time;
+mod value;
+
+pub use findings::{FindingsFormat, headline, write_findings, write_findings_json};
+pub use listing::{Format, LISTING_VERSION, Listing};
+pub use time::TimeFormat;

@@ -1,0 +1,98 @@
+//! What an analysis found, for people and for programs.
+
+mod gaps;
+mod interval;
+mod ranking;
+mod words;
+
+use crate::TimeFormat;
+use crate::page::{Page, Style, TIE, name};
+use crate::span::span;
+use sordino_analyze::{Findings, Unpaired};
+use std::io::{self, Write};
+
+pub use words::headline;
+
+/// How findings look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FindingsFormat {
+    /// How points in time are written.
+    pub time: TimeFormat,
+    /// Whether headlines, inversions and losses stand out by colour.
+    pub color: bool,
+    /// How many columns a line has at most; from 80 to 120, what lies outside is taken for the nearest.
+    pub width: usize,
+}
+
+/// Writes findings for a person to read: how long the intervals are, what took the time in each of the longest,
+/// then in all, and what the trace does not tell.
+///
+/// # Errors
+/// When `out` takes no more.
+pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut impl Write) -> io::Result<()> {
+    let mut page = Page::new(format.width.clamp(80, 120), format.color);
+    page.prose(Style::Plain, "", &summary(findings));
+    for (index, explanation) in findings.intervals.iter().enumerate() {
+        page.gap();
+        interval::write(index + 1, explanation, format.time, &mut page);
+    }
+    ranking::write(findings, format.time, &mut page);
+    gaps::write(findings, format.time, &mut page);
+    out.write_all(page.finish().as_bytes())
+}
+
+/// Writes findings for a program: one JSON object in one line, as [`Findings`] is serialized.
+///
+/// # Errors
+/// When `out` takes no more.
+pub fn write_findings_json(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
+    let mut line = serde_json::to_vec(findings)?;
+    line.push(b'\n');
+    out.write_all(&line)
+}
+
+/// How many intervals there are and how long; if there is nothing to explain, why.
+fn summary(findings: &Findings) -> String {
+    let rule = name(&findings.rule);
+    let statistics = findings.statistics;
+    if statistics.count == 0 {
+        return format!("{rule}: no intervals, {}", why_none(findings));
+    }
+    let intervals = if statistics.count == 1 { "interval" } else { "intervals" };
+    let mut text = format!("{rule}: {} {intervals}", statistics.count);
+    let lengths = [
+        ("min", statistics.min),
+        ("median", statistics.median),
+        ("p99", statistics.p99),
+        ("p99.9", statistics.p99_9),
+        ("max", statistics.max),
+    ];
+    for (what, length) in lengths {
+        text += &format!(", {what}{TIE}{}", span(length));
+    }
+    if findings.intervals.is_empty() && statistics.max <= findings.limit {
+        text += &format!("; none is longer than the limit of {}", span(findings.limit));
+    }
+    text
+}
+
+fn why_none(findings: &Findings) -> &'static str {
+    let Unpaired { begins, ends, without_key, without_thread } = findings.unpaired;
+    if findings.broken.count > 0 {
+        "records are lost between the ends of all pairs"
+    } else if without_thread > 0 {
+        "the threads of all pairs are unknown"
+    } else if without_key > 0 {
+        "the events lack the thread, CPU or field that would pair them"
+    } else if begins > 0 && ends > 0 {
+        "no end belongs to a begin before it"
+    } else if begins > 0 {
+        "the event that ends them did not occur"
+    } else if ends > 0 {
+        "the event that begins them did not occur"
+    } else if findings.rule.contains("..") {
+        "neither of the events occurred"
+    } else {
+        "the event did not occur twice in the same thread"
+    }
+}

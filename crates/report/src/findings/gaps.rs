@@ -1,0 +1,114 @@
+//! What the trace could not tell, and what to do about it.
+
+use super::words::lost;
+use crate::TimeFormat;
+use crate::page::{Page, Style, shown};
+use crate::span::span;
+use sordino_analyze::{Findings, Missing};
+use sordino_event::Cause;
+
+/// As many losses have a line of their own.
+const LOSSES_MAX: usize = 20;
+
+/// Writes what was lost, unpaired, broken, in disorder or not recorded.
+pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
+    let (some, hidden) = findings.lost.split_at(shown(findings.lost.len(), LOSSES_MAX));
+    let mut warnings: Vec<String> = some.iter().map(|loss| lost(loss, time)).collect();
+    if !hidden.is_empty() {
+        warnings.push(format!("{} more losses", hidden.len()));
+    }
+    warnings.extend(remedy(findings));
+    warnings.extend(broken(findings));
+    warnings.extend(unpaired(findings));
+    if findings.disorders > 0 {
+        warnings.push(format!("{} out of order within a source", counted(findings.disorders, "event")));
+    }
+    let missing = missing(&findings.missing);
+    if warnings.is_empty() && missing.is_none() {
+        return;
+    }
+    page.gap();
+    page.prose(Style::Headline, "", "What the trace does not tell");
+    for warning in warnings {
+        page.prose(Style::Warning, "- ", &warning);
+    }
+    if let Some(missing) = missing {
+        page.prose(Style::Plain, "- ", &missing);
+    }
+}
+
+/// How to lose less the next time.
+fn remedy(findings: &Findings) -> Option<String> {
+    let options = [
+        (Cause::RingFull, "--num-subbuf"),
+        (Cause::TooLarge, "--subbuf-size"),
+        (Cause::KernelOverrun, "--kernel-buffer"),
+    ];
+    let lost = |cause| findings.lost.iter().any(|lost| lost.cause == cause);
+    let useful: Vec<&str> =
+        options.into_iter().filter(|(cause, _)| lost(*cause)).map(|(_, option)| option).collect();
+    (!useful.is_empty())
+        .then(|| format!("larger buffers lose less: see {} of sordino record", useful.join(" and ")))
+}
+
+fn broken(findings: &Findings) -> Option<String> {
+    let broken = findings.broken;
+    (broken.count > 0).then(|| {
+        let pairs = counted(broken.count, "pair");
+        format!(
+            "{pairs} with lost records in between, the longest {}: counted nowhere else, each may be several intervals",
+            span(broken.longest)
+        )
+    })
+}
+
+fn unpaired(findings: &Findings) -> Option<String> {
+    let unpaired = findings.unpaired;
+    let kinds = [
+        (unpaired.begins, "begin", "without an end"),
+        (unpaired.ends, "end", "without a begin"),
+        (unpaired.without_key, "event", "without the thread, CPU or field that pairs it"),
+        (unpaired.without_thread, "pair", "whose thread is not known"),
+    ];
+    let kinds: Vec<String> = kinds
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, how)| format!("{} {how}", counted(count, what)))
+        .collect();
+    (!kinds.is_empty()).then(|| format!("not paired: {}", kinds.join(", ")))
+}
+
+/// Which of the kernel's events were not recorded, and how to record them.
+fn missing(missing: &[Missing]) -> Option<String> {
+    if missing.is_empty() {
+        return None;
+    }
+    let (whats, mut groups): (Vec<_>, Vec<_>) = missing.iter().map(|missing| named(*missing)).unzip();
+    groups.dedup();
+    Some(format!(
+        "not recorded: {}. What they do shows as own code, unexplained or unknown. Next time add: sordino record --kernel {}",
+        whats.join(", "),
+        groups.join(",")
+    ))
+}
+
+/// The events in words, and the kernel's names for the groups that they are in.
+fn named(missing: Missing) -> (&'static str, &'static str) {
+    match missing {
+        Missing::Switches => ("which thread has which CPU", "sched"),
+        Missing::Wakeups => ("who wakes whom", "sched"),
+        Missing::Irqs => ("interrupts of devices", "irq"),
+        Missing::Softirqs => ("softirqs", "irq"),
+        // The local timer's functions are in a group of their own.
+        Missing::Vectors => ("interrupts of the CPU itself such as its timer", "irq_vectors,timer"),
+        Missing::Syscalls => ("system calls", "raw_syscalls"),
+        Missing::Faults => ("page faults", "exceptions"),
+        Missing::Nmis => ("non-maskable interrupts", "nmi"),
+        _ => ("other events", "all"),
+    }
+}
+
+/// `1 pair`, `2 pairs`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,107 @@
+//! One interval: its headline, its parts, and what else is to be said.
+
+use super::words::{cause, cpu, inversion, lost, thread, tied_headline, waker};
+use crate::TimeFormat;
+use crate::page::{Page, Row, Style, name, shown};
+use crate::span::{share, span};
+use sordino_analyze::{Explanation, Migration, Part};
+use sordino_event::Nanos;
+
+/// What is said of an interval stands this far right of its number.
+const INDENT: &str = "    ";
+/// As many parts have a line of their own.
+const PARTS_MAX: usize = 16;
+/// As many functions, wakers, inversions, losses.
+const DETAILS_MAX: usize = 5;
+
+/// Writes what took the time of the interval that is number `number` by length.
+pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, page: &mut Page) {
+    let headline = format!("{}: {}", span(explanation.length), tied_headline(explanation));
+    page.prose(Style::Headline, &format!("#{number}  "), &headline);
+    page.prose(Style::Plain, INDENT, &place(explanation, time));
+    table(explanation, page);
+    let inversions = &explanation.inversions;
+    let few = shown(inversions.len(), DETAILS_MAX);
+    for inverted in &inversions[..few] {
+        let text = format!("priority inversion for {}: {}", span(inverted.time), inversion(inverted));
+        page.prose(Style::Alarm, INDENT, &text);
+    }
+    rest(Style::Alarm, inversions.len() - few, "priority inversions", page);
+    if explanation.migrations_count > 0 {
+        page.prose(Style::Plain, INDENT, &migrations(explanation));
+    }
+    let few = shown(explanation.lost.len(), DETAILS_MAX);
+    for loss in &explanation.lost[..few] {
+        page.prose(Style::Warning, INDENT, &format!("incomplete: {}", lost(loss, time)));
+    }
+    rest(Style::Warning, explanation.lost.len() - few, "losses", page);
+}
+
+fn rest(style: Style, count: usize, what: &str, page: &mut Page) {
+    if count > 0 {
+        page.prose(style, INDENT, &format!("and {count} more {what}"));
+    }
+}
+
+/// When, where and whose.
+fn place(explanation: &Explanation, time: TimeFormat) -> String {
+    let interval = &explanation.interval;
+    let at = time.text(interval.begin);
+    let on = match (interval.begin_cpu, interval.end_cpu) {
+        (begin, end) if begin == end => format!("on {}", cpu(begin)),
+        (begin, end) => format!("from {} to {}", cpu(begin), cpu(end)),
+    };
+    let of = match interval.pid {
+        Some(pid) if pid.0 != interval.tid.0 => format!(" of process {pid}"),
+        _ => String::new(),
+    };
+    format!("at {at} {on}, thread {}{of}", thread(&explanation.thread))
+}
+
+fn table(explanation: &Explanation, page: &mut Page) {
+    let (longest, hidden) = explanation.parts.split_at(shown(explanation.parts.len(), PARTS_MAX));
+    let mut rows: Vec<_> = longest.iter().map(|part| row(part, explanation.length)).collect();
+    if !hidden.is_empty() {
+        let time: Nanos = hidden.iter().map(|part| part.time).sum();
+        let cells = [span(time), share(time, explanation.length), String::new(), String::new()];
+        rows.push(Row { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
+    }
+    page.table(INDENT.len(), [("time", 7), ("share", 6), ("count", 5), ("longest", 7)], "what", &rows);
+}
+
+fn row(part: &Part, length: Nanos) -> Row<4> {
+    let longest = if part.count > 1 { span(part.longest) } else { String::new() };
+    let functions = || part.inside.iter().filter(|inside| inside.time != Nanos::ZERO);
+    let inside = functions().map(|inside| format!("{} in {}", span(inside.time), name(&inside.function)));
+    let woken = part.wakers.iter().map(|woken| match woken.count {
+        1 => format!("woken by {}", waker(&woken.by)),
+        count => format!("woken {count} times by {}", waker(&woken.by)),
+    });
+    let more = |count: usize, what: &str| {
+        let hidden = count - shown(count, DETAILS_MAX);
+        (hidden > 0).then(|| format!("and {hidden} more {what}"))
+    };
+    let (functions, wakers) = (functions().count(), part.wakers.len());
+    let below = inside
+        .take(shown(functions, DETAILS_MAX))
+        .chain(more(functions, "functions"))
+        .chain(woken.take(shown(wakers, DETAILS_MAX)))
+        .chain(more(wakers, "wakers"))
+        .collect();
+    Row {
+        cells: [span(part.time), share(part.time, length), part.count.to_string(), longest],
+        text: cause(&part.cause),
+        below,
+    }
+}
+
+fn migrations(explanation: &Explanation) -> String {
+    let step = |migration: &Migration| {
+        let after = span(migration.at - explanation.interval.begin);
+        format!("from cpu{} to cpu{} after {after}", migration.from, migration.to)
+    };
+    let steps: Vec<String> = explanation.migrations.iter().map(step).collect();
+    let hidden = explanation.migrations_count.saturating_sub(steps.len() as u64);
+    let more = if hidden > 0 { format!(", and {hidden} more") } else { String::new() };
+    format!("migrated {}{more}", steps.join(", "))
+}

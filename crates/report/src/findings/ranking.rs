@@ -1,0 +1,60 @@
+//! What took the time over a whole recording.
+
+use super::words::cause;
+use crate::TimeFormat;
+use crate::page::{Page, Row, Style, TIE, shown};
+use crate::span::{share, span};
+use sordino_analyze::{Findings, Ranked};
+use sordino_event::Nanos;
+
+/// As many causes have a line of their own.
+const RANKED_MAX: usize = 20;
+
+/// Writes the ranking of causes, if there is one.
+pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
+    if findings.ranking.is_empty() {
+        return;
+    }
+    let intervals = match (findings.ranked, findings.more) {
+        (1, false) => "the only interval".into(),
+        (count, false) => format!("the {count} intervals"),
+        (count, true) => format!("the longest {count} intervals"),
+    };
+    page.gap();
+    let title = format!("What took the time in {intervals} over {}, own code aside", span(findings.limit));
+    page.prose(Style::Headline, "", &title);
+    let total: Nanos = findings.ranking.iter().map(|ranked| ranked.time).sum();
+    let (most, hidden) = findings.ranking.split_at(shown(findings.ranking.len(), RANKED_MAX));
+    let mut rows: Vec<_> = most.iter().map(|ranked| row(ranked, total, findings, time)).collect();
+    if !hidden.is_empty() {
+        let time: Nanos = hidden.iter().map(|ranked| ranked.time).sum();
+        let [count, intervals, longest, at] = std::array::from_fn(|_| String::new());
+        let cells = [span(time), share(time, total), count, intervals, longest, at];
+        rows.push(Row { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
+    }
+    let head = ["total", "share", "count", "intervals", "longest", "in"].map(|name| (name, 0));
+    page.table(0, head, "what", &rows);
+}
+
+fn row(ranked: &Ranked, total: Nanos, findings: &Findings, time: TimeFormat) -> Row<6> {
+    // The longest occurrence is mostly in one of the intervals that are shown.
+    let number = findings.intervals.iter().position(|explanation| {
+        let has_it = explanation.parts.iter().any(|part| part.longest == ranked.longest);
+        explanation.interval.begin == ranked.longest_at && has_it
+    });
+    let place = match number {
+        Some(_) => String::new(),
+        None => {
+            format!(", in the interval at {}", time.text(ranked.longest_at).replace(' ', &TIE.to_string()))
+        }
+    };
+    let cells = [
+        span(ranked.time),
+        share(ranked.time, total),
+        ranked.count.to_string(),
+        ranked.intervals.to_string(),
+        span(ranked.longest),
+        number.map_or(String::new(), |index| format!("#{}", index + 1)),
+    ];
+    Row { cells, text: cause(&ranked.cause) + &place, below: Vec::new() }
+}

@@ -1,0 +1,196 @@
+//! What threads, causes and losses are called.
+
+use crate::TimeFormat;
+use crate::page::{TIE, name};
+use crate::span::span;
+use sordino_analyze::{After, Cause, Explanation, Inversion, Inverted, Lost, Main, Part, Thread, Waker};
+use sordino_event::Cpu;
+use sordino_timeline::TaskState;
+
+/// `hog/123 (RT 95)`, as far as it is known.
+pub(super) fn thread(thread: &Thread) -> String {
+    if thread.is_idle() {
+        return "the idle thread".into();
+    }
+    let comm = thread.comm.as_deref().map_or("?".into(), name);
+    match thread.priority {
+        Some(priority) => {
+            let priority = priority.to_string().replace(' ', &TIE.to_string());
+            format!("{comm}/{}{TIE}({priority})", thread.tid)
+        }
+        None => format!("{comm}/{}", thread.tid),
+    }
+}
+
+/// A cause, as a row of a table names it.
+pub(super) fn cause(cause: &Cause) -> String {
+    match cause {
+        Cause::Own => "own code".into(),
+        Cause::Unexplained => "unexplained (hardware or hypervisor?)".into(),
+        Cause::Syscall { call } => format!("own system call {}", name(call)),
+        Cause::PageFault => "page fault, at most (no event ends it)".into(),
+        Cause::Waiting { after, behind, syscall } => {
+            let how = match (after, behind) {
+                (After::Preemption, Some(by)) if by.is_idle() => "runnable, its CPU idle (throttled?)".into(),
+                (After::Preemption, Some(by)) => format!("preempted by {}", thread(by)),
+                (After::Preemption, None) => "preempted, not known by whom".into(),
+                (After::WakeUp, Some(by)) if by.is_idle() => "woken, waited for its idle CPU".into(),
+                (After::WakeUp, Some(by)) => format!("woken, waited behind {}", thread(by)),
+                (After::WakeUp, None) => "woken, waited for its CPU".into(),
+            };
+            how + &inside(syscall.as_deref())
+        }
+        Cause::Blocked { state, syscall } => sleep(*state).to_owned() + &inside(syscall.as_deref()),
+        Cause::Unknown => "unknown to the trace".into(),
+        interrupt => self::interrupt(interrupt),
+    }
+}
+
+/// What interrupts threads, as it stands in a sentence.
+fn interrupt(cause: &Cause) -> String {
+    match cause {
+        Cause::Irq { number, name } => format!("IRQ {number} {}", self::name(name)),
+        Cause::Vector { name } => format!("interrupt {}", self::name(name)),
+        // One without a name is called by its number.
+        Cause::Softirq { name, .. } if name.starts_with("softirq") => self::name(name),
+        Cause::Softirq { name, .. } => format!("softirq {}", self::name(name)),
+        Cause::Nmi { handler } => format!("NMI {}", name(handler)),
+        _ => "something else".into(),
+    }
+}
+
+fn inside(syscall: Option<&str>) -> String {
+    syscall.map_or(String::new(), |call| format!(" in {}", name(call)))
+}
+
+fn sleep(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Runnable => "off its CPU",
+        TaskState::Interruptible => "asleep",
+        TaskState::Uninterruptible => "blocked (uninterruptible)",
+        TaskState::Stopped => "stopped by a signal",
+        TaskState::Traced => "stopped by a debugger",
+        TaskState::Parked => "parked",
+        TaskState::Idle => "without work",
+        TaskState::Dead => "exited",
+    }
+}
+
+/// Who woke the thread.
+pub(super) fn waker(waker: &Waker) -> String {
+    match waker {
+        Waker::Thread { thread } => self::thread(thread),
+        Waker::Interrupt { cause, cpu } => format!("{} on {}", self::cause(cause), self::cpu(*cpu)),
+        Waker::Unknown => "an unknown waker".into(),
+    }
+}
+
+/// `cpu1`.
+pub(super) fn cpu(cpu: Option<Cpu>) -> String {
+    cpu.map_or("an unknown CPU".into(), |cpu| format!("cpu{cpu}"))
+}
+
+/// What an inversion of priorities is, from the waiting thread's view.
+pub(super) fn inversion(inversion: &Inversion) -> String {
+    let by = thread(&inversion.by);
+    match &inversion.how {
+        Inverted::Runnable => format!("{by} ran on its CPU"),
+        Inverted::InSyscall { call } => {
+            format!("{by} ran on its CPU while it was off the CPU in {}", name(call))
+        }
+        Inverted::HeldUp { behind } => {
+            format!("{by}, which was to wake it, waited for a CPU behind {}", thread(behind))
+        }
+    }
+}
+
+/// What took most of an interval, as one sentence without its full stop: `preempted 4.90 ms by hog/123 (RT 95)`.
+///
+/// An inversion of priorities that took at least half of that time is named too.
+pub fn headline(explanation: &Explanation) -> String {
+    tied_headline(explanation).replace(TIE, " ")
+}
+
+pub(super) fn tied_headline(explanation: &Explanation) -> String {
+    let main = explanation.main.as_ref();
+    let Some((main, part)) = main.and_then(|main| Some((main, explanation.parts.get(main.part)?))) else {
+        return match explanation.parts.first() {
+            Some(_) => "nothing but its own code".into(),
+            None => "nothing took time".into(),
+        };
+    };
+    let sentence = sentence(main, part);
+    let inverted = explanation.inversions.first().filter(|first| first.time.0 >= main.time.0 / 2);
+    let Some(Inversion { how, by, .. }) = inverted else { return sentence };
+    let by = thread(by);
+    match how {
+        Inverted::Runnable | Inverted::InSyscall { .. } => format!("{sentence}; priority inversion by {by}"),
+        Inverted::HeldUp { behind } => {
+            format!("{sentence}; priority inversion: {by} was held up behind {}", thread(behind))
+        }
+    }
+}
+
+fn sentence(main: &Main, part: &Part) -> String {
+    let time = span(main.time);
+    let others = match main.others {
+        0 => String::new(),
+        1 => " and 1 other".into(),
+        count => format!(" and {count} others"),
+    };
+    // For those without anyone to blame.
+    let more = match main.others {
+        0 => String::new(),
+        1 => ", with 1 other wait".into(),
+        count => format!(", with {count} other waits"),
+    };
+    match &part.cause {
+        Cause::Own => format!("its own code took {time}"),
+        Cause::Unexplained => format!("{time} unexplained: hardware, a hypervisor, or not recorded"),
+        Cause::Syscall { call } => format!("its own system call {}{others} took {time}", name(call)),
+        Cause::PageFault if part.count == 1 => format!("a page fault took at most {time}"),
+        Cause::PageFault => format!("{} page faults took at most {time}", part.count),
+        Cause::Waiting { after, behind, syscall } => {
+            // The others may have been in other calls.
+            let call = inside(syscall.as_deref().filter(|_| main.others == 0));
+            match (after, behind) {
+                (After::Preemption, Some(by)) if by.is_idle() => {
+                    format!("ready to run, but its CPU was idle for {time}{call} (throttled?){more}")
+                }
+                (After::WakeUp, Some(by)) if by.is_idle() => {
+                    format!("woken, but waited {time} for its idle CPU{call}{more}")
+                }
+                (After::Preemption, Some(by)) => {
+                    format!("preempted {time} by {}{others}{call}", thread(by))
+                }
+                (After::Preemption, None) => format!("preempted {time}{call}, not known by whom{more}"),
+                (After::WakeUp, Some(by)) => {
+                    format!("woken, but waited {time} behind {}{others}{call}", thread(by))
+                }
+                (After::WakeUp, None) => format!("woken, but waited {time} for its CPU{call}{more}"),
+            }
+        }
+        Cause::Blocked { state, syscall } => {
+            let call = inside(syscall.as_deref());
+            let by = part.wakers.first().filter(|woken| woken.by != Waker::Unknown);
+            let by = by.map_or(String::new(), |woken| format!(", woken by {}", waker(&woken.by)));
+            format!("{} for {time}{call}{more}{by}", sleep(*state))
+        }
+        Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
+        by => format!("interrupted {time} by {}{others}", interrupt(by)),
+    }
+}
+
+/// Which records are missing, where, when and why.
+pub(super) fn lost(lost: &Lost, time: TimeFormat) -> String {
+    let records = match (lost.count, lost.uncounted) {
+        (0, 1..) => "an unknown number of records".into(),
+        (1, 0) => "1 record".into(),
+        (count, 0) => format!("{count} records"),
+        (count, _) => format!("more than {count} records"),
+    };
+    let of = lost.pid.map_or("the kernel".into(), |pid| format!("process {pid}"));
+    let on = lost.cpu.map_or(String::new(), |cpu| format!(" on cpu{cpu}"));
+    let (from, to) = (time.text(lost.from), time.text(lost.to));
+    format!("{records} of {of} lost{on} between {from} and {to} ({})", lost.cause)
+}

@@ -1,0 +1,108 @@
+//! The events of a trace, one a line.
+
+mod json;
+mod text;
+
+use crate::time::TimeFormat;
+use crate::value::decimal;
+use json::JsonLines;
+use sordino_event::Classes;
+use sordino_timeline::Item;
+use std::io::{self, Write};
+use text::TextLines;
+
+/// The version of the lines that [`Format::Json`] makes.
+pub const LISTING_VERSION: u32 = 1;
+
+/// How a listing looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people: `04:41:07.123456789 cpu1 npt/10 npt:loop cycle = 7`.
+    Text {
+        /// How times are written.
+        time: TimeFormat,
+        /// Whether names are coloured by where they come from, and losses.
+        color: bool,
+    },
+    /// For programs: a JSON object a line. The first names the schema and its version.
+    Json,
+}
+
+/// Writes the items of a trace, one a line.
+///
+/// ```
+/// use sordino_event::{Class, Classes, Cpu, Domain, Event, Step, Tid, Time, Value};
+/// use sordino_report::{Format, Listing, TimeFormat};
+/// use sordino_timeline::SuperTrace;
+///
+/// let mut classes = Classes::default();
+/// let class = classes.add(Class::new(Domain::User, "npt:loop", ["cycle"]));
+/// let mut events = 7..8;
+/// let source = |event: &mut Event| -> Result<Step, std::io::Error> {
+///     let Some(cycle) = events.next() else { return Ok(Step::End) };
+///     event.begin(Time(cycle), class);
+///     (event.cpu, event.tid) = (Some(Cpu(1)), Some(Tid(10)));
+///     event.push(Value::signed(cycle));
+///     Ok(Step::Event)
+/// };
+/// let format = Format::Text { time: TimeFormat::Seconds, color: false };
+/// let mut listing = Listing::new(&classes, format);
+/// let mut out = Vec::new();
+/// let mut trace = SuperTrace::new(&classes, [source]);
+/// while let Some(item) = trace.next()? {
+///     listing.write(&item, &mut out)?;
+/// }
+/// assert_eq!(String::from_utf8_lossy(&out), "0.000000007 cpu1 ?/10             npt:loop cycle = 7\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Listing {
+    lines: Lines,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Lines {
+    Text(TextLines),
+    Json(JsonLines),
+}
+
+impl Listing {
+    /// Lists events of `classes`.
+    pub fn new(classes: &Classes, format: Format) -> Self {
+        let mut buffer = Vec::new();
+        let lines = match format {
+            Format::Text { time, color } => Lines::Text(TextLines::new(classes, time, color)),
+            Format::Json => {
+                buffer.extend_from_slice(b"{\"schema\":\"sordino-events\",\"version\":");
+                decimal(LISTING_VERSION, &mut buffer);
+                buffer.extend_from_slice(b"}\n");
+                Lines::Json(JsonLines::new(classes))
+            }
+        };
+        Self { lines, buffer }
+    }
+
+    /// Writes the line of `item` in one piece.
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn write(&mut self, item: &Item<'_>, out: &mut impl Write) -> io::Result<()> {
+        match &mut self.lines {
+            Lines::Text(lines) => lines.line(item, &mut self.buffer),
+            Lines::Json(lines) => lines.line(item, &mut self.buffer),
+        }
+        self.buffer.push(b'\n');
+        let result = out.write_all(&self.buffer);
+        self.buffer.clear();
+        result
+    }
+
+    /// Writes what stands there without any item: the first line of [`Format::Json`].
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn finish(self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&self.buffer)
+    }
+}

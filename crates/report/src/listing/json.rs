@@ -1,0 +1,84 @@
+//! Lines for programs.
+
+use crate::value::{decimal, json_fields, json_names, json_text};
+use sordino_event::{Class, Classes, Domain};
+use sordino_timeline::{Disorder, Item, Moment};
+
+#[derive(Debug)]
+pub(super) struct JsonLines {
+    classes: Vec<JsonClass>,
+}
+
+/// What all lines of a class have in common.
+#[derive(Debug)]
+struct JsonClass {
+    /// Domain and name, up to the first field.
+    head: Vec<u8>,
+    /// What stands before each field's value.
+    fields: Vec<Vec<u8>>,
+}
+
+impl JsonLines {
+    pub(super) fn new(classes: &Classes) -> Self {
+        let class = |class: &Class| {
+            let mut head = match class.domain {
+                Domain::User => b",\"domain\":\"user\",\"name\":".to_vec(),
+                Domain::Kernel => b",\"domain\":\"kernel\",\"name\":".to_vec(),
+            };
+            json_text(class.name.as_bytes(), &mut head);
+            head.extend_from_slice(b",\"fields\":{");
+            JsonClass { head, fields: json_names(class) }
+        };
+        Self { classes: classes.iter().map(|(_, known)| class(known)).collect() }
+    }
+
+    pub(super) fn line(&self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match item {
+            Item::Event(moment) => self.event(moment, out),
+            Item::Loss(loss) => {
+                member(out, b"{\"type\":\"loss\",\"from_ns\":", Some(loss.from.0));
+                member(out, b",\"to_ns\":", Some(loss.to.0));
+                member(out, b",\"cpu\":", loss.cpu.map(|cpu| cpu.0));
+                member(out, b",\"pid\":", loss.pid.map(|pid| pid.0));
+                member(out, b",\"count\":", loss.count);
+                out.extend_from_slice(b",\"cause\":");
+                json_text(loss.cause.to_string().as_bytes(), out);
+                out.push(b'}');
+            }
+            Item::Disorder(Disorder { source, at, back }) => {
+                member(out, b"{\"type\":\"disorder\",\"source\":", Some(*source));
+                member(out, b",\"time_ns\":", Some(at.0));
+                member(out, b",\"back_ns\":", Some(back.0));
+                out.push(b'}');
+            }
+        }
+    }
+
+    fn event(&self, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        member(out, b"{\"type\":\"event\",\"time_ns\":", Some(moment.event.time.0));
+        member(out, b",\"cpu\":", moment.cpu.map(|cpu| cpu.0));
+        member(out, b",\"pid\":", moment.pid().map(|pid| pid.0));
+        member(out, b",\"tid\":", moment.tid.map(|tid| tid.0));
+        out.extend_from_slice(b",\"comm\":");
+        match moment.comm() {
+            Some(comm) => json_text(comm.as_bytes(), out),
+            None => out.extend_from_slice(b"null"),
+        }
+        match self.classes.get(moment.event.class.index()) {
+            Some(class) => {
+                out.extend_from_slice(&class.head);
+                json_fields(moment.event, &class.fields, out);
+                out.extend_from_slice(b"}}");
+            }
+            None => out.push(b'}'),
+        }
+    }
+}
+
+fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
+    out.extend_from_slice(name);
+    match value {
+        Some(value) => decimal(value, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}

@@ -1,0 +1,161 @@
+//! Lines for people.
+
+use crate::time::{TimeFormat, TimeWriter};
+use crate::value::{bare, decimal, text_fields, text_names};
+use sordino_event::{Class, Classes, Domain, Loss};
+use sordino_timeline::{Disorder, Item, Moment};
+use std::io::Write;
+use std::sync::Arc;
+
+/// Terminal colours, or nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Colors {
+    user: &'static [u8],
+    kernel: &'static [u8],
+    warning: &'static [u8],
+    off: &'static [u8],
+}
+
+#[derive(Debug)]
+pub(super) struct TextLines {
+    classes: Vec<TextClass>,
+    time: TimeWriter,
+    colors: Colors,
+    place: Place,
+}
+
+/// What all lines of a class have in common.
+#[derive(Debug)]
+struct TextClass {
+    /// The name, coloured, with a space behind if fields follow.
+    name: Vec<u8>,
+    /// What stands before each field's value.
+    fields: Vec<Vec<u8>>,
+}
+
+/// CPU and thread of the last line and their text, which seldom change.
+#[derive(Debug, Default)]
+struct Place {
+    cpu: Option<u32>,
+    tid: Option<i32>,
+    comm: Option<Arc<str>>,
+    text: Vec<u8>,
+}
+
+impl TextLines {
+    pub(super) fn new(classes: &Classes, time: TimeFormat, color: bool) -> Self {
+        let colors = if color {
+            Colors { user: b"\x1b[32m", kernel: b"\x1b[36m", warning: b"\x1b[33m", off: b"\x1b[0m" }
+        } else {
+            Colors::default()
+        };
+        let class = |class: &Class| {
+            let color = match class.domain {
+                Domain::User => colors.user,
+                Domain::Kernel => colors.kernel,
+            };
+            let mut name = color.to_vec();
+            bare(class.name.as_bytes(), &mut name);
+            name.extend_from_slice(colors.off);
+            if !class.fields.is_empty() {
+                name.push(b' ');
+            }
+            TextClass { name, fields: text_names(class) }
+        };
+        Self {
+            classes: classes.iter().map(|(_, known)| class(known)).collect(),
+            time: TimeWriter::new(time),
+            colors,
+            place: Place::default(),
+        }
+    }
+
+    pub(super) fn line(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match item {
+            Item::Event(moment) => {
+                self.time.write(moment.event.time, out);
+                out.extend_from_slice(self.place.text(moment));
+                match self.classes.get(moment.event.class.index()) {
+                    Some(class) => {
+                        out.extend_from_slice(&class.name);
+                        text_fields(moment.event, &class.fields, out);
+                    }
+                    None => out.push(b'?'),
+                }
+            }
+            Item::Loss(loss) => {
+                out.extend_from_slice(self.colors.warning);
+                self.loss(loss, out);
+                out.extend_from_slice(self.colors.off);
+            }
+            Item::Disorder(disorder) => {
+                out.extend_from_slice(self.colors.warning);
+                self.disorder(*disorder, out);
+                out.extend_from_slice(self.colors.off);
+            }
+        }
+    }
+
+    fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"-- ");
+        match loss.count {
+            Some(1) => out.extend_from_slice(b"1 record"),
+            Some(count) => {
+                decimal(count, out);
+                out.extend_from_slice(b" records");
+            }
+            None => out.extend_from_slice(b"unknown number of records"),
+        }
+        match loss.pid {
+            Some(pid) => {
+                out.extend_from_slice(b" of process ");
+                decimal(pid.0, out);
+            }
+            None => out.extend_from_slice(b" of the kernel"),
+        }
+        out.extend_from_slice(b" lost");
+        if let Some(cpu) = loss.cpu {
+            out.extend_from_slice(b" on cpu");
+            decimal(cpu.0, out);
+        }
+        out.extend_from_slice(b" between ");
+        self.time.write(loss.from, out);
+        out.extend_from_slice(b" and ");
+        self.time.write(loss.to, out);
+        let _ = write!(out, " ({})", loss.cause);
+    }
+
+    fn disorder(&mut self, Disorder { source, at, back }: Disorder, out: &mut Vec<u8>) {
+        let _ = write!(out, "-- time went back by {back} in source {source}; the next event was moved to ");
+        self.time.write(at, out);
+    }
+}
+
+impl Place {
+    /// ` cpu1 npt/10 `, the thread padded to 16 characters.
+    fn text(&mut self, moment: &Moment<'_>) -> &[u8] {
+        let (cpu, tid) = (moment.cpu.map(|cpu| cpu.0), moment.tid.map(|tid| tid.0));
+        let comm = moment.comm();
+        if self.text.is_empty() || self.cpu != cpu || self.tid != tid || self.comm.as_ref() != comm {
+            (self.cpu, self.tid, self.comm) = (cpu, tid, comm.cloned());
+            self.text.clear();
+            let text = &mut self.text;
+            text.extend_from_slice(b" cpu");
+            match cpu {
+                Some(cpu) => decimal(cpu, text),
+                None => text.push(b'?'),
+            }
+            text.push(b' ');
+            let begin = text.len();
+            bare(comm.map_or(b"?", |comm| comm.as_bytes()), text);
+            text.push(b'/');
+            match tid {
+                Some(tid) => decimal(tid, text),
+                None => text.push(b'?'),
+            }
+            text.resize(text.len().max(begin + 16), b' ');
+            text.push(b' ');
+        }
+        &self.text
+    }
+}

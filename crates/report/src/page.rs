@@ -1,0 +1,228 @@
+//! Text whose lines stay within a width: prose and tables.
+
+use crate::value::bare;
+use unicode_width::UnicodeWidthStr;
+
+/// A space at which no line is broken if another one will do. A page's text has ordinary ones instead.
+pub(crate) const TIE: char = '\u{a0}';
+
+/// As many columns are shown of a name.
+const NAME_MAX: usize = 32;
+/// As many columns are shown of a number in a table; no honest one has more.
+const CELL_MAX: usize = 12;
+
+/// How a line stands out, if colours are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Headline,
+    Warning,
+    Alarm,
+}
+
+/// A text that grows line by line.
+#[derive(Debug)]
+pub(crate) struct Page {
+    text: String,
+    width: usize,
+    color: bool,
+}
+
+/// A line of a table.
+#[derive(Debug)]
+pub(crate) struct Row<const N: usize> {
+    /// Numbers.
+    pub(crate) cells: [String; N],
+    /// What they are about.
+    pub(crate) text: String,
+    /// More about it, in lines of its own.
+    pub(crate) below: Vec<String>,
+}
+
+impl Style {
+    fn codes(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Plain => ("", ""),
+            Self::Headline => ("\x1b[1m", "\x1b[0m"),
+            Self::Warning => ("\x1b[33m", "\x1b[0m"),
+            Self::Alarm => ("\x1b[31m", "\x1b[0m"),
+        }
+    }
+}
+
+impl Page {
+    pub(crate) fn new(width: usize, color: bool) -> Self {
+        Self { text: String::new(), width, color }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Leaves a line empty.
+    pub(crate) fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// Writes `lead` and `text`, broken between words; what follows is indented as wide as `lead`.
+    pub(crate) fn prose(&mut self, style: Style, lead: &str, text: &str) {
+        let indent = lead.width();
+        for (index, line) in wrap(text, self.width.saturating_sub(indent)).iter().enumerate() {
+            let lead = if index == 0 { lead } else { "" };
+            self.line(style, &format!("{lead:indent$}{line}"));
+        }
+    }
+
+    /// Writes rows under `head`, the columns' names and least widths; `last` is the name of the rows' text.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        indent: usize,
+        head: [(&str, usize); N],
+        last: &str,
+        rows: &[Row<N>],
+    ) {
+        let mut widths = head.map(|(name, least)| least.max(name.len()));
+        let shown: Vec<[String; N]> =
+            rows.iter().map(|row| row.cells.each_ref().map(|cell| clip(cell, CELL_MAX))).collect();
+        for cells in &shown {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = cell.width().max(*width);
+            }
+        }
+        let line = |cells: &[String; N]| {
+            let mut line = " ".repeat(indent);
+            for (cell, width) in cells.iter().zip(widths) {
+                line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.width())));
+                line += cell;
+                line += "  ";
+            }
+            line
+        };
+        self.prose(Style::Plain, &line(&head.map(|(name, _)| name.to_owned())), last);
+        for (row, cells) in rows.iter().zip(&shown) {
+            let lead = line(cells);
+            self.prose(Style::Plain, &lead, &row.text);
+            for text in &row.below {
+                self.prose(Style::Plain, &" ".repeat(lead.width() + 2), text);
+            }
+        }
+    }
+
+    fn line(&mut self, style: Style, line: &str) {
+        let (on, off) = if self.color { style.codes() } else { Style::Plain.codes() };
+        self.text += on;
+        self.text += &line.trim_end_matches([' ', TIE]).replace(TIE, " ");
+        self.text += off;
+        self.text.push('\n');
+    }
+}
+
+/// How many of `count` things are shown if `max` should do: one more rather than a line about the one.
+pub(crate) fn shown(count: usize, max: usize) -> usize {
+    if count == max + 1 { count } else { count.min(max) }
+}
+
+/// A name from a trace, as far as it can be shown.
+pub(crate) fn name(text: &str) -> String {
+    let mut shown = Vec::new();
+    bare(text.as_bytes(), &mut shown);
+    clip(&String::from_utf8_lossy(&shown), NAME_MAX)
+}
+
+/// The text, or its begin and `…` if it is wider than `width`.
+fn clip(text: &str, width: usize) -> String {
+    // Characters without width could go on for ever.
+    let mut short: String = text.chars().take(4 * width).collect();
+    if short.len() == text.len() && text.width() <= width {
+        return short;
+    }
+    while short.width() >= width.max(1) {
+        short.pop();
+    }
+    short.push('…');
+    short
+}
+
+/// Lines of at most `width` columns. What has no space where it needs one is cut.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let words = text.split(' ').flat_map(|word| {
+        let is_wide = word.width() > width;
+        word.split(move |char| is_wide && char == TIE)
+    });
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        let word = clip(word, width);
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                *line += &word;
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_between_words_and_at_ties_only_if_it_must() {
+        let text = format!("blocked for 4.90{TIE}ms in{TIE}a{TIE}lock");
+        let shown = |width| wrap(&text, width).join("|").replace(TIE, "_");
+        assert_eq!(shown(40), "blocked for 4.90_ms in_a_lock");
+        assert_eq!(shown(16), "blocked for|4.90_ms|in_a_lock");
+        assert_eq!(shown(7), "blocked|for|4.90_ms|in a|lock");
+        assert_eq!(shown(3), "bl…|for|4.…|ms|in|a|lo…");
+    }
+
+    #[test]
+    fn wide_characters_count_as_they_are_seen() {
+        assert_eq!(clip("日本語", 6), "日本語");
+        assert_eq!(clip("日本語", 5), "日本…");
+        assert_eq!(clip("日本語", 4), "日…");
+        assert_eq!(clip(&"e\u{301}".repeat(3), 3), "e\u{301}".repeat(3));
+        assert_eq!(clip(&"\u{301}".repeat(1000), 3), format!("{}…", "\u{301}".repeat(12)));
+    }
+
+    #[test]
+    fn a_table_lines_up_and_its_text_hangs() {
+        let mut page = Page::new(24, false);
+        let row = |cell: &str, text: &str, below: &[&str]| Row {
+            cells: [cell.into()],
+            text: text.into(),
+            below: below.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let rows = [
+            row("5", "a short one", &["below it"]),
+            row("123456", "one that is too long", &[]),
+            row("1234567890123", "x", &[]),
+        ];
+        page.table(1, [("n", 3)], "what", &rows);
+        assert_eq!(
+            page.finish(),
+            [
+                "            n  what",
+                "            5  a short",
+                "               one",
+                "                 below",
+                "                 it",
+                "       123456  one that",
+                "               is too",
+                "               long",
+                " 12345678901…  x",
+                "",
+            ]
+            .join("\n")
+        );
+    }
+
+    #[test]
+    fn colours_do_not_change_the_text() {
+        let mut page = Page::new(80, true);
+        page.prose(Style::Alarm, "  ", "inversion");
+        page.prose(Style::Plain, "", "calm");
+        assert_eq!(page.finish(), "\x1b[31m  inversion\x1b[0m\ncalm\n");
+    }
+}

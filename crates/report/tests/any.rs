@@ -1,0 +1,228 @@
+//! Whatever is found, its text stays within its width and its lines.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use sordino_analyze::*;
+use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_report::{FindingsFormat, TimeFormat, write_findings, write_findings_json};
+use sordino_timeline::{Priority, TaskState};
+use std::sync::Arc;
+use unicode_width::UnicodeWidthStr;
+
+/// Names with what could break a line, a terminal or a column.
+fn name() -> impl Strategy<Value = Arc<str>> {
+    let nasty = "[\u{0}-\u{9f}\u{a0}\u{301}\u{200d}\u{202e}\u{2028}\u{fe0f}日☺👩a-z /]{0,40}";
+    prop_oneof![nasty, "[a-z_]{0,300}", "\\PC{0,20}"].prop_map(Arc::from)
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), 0..1_000_000_000_i64].prop_map(Time)
+}
+
+fn span() -> impl Strategy<Value = Nanos> {
+    prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), 0..1_000_000_000_i64].prop_map(Nanos)
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![0..3_u64, any::<u64>()]
+}
+
+fn cpu() -> impl Strategy<Value = Option<Cpu>> {
+    option::of(any::<u32>().prop_map(Cpu))
+}
+
+fn pid() -> impl Strategy<Value = Option<Pid>> {
+    option::of(any::<i32>().prop_map(Pid))
+}
+
+fn thread() -> impl Strategy<Value = Thread> {
+    let tid = prop_oneof![Just(0), any::<i32>()].prop_map(Tid);
+    let priority = option::of(prop_oneof![-1..140, any::<i32>()].prop_map(Priority));
+    (tid, option::of(name()), priority).prop_map(|(tid, comm, priority)| Thread { tid, comm, priority })
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    let state = prop::sample::select(b"RSDTtPIX".as_slice());
+    let state = state.prop_map(|letter| TaskState::from_label(&[letter]).unwrap());
+    let after = prop_oneof![Just(After::Preemption), Just(After::WakeUp)];
+    prop_oneof![
+        Just(Cause::Own),
+        Just(Cause::Unexplained),
+        Just(Cause::PageFault),
+        Just(Cause::Unknown),
+        name().prop_map(|call| Cause::Syscall { call }),
+        (any::<i64>(), name()).prop_map(|(number, name)| Cause::Irq { number, name }),
+        name().prop_map(|name| Cause::Vector { name }),
+        (any::<i64>(), name()).prop_map(|(number, name)| Cause::Softirq { number, name }),
+        name().prop_map(|handler| Cause::Nmi { handler }),
+        (after, option::of(thread()), option::of(name()))
+            .prop_map(|(after, behind, syscall)| Cause::Waiting { after, behind, syscall }),
+        (state, option::of(name())).prop_map(|(state, syscall)| Cause::Blocked { state, syscall }),
+    ]
+}
+
+fn waker() -> impl Strategy<Value = Waker> {
+    prop_oneof![
+        Just(Waker::Unknown),
+        thread().prop_map(|thread| Waker::Thread { thread }),
+        (cause(), cpu()).prop_map(|(cause, cpu)| Waker::Interrupt { cause: Box::new(cause), cpu }),
+    ]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let inside = (name(), span()).prop_map(|(function, time)| Inside { function, time });
+    let woken = (waker(), count()).prop_map(|(by, count)| Woken { by, count });
+    (cause(), span(), count(), span(), vec(inside, 0..8), vec(woken, 0..8)).prop_map(
+        |(cause, time, count, longest, inside, wakers)| Part { cause, time, count, longest, inside, wakers },
+    )
+}
+
+fn lost() -> impl Strategy<Value = Lost> {
+    use LossCause::*;
+    let cause = prop::sample::select(vec![RingFull, TooLarge, KernelOverrun, Discarded, Unfinished, Corrupt]);
+    (cpu(), pid(), cause, count(), count(), time(), time()).prop_map(
+        |(cpu, pid, cause, count, uncounted, from, to)| Lost { cpu, pid, cause, count, uncounted, from, to },
+    )
+}
+
+fn inversion() -> impl Strategy<Value = Inversion> {
+    let how = prop_oneof![
+        Just(Inverted::Runnable),
+        name().prop_map(|call| Inverted::InSyscall { call }),
+        thread().prop_map(|behind| Inverted::HeldUp { behind }),
+    ];
+    (how, thread(), span()).prop_map(|(how, by, time)| Inversion { how, by, time })
+}
+
+fn explanation() -> impl Strategy<Value = Explanation> {
+    let interval = (time(), time(), any::<i32>().prop_map(Tid), pid(), cpu(), cpu()).prop_map(
+        |(begin, end, tid, pid, begin_cpu, end_cpu)| Interval { begin, end, tid, pid, begin_cpu, end_cpu },
+    );
+    let main = (span(), 0..20_usize, any::<usize>());
+    let main = option::of(main.prop_map(|(time, part, others)| Main { time, part, others }));
+    let migration =
+        (time(), any::<u32>(), any::<u32>()).prop_map(|(at, from, to)| Migration { at, from, to });
+    let details = (vec(inversion(), 0..8), vec(migration, 0..4), count(), vec(lost(), 0..8));
+    (interval, thread(), span(), vec(part(), 0..20), main, details).prop_map(
+        |(interval, thread, length, parts, main, (inversions, migrations, migrations_count, lost))| {
+            Explanation {
+                interval,
+                thread,
+                length,
+                parts,
+                main,
+                inversions,
+                migrations,
+                migrations_count,
+                lost,
+            }
+        },
+    )
+}
+
+fn ranked() -> impl Strategy<Value = Ranked> {
+    (cause(), span(), count(), count(), span(), time()).prop_map(
+        |(cause, time, count, intervals, longest, longest_at)| Ranked {
+            cause,
+            time,
+            count,
+            intervals,
+            longest,
+            longest_at,
+        },
+    )
+}
+
+fn statistics() -> impl Strategy<Value = Statistics> {
+    (count(), span(), span(), span(), span(), span())
+        .prop_map(|(count, min, median, p99, p99_9, max)| Statistics { count, min, median, p99, p99_9, max })
+}
+
+fn findings() -> impl Strategy<Value = Findings> {
+    use Missing::*;
+    let missing = [Switches, Wakeups, Irqs, Softirqs, Vectors, Syscalls, Faults, Nmis];
+    let unpaired =
+        (count(), count(), count(), count()).prop_map(|(begins, ends, without_key, without_thread)| {
+            Unpaired { begins, ends, without_key, without_thread }
+        });
+    let broken = (count(), span()).prop_map(|(count, longest)| Broken { count, longest });
+    let missing = prop::sample::subsequence(missing.to_vec(), 0..=8);
+    let gaps = (unpaired, broken, vec(lost(), 0..25), count(), missing);
+    let ranking = (span(), count(), any::<bool>(), vec(ranked(), 0..25));
+    (name(), statistics(), ranking, vec(explanation(), 0..4), gaps).prop_map(
+        |(
+            rule,
+            statistics,
+            (limit, ranked, more, ranking),
+            intervals,
+            (unpaired, broken, lost, disorders, missing),
+        )| {
+            Findings {
+                schema: "sordino-findings",
+                version: SCHEMA_VERSION,
+                rule: rule.to_string(),
+                statistics,
+                limit,
+                ranked,
+                more,
+                intervals,
+                ranking,
+                unpaired,
+                broken,
+                lost,
+                disorders,
+                missing,
+            }
+        },
+    )
+}
+
+fn time_format() -> impl Strategy<Value = TimeFormat> {
+    prop_oneof![
+        Just(TimeFormat::Seconds),
+        time().prop_map(TimeFormat::Since),
+        any::<i32>().prop_map(|offset_s| TimeFormat::Clock { offset_s }),
+        any::<i32>().prop_map(|offset_s| TimeFormat::Date { offset_s }),
+    ]
+}
+
+fn text(findings: &Findings, format: FindingsFormat) -> String {
+    let mut out = Vec::new();
+    write_findings(findings, format, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Without the codes that a page may use.
+fn without_colors(text: &str) -> String {
+    ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"]
+        .iter()
+        .fold(text.to_owned(), |text, code| text.replace(code, ""))
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_too_wide_or_holds_a_control_character(
+        findings in findings(),
+        time in time_format(),
+        width in prop_oneof![80..=120_usize, any::<usize>()],
+    ) {
+        let plain = text(&findings, FindingsFormat { time, color: false, width });
+        for line in plain.lines() {
+            prop_assert!(line.width() <= width.clamp(80, 120), "{line:?}");
+            prop_assert!(!line.contains(char::is_control), "{line:?}");
+            prop_assert!(!line.contains(['\u{2028}', '\u{202e}', '\u{a0}']), "{line:?}");
+        }
+        let colored = text(&findings, FindingsFormat { time, color: true, width });
+        prop_assert_eq!(without_colors(&colored), plain);
+    }
+
+    #[test]
+    fn json_is_a_line_that_can_be_read(findings in findings()) {
+        let mut out = Vec::new();
+        write_findings_json(&findings, &mut out).unwrap();
+        prop_assert_eq!(out.iter().position(|byte| *byte == b'\n'), Some(out.len() - 1));
+        let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        prop_assert_eq!(read["intervals"].as_array().map(Vec::len), Some(findings.intervals.len()));
+    }
+}

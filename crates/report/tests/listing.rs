@@ -1,0 +1,199 @@
+//! What the events of a trace look like, one a line.
+
+#[path = "../../timeline/tests/support/mod.rs"]
+mod support;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use sordino_event::{Base, Class, Classes, Domain, Event, Step, Tid, Time, Value};
+use sordino_report::{Format, Listing, TimeFormat};
+use sordino_timeline::SuperTrace;
+use support::{HOG, NPT, RUNNABLE, Script};
+
+const TEXT: Format = Format::Text { time: TimeFormat::Since(Time(0)), color: false };
+const COLOR: Format = Format::Text { time: TimeFormat::Since(Time(0)), color: true };
+
+fn listed(script: &Script, format: Format) -> String {
+    let mut listing = Listing::new(&script.classes, format);
+    let mut out = Vec::new();
+    script.play(|item| listing.write(item, &mut out).unwrap());
+    listing.finish(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// An event `name` with one field for each of the values that `fill` pushes.
+fn listed_event(name: &str, fields: &[&str], fill: impl Fn(&mut Event), format: Format) -> String {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::User, name, fields.iter().copied()));
+    let mut ended = false;
+    let source = |event: &mut Event| -> Result<Step, std::io::Error> {
+        if std::mem::replace(&mut ended, true) {
+            return Ok(Step::End);
+        }
+        event.begin(Time(0), class);
+        event.tid = Some(Tid(7));
+        fill(event);
+        Ok(Step::Event)
+    };
+    let mut listing = Listing::new(&classes, format);
+    let mut out = Vec::new();
+    let mut trace = SuperTrace::new(&classes, [source]);
+    while let Some(item) = trace.next().unwrap() {
+        listing.write(&item, &mut out).unwrap();
+    }
+    String::from_utf8(out).unwrap()
+}
+
+/// A value of each kind.
+fn all_kinds(event: &mut Event) {
+    event.push(Value::Unsigned(255, Base::Hexadecimal));
+    event.push(Value::Signed(-8, Base::Octal));
+    event.push(Value::Unsigned(5, Base::Binary));
+    event.push(Value::Float(0.5));
+    event.push(Value::Float(f64::NEG_INFINITY));
+    event.push_text(b"a \"b\"\\\n\t\x1b[31m\xff\xe2\x80\xae");
+    let label = event.intern(b"on");
+    event.push(Value::Label(1, Some(label)));
+    event.push(Value::Label(2, None));
+    event.push(Value::List(2));
+    event.push(Value::signed(1));
+    event.push(Value::List(0));
+    event.push(Value::Group(1));
+    event.push_text(b"x");
+    event.push(Value::signed(3));
+}
+
+const KINDS: [&str; 10] = ["hex", "oct", "bin", "half", "infinite", "text", "label", "none", "list", "group"];
+
+#[test]
+fn text_shows_values_of_all_kinds() {
+    let expected = "0.000000000 cpu? ?/7              a:b hex = 0xff, oct = -0o10, bin = 0b101, half = 0.5, \
+        infinite = -Infinity, text = \"a \\\"b\\\"\\\\\\n\\t\\x1b[31m\u{fffd}\\u{202e}\", label = on (1), none = 2, \
+        list = [1, []], group = {x = 3}\n";
+    assert_eq!(listed_event("a:b", &KINDS, all_kinds, TEXT), expected);
+}
+
+#[test]
+fn json_has_values_of_all_kinds() {
+    let lines = listed_event("a:b", &KINDS, all_kinds, Format::Json);
+    let [schema, event] = lines.lines().collect::<Vec<_>>()[..] else { panic!("{lines}") };
+    assert_eq!(schema, r#"{"schema":"sordino-events","version":1}"#);
+    let read: serde_json::Value = serde_json::from_str(event).unwrap();
+    let expected = serde_json::json!({
+        "type": "event", "time_ns": 0, "cpu": null, "pid": null, "tid": 7, "comm": null,
+        "domain": "user", "name": "a:b",
+        "fields": {
+            "hex": 255, "oct": -8, "bin": 5, "half": 0.5, "infinite": "-Infinity",
+            "text": "a \"b\"\\\n\t\u{1b}[31m\u{fffd}\u{202e}",
+            "label": {"value": 1, "label": "on"}, "none": {"value": 2, "label": null},
+            "list": [1, []], "group": {"x": 3},
+        },
+    });
+    assert_eq!(read, expected);
+}
+
+/// Two threads, a loss of the program and one of the kernel, and time that goes back.
+fn script() -> Script {
+    let mut script = Script::new();
+    script.at(1000).cpu(1).switch(NPT, RUNNABLE, HOG);
+    script.at(2000).user("npt:loop", NPT, &[]);
+    script.at(3000).lose_user(NPT, 4000, 1).lose_kernel(5000, 12);
+    script.at(1500).user("npt:loop", HOG, &[]);
+    script.disordered = true;
+    script
+}
+
+#[test]
+fn events_losses_and_disorder_have_a_line_each() {
+    let expected = "\
+0.000001000 cpu1 npt/10           sched_switch prev_comm = \"npt\", prev_tid = 10, prev_prio = 4, \
+prev_state = 256, next_comm = \"hog\", next_tid = 123, next_prio = 3
+0.000002000 cpu1 npt/10           npt:loop
+-- 1 record of process 10 lost on cpu1 between 0.000003000 and 0.000004000 (ring full)
+-- 12 records of the kernel lost on cpu1 between 0.000003000 and 0.000005000 (kernel buffer overrun)
+-- time went back by 1.5 us in source 0; the next event was moved to 0.000003000
+0.000003000 cpu1 hog/123          npt:loop
+";
+    assert_eq!(listed(&script(), TEXT), expected);
+}
+
+#[test]
+fn colours_tell_programs_the_kernel_and_warnings_apart() {
+    let colored = listed(&script(), COLOR);
+    for part in [
+        "\x1b[36msched_switch\x1b[0m ",
+        "\x1b[32mnpt:loop\x1b[0m",
+        "\x1b[33m-- 12 records",
+        "\x1b[33m-- time",
+    ] {
+        assert!(colored.contains(part), "{part:?} in {colored}");
+    }
+    let codes = ["\x1b[0m", "\x1b[32m", "\x1b[33m", "\x1b[36m"];
+    let plain = codes.iter().fold(colored, |text, code| text.replace(code, ""));
+    assert_eq!(plain, listed(&script(), TEXT));
+}
+
+#[test]
+fn json_tells_losses_and_disorder() {
+    let lines = listed(&script(), Format::Json);
+    let read: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = serde_json::json!([
+        {"type": "loss", "from_ns": 3000, "to_ns": 4000, "cpu": 1, "pid": 10, "count": 1, "cause": "ring full"},
+        {"type": "loss", "from_ns": 3000, "to_ns": 5000, "cpu": 1, "pid": null, "count": 12,
+            "cause": "kernel buffer overrun"},
+        {"type": "disorder", "source": 0, "time_ns": 3000, "back_ns": 1500},
+    ]);
+    assert_eq!(serde_json::Value::from(read[3..6].to_vec()), expected);
+    assert_eq!((&read[1]["domain"], &read[1]["comm"]), (&"kernel".into(), &"npt".into()));
+}
+
+#[test]
+fn a_trace_without_events_is_still_json_of_a_schema() {
+    let lines = listed(&Script::default(), Format::Json);
+    assert_eq!(lines, "{\"schema\":\"sordino-events\",\"version\":1}\n");
+}
+
+#[test]
+fn lists_in_lists_end_somewhere() {
+    let deep = |event: &mut Event| (0..100_000).for_each(|_| event.push(Value::List(1)));
+    let text = listed_event("a:b", &["deep"], deep, TEXT);
+    assert!(text.ends_with(&format!("{}...{}\n", "[".repeat(64), "]".repeat(64))), "{text}");
+    let json = listed_event("a:b", &["deep"], deep, Format::Json);
+    assert!(json.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{json}");
+}
+
+proptest! {
+    #[test]
+    fn nothing_in_an_event_breaks_its_line(name in any::<String>(), field in any::<String>(), text: Vec<u8>, length: u32) {
+        let fill = |event: &mut Event| {
+            event.push_text(&text);
+            // Fewer values follow than announced.
+            event.push(Value::Group(length));
+            event.push_text(&text);
+        };
+        let line = listed_event(&name, &[&field, "group"], fill, TEXT);
+        prop_assert_eq!(line.find(char::is_control), Some(line.len() - 1), "{:?}", line);
+        let lines = listed_event(&name, &[&field, "group"], fill, Format::Json);
+        prop_assert_eq!(lines.lines().count(), 2);
+        let event: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        prop_assert_eq!(&event["name"], &serde_json::Value::from(name));
+    }
+
+    #[test]
+    fn numbers_are_written_exactly(values in vec(any::<i64>(), 1..4), float in any::<f64>()) {
+        let fill = |event: &mut Event| {
+            event.push(Value::List(values.len() as u32));
+            values.iter().for_each(|value| event.push(Value::signed(*value)));
+            event.push(Value::Float(float));
+        };
+        let text = listed_event("a:b", &["list", "float"], fill, TEXT);
+        prop_assert!(text.contains(&format!("list = {values:?}, ")), "{}", text);
+        let json = listed_event("a:b", &["list", "float"], fill, Format::Json);
+        let event: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        prop_assert_eq!(&event["fields"]["list"], &serde_json::json!(values));
+        if float.is_finite() {
+            prop_assert_eq!(text.rsplit(' ').next().unwrap().trim().parse::<f64>().unwrap(), float);
+        }
+    }
+}

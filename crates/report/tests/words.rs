@@ -1,0 +1,198 @@
+//! Every cause has its words, and every gap of a trace. The texts are in `golden/`.
+
+use sordino_analyze::*;
+use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
+use sordino_timeline::{Priority, TaskState};
+
+const FORMAT: FindingsFormat = FindingsFormat { time: TimeFormat::Since(Time(0)), color: false, width: 100 };
+
+fn text(findings: &Findings) -> String {
+    let mut out = Vec::new();
+    write_findings(findings, FORMAT, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn thread(tid: i32, comm: &str, priority: i32) -> Thread {
+    Thread { tid: Tid(tid), comm: Some(comm.into()), priority: Some(Priority(priority)) }
+}
+
+fn waiting(after: After, behind: Option<Thread>, syscall: Option<&str>) -> Cause {
+    Cause::Waiting { after, behind, syscall: syscall.map(Into::into) }
+}
+
+fn blocked(state: TaskState, syscall: Option<&str>) -> Cause {
+    Cause::Blocked { state, syscall: syscall.map(Into::into) }
+}
+
+fn all_causes() -> Vec<Cause> {
+    use After::{Preemption, WakeUp};
+    let (hog, idle) = (thread(5, "hog", 4), thread(0, "idle", 120));
+    vec![
+        waiting(Preemption, Some(hog.clone()), Some("read")),
+        waiting(Preemption, Some(idle.clone()), None),
+        waiting(Preemption, None, None),
+        waiting(WakeUp, Some(hog), None),
+        waiting(WakeUp, Some(idle), None),
+        waiting(WakeUp, None, None),
+        blocked(TaskState::Interruptible, Some("futex")),
+        blocked(TaskState::Uninterruptible, None),
+        Cause::Irq { number: 36, name: "eth0".into() },
+        Cause::Vector { name: "local_timer".into() },
+        Cause::Softirq { number: 1, name: "TIMER".into() },
+        Cause::Softirq { number: 12, name: "softirq 12".into() },
+        Cause::Nmi { handler: "perf_event_nmi_handler".into() },
+        Cause::Syscall { call: "write".into() },
+        Cause::PageFault,
+        Cause::Unexplained,
+        Cause::Unknown,
+    ]
+}
+
+/// All parts took 1 us.
+fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
+    let part = |cause| Part {
+        cause,
+        time: Nanos(1000),
+        count: 1,
+        longest: Nanos(1000),
+        inside: Vec::new(),
+        wakers: Vec::new(),
+    };
+    let length = 1000 * causes.len() as i64;
+    Explanation {
+        interval: Interval {
+            begin: Time(500),
+            end: Time(500 + length),
+            tid: Tid(10),
+            pid: Some(Pid(9)),
+            begin_cpu: None,
+            end_cpu: Some(Cpu(1)),
+        },
+        thread: thread(10, "npt", 120),
+        length: Nanos(length),
+        parts: causes.into_iter().map(part).collect(),
+        main,
+        inversions: Vec::new(),
+        migrations: Vec::new(),
+        migrations_count: 0,
+        lost: Vec::new(),
+    }
+}
+
+fn findings(intervals: Vec<Explanation>) -> Findings {
+    Findings {
+        schema: "sordino-findings",
+        version: SCHEMA_VERSION,
+        rule: "npt:loop".into(),
+        statistics: Statistics::default(),
+        limit: Nanos(100),
+        ranked: 0,
+        more: false,
+        intervals,
+        ranking: Vec::new(),
+        unpaired: Unpaired::default(),
+        broken: Broken::default(),
+        lost: Vec::new(),
+        disorders: 0,
+        missing: Vec::new(),
+    }
+}
+
+fn lost(cause: LossCause, count: u64, uncounted: u64) -> Lost {
+    Lost { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
+}
+
+#[test]
+fn every_cause_has_a_headline_and_a_row() {
+    let mut all = String::new();
+    for cause in all_causes() {
+        for others in 0..2 {
+            let main = Main { time: Nanos(4_900_000), part: 0, others };
+            all += &headline(&explanation(vec![cause.clone()], Some(main)));
+            all += "\n";
+        }
+    }
+    let mut own = all_causes();
+    own.truncate(16);
+    own.push(Cause::Own);
+    all += &text(&findings(vec![explanation(own, None)]));
+    assert!(all == include_str!("golden/causes.txt"), "{all}");
+}
+
+#[test]
+fn whatever_a_trace_lacks_is_told() {
+    let mut gone = explanation(vec![Cause::Unknown], Some(Main { time: Nanos(1000), part: 0, others: 0 }));
+    gone.migrations =
+        vec![Migration { at: Time(600), from: 1, to: 0 }, Migration { at: Time(700), from: 0, to: 3 }];
+    gone.migrations_count = 7;
+    let low = thread(30, "low", 120);
+    let inversion = |how, nanos| Inversion { how, by: low.clone(), time: Nanos(nanos) };
+    gone.inversions = vec![inversion(Inverted::HeldUp { behind: thread(31, "mid", 50) }, 499)];
+    gone.inversions.extend(vec![inversion(Inverted::Runnable, 1); 6]);
+    let ranked = Ranked {
+        cause: Cause::Unknown,
+        time: Nanos(3000),
+        count: 3,
+        intervals: 2,
+        longest: Nanos(2000),
+        // Another interval that begins at the same time.
+        longest_at: gone.interval.begin,
+    };
+    let findings = Findings {
+        statistics: Statistics { count: 1, ..Statistics::default() },
+        ranked: 100_000,
+        more: true,
+        ranking: vec![ranked],
+        unpaired: Unpaired { begins: 1, ends: 2, without_key: 1, without_thread: 2 },
+        broken: Broken { count: 2, longest: Nanos(5) },
+        lost: vec![
+            lost(LossCause::Unfinished, 0, 1),
+            lost(LossCause::Corrupt, 5, 2),
+            lost(LossCause::TooLarge, 1, 0),
+        ],
+        disorders: 1,
+        missing: vec![Missing::Wakeups, Missing::Nmis],
+        ..findings(vec![gone])
+    };
+    let text = text(&findings);
+    assert!(text == include_str!("golden/gaps.txt"), "{text}");
+}
+
+#[test]
+fn an_inversion_is_in_the_headline_if_it_took_half_of_the_time() {
+    let mut explanation =
+        explanation(vec![Cause::Unknown], Some(Main { time: Nanos(1000), part: 0, others: 0 }));
+    for (nanos, named) in [(499, false), (500, true)] {
+        let by = thread(30, "low", 120);
+        explanation.inversions = vec![Inversion { how: Inverted::Runnable, by, time: Nanos(nanos) }];
+        let text = headline(&explanation);
+        assert_eq!(text.ends_with("; priority inversion by low/30 (nice 0)"), named, "{text}");
+    }
+}
+
+#[test]
+fn why_there_are_no_intervals_is_told() {
+    let unpaired = |begins, ends, without_key, without_thread| Findings {
+        rule: "a:b..a:e".into(),
+        unpaired: Unpaired { begins, ends, without_key, without_thread },
+        ..findings(Vec::new())
+    };
+    let broken = Findings { broken: Broken { count: 1, longest: Nanos(1) }, ..unpaired(1, 1, 1, 1) };
+    let cases = [
+        (broken, "a:b..a:e: no intervals, records are lost between the ends of all pairs"),
+        (unpaired(1, 1, 1, 1), "a:b..a:e: no intervals, the threads of all pairs are unknown"),
+        (
+            unpaired(1, 1, 1, 0),
+            "a:b..a:e: no intervals, the events lack the thread, CPU or field that would pair them",
+        ),
+        (unpaired(1, 1, 0, 0), "a:b..a:e: no intervals, no end belongs to a begin before it"),
+        (unpaired(1, 0, 0, 0), "a:b..a:e: no intervals, the event that ends them did not occur"),
+        (unpaired(0, 1, 0, 0), "a:b..a:e: no intervals, the event that begins them did not occur"),
+        (unpaired(0, 0, 0, 0), "a:b..a:e: no intervals, neither of the events occurred"),
+        (findings(Vec::new()), "npt:loop: no intervals, the event did not occur twice in the same thread"),
+    ];
+    for (findings, expected) in cases {
+        assert_eq!(text(&findings).lines().next(), Some(expected));
+    }
+}
