@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::commands::{become_user, disturb, list, npt, record, recover};
+use crate::commands::{become_user, demo, disturb, events, explain, list, npt, record, recover};
 use clap::{Parser, Subcommand};
 use std::time::Duration;
 
@@ -22,9 +22,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Record(record::Options),
     List(list::Options),
+    Events(events::Options),
+    Explain(explain::Options),
     Npt(npt::Options),
     Recover(recover::Options),
     Disturb(disturb::Options),
+    Demo(demo::Options),
+    #[command(hide = true)]
+    DemoLoad(demo::LoadOptions),
     /// Undoes what its parent changed, when the parent is gone.
     #[command(hide = true)]
     UndoGuard,

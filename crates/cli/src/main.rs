@@ -6,6 +6,7 @@ mod failure;
 mod privilege;
 mod progress;
 mod signals;
+mod trace;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -17,9 +18,13 @@ fn main() -> ExitCode {
     let result = match &arguments.command {
         Command::Record(options) => commands::record::run(options),
         Command::List(options) => commands::list::run(options),
+        Command::Events(options) => commands::events::run(options),
+        Command::Explain(options) => commands::explain::run(options),
         Command::Npt(options) => commands::npt::run(options),
         Command::Recover(options) => commands::recover::run(options),
+        Command::Demo(options) => commands::demo::run(options),
         Command::Disturb(options) => commands::disturb::run(options),
+        Command::DemoLoad(options) => commands::demo::run_load(options),
         Command::UndoGuard => commands::guard::run(),
         Command::Become(options) => commands::become_user::run(options),
     };

@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use clap::Args;
 use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
+use sordino_collect::command::{SESSION, SESSION_OF_COMMAND};
 use std::ffi::{CString, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -29,6 +30,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     setuid(uid)?;
     let (program, arguments) =
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
-    let error = Command::new(program).args(arguments).exec();
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove(SESSION_OF_COMMAND);
+    if let Some(session) = std::env::var_os(SESSION_OF_COMMAND) {
+        command.env(SESSION, session);
+    }
+    let error = command.exec();
     Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
 }

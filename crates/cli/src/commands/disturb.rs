@@ -49,6 +49,11 @@ enum Kind {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let start = Instant::now();
+    let name = match options.kind {
+        Kind::Hog => c"hog",
+        Kind::Timers => c"timers",
+    };
+    rustix::thread::set_name(name)?;
     set_affinity(&CpuList::new([options.cpu]))
         .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
     set_policy(Policy::Fifo(options.prio))?;
@@ -91,9 +96,8 @@ fn timers(options: &Options) -> Result<(), Failure> {
         let spec = Itimerspec { it_interval: zero, it_value: value };
         timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec)?;
     }
-    let end = options.length + setting + 2 * LEAD;
-    let (begin_ns, length_ns) = (first.as_nanos() as u64, options.length.as_nanos() as u64);
-    sordino::tracepoint!(disturb:timers, begin_ns: u64 = begin_ns, length_ns: u64 = length_ns, count: u32 = options.timers);
-    std::thread::sleep(end);
+    sordino::tracepoint!(disturb:begin, kind: &str = "timers");
+    std::thread::sleep(options.length + setting + 2 * LEAD);
+    sordino::tracepoint!(disturb:end, kind: &str = "timers");
     Ok(())
 }

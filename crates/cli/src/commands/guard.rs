@@ -1,6 +1,7 @@
 //! The process that undoes what its parent changed.
 
 use crate::Failure;
+use sordino_collect::command::SESSION;
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::{Guardian, Step, guard};
 use std::process::{Command, ExitCode};
@@ -24,5 +25,8 @@ fn carry_out(step: &Step) -> Result<(), String> {
 
 /// Starts such a process for this one.
 pub(crate) fn start() -> Result<Guardian, Failure> {
-    Ok(Guardian::start(Command::new("/proc/self/exe").arg("undo-guard"))?)
+    let mut command = Command::new("/proc/self/exe");
+    // Where we are recorded ourselves, it is not to be.
+    command.arg("undo-guard").env_remove(SESSION);
+    Ok(Guardian::start(&mut command)?)
 }

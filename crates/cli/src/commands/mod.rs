@@ -1,7 +1,10 @@
 //! One file for each command: its options, and what it does.
 
 pub(crate) mod become_user;
+pub(crate) mod demo;
 pub(crate) mod disturb;
+pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod guard;
 pub(crate) mod list;
 pub(crate) mod npt;
@@ -12,8 +15,8 @@ use crate::Failure;
 use std::io::{self, Write};
 
 /// Writes to standard output. Nobody reading any more, as behind `head`, is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_ref()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

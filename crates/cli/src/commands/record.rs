@@ -112,8 +112,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         record(&recording, guardian.as_mut(), stop.as_fd(), &mut progress)
     };
     let recorded = result?;
-    if let Some(owner) = &owner {
-        owner.give(recorded.directory.path());
+    // Whoever called sudo reads the recording, whatever the command runs as.
+    if let Some(reader) = target(None)?.or(owner) {
+        reader.give(recorded.directory.path());
     }
     if options.json {
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
@@ -231,13 +232,12 @@ fn programs(options: &Options, owner: Option<&Target>) -> Result<Programs, Failu
     Ok(Programs::Command(CommandLine { program, arguments: arguments.to_vec(), prefix }))
 }
 
-/// `sordino-` and the local time.
-fn default_output() -> PathBuf {
-    let now = std::time::SystemTime::now();
-    let text = humantime::format_rfc3339_seconds(now).to_string();
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    let (date, time) = digits.split_at(8);
-    PathBuf::from(format!("{PREFIX}{date}-{time}"))
+/// `sordino-` and the local time; with a number behind it if two begin in the same second.
+pub(crate) fn default_output() -> PathBuf {
+    let name = PathBuf::from(format!("{PREFIX}{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")));
+    let others = (2..).map(|number| PathBuf::from(format!("{}-{number}", name.display())));
+    let free = std::iter::once(name.clone()).chain(others).find(|path| !path.exists());
+    free.unwrap_or(name)
 }
 
 /// The summary as JSON, with where it lies.

@@ -1,0 +1,104 @@
+//! `sordino demo`
+
+mod load;
+mod planted;
+
+use crate::Failure;
+use crate::commands::{explain, record};
+use crate::failure::NO;
+use crate::privilege::is_root;
+use crate::trace::Recording;
+use clap::{Args, FromArgMatches};
+use planted::Planted;
+use sordino_analyze::{Explanation, Options as Wanted, Rule};
+use sordino_report::{headline, write_findings};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) use load::{Options as LoadOptions, run as run_load};
+
+/// Record a real-time loop while it is disturbed, and explain its longest gaps
+///
+/// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine (hackbench),
+/// and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults. Then explains the
+/// five longest gaps. Takes ten seconds or so.
+///
+/// Needs root for the kernel's events and for real-time priority; without, it shows what is left.
+///
+/// Exit status: 1 if a planted disturbance is not found to be the cause of its gap.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sudo sordino demo")]
+pub(crate) struct Options {
+    /// Where to record to: a new or empty directory [default: sordino- and the time, here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// What the kernel is asked for.
+const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
+/// As many gaps are shown.
+const SHOWN: usize = 5;
+/// As many are looked at to find the planted ones.
+const LOOKED_AT: usize = 2000;
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let place = load::Place::choose()?;
+    let output = options.output.clone().unwrap_or_else(record::default_output);
+    println!("recording {place} for {} s\n", load::LENGTH.as_secs());
+    let status = record::run(&record_options(&output, &place)?)?;
+    if status != ExitCode::SUCCESS {
+        return Ok(status);
+    }
+    let mut recording = Recording::open(Some(&output))?;
+    let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
+    let mut findings = explain::explain(&mut recording, Rule::between("npt:loop"), wanted)?;
+    let planted = planted::find(&mut recording)?;
+    let judged: Vec<_> =
+        planted.iter().map(|planted| (planted, planted.found_in(&findings.intervals).cloned())).collect();
+    findings.intervals.truncate(SHOWN);
+    let mut text = Vec::new();
+    write_findings(&findings, explain::format(&recording), &mut text)?;
+    crate::commands::print(&text)?;
+    let is_fine = place.is_measured() && say(&judged, is_root())?;
+    let path = output.display();
+    println!("\nThe trace is in {path}. Look at it with:\n  babeltrace2 {path}\n  sordino events {path}");
+    recording.close()?;
+    Ok(if is_fine || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
+}
+
+/// `sordino record` with the load as its command.
+fn record_options(output: &Path, place: &load::Place) -> Result<record::Options, Failure> {
+    let mut words: Vec<OsString> = ["record", "--as", "root", "-o"].map(OsString::from).to_vec();
+    words.push(output.into());
+    if is_root() {
+        words.extend(["--kernel", KERNEL, "--kernel-buffer", "32M"].map(OsString::from));
+    } else {
+        words.drain(1..3);
+    }
+    words.extend(place.collector_options());
+    words.push("--".into());
+    words.push(std::env::current_exe()?.into());
+    words.extend(place.load_options());
+    let matches = record::Options::augment_args(clap::Command::new("record")).try_get_matches_from(words)?;
+    Ok(record::Options::from_arg_matches(&matches)?)
+}
+
+/// Says whether each planted disturbance was found; whether all were.
+fn say(judged: &[(&Planted, Option<Explanation>)], is_traced: bool) -> Result<bool, Failure> {
+    let mut text = String::from("\nPlanted disturbances:\n");
+    let mut is_fine = true;
+    for (planted, found) in judged {
+        let verdict = match (planted.unmeasured(is_traced), found) {
+            (Some(reason), _) => format!("not measured here: {reason}"),
+            (None, Some(explanation)) => format!("found: {}", headline(explanation)),
+            (None, None) => {
+                is_fine = false;
+                "NOT FOUND as the cause of its gap".to_owned()
+            }
+        };
+        text += &format!("  {:<34} {verdict}\n", planted.name());
+    }
+    crate::commands::print(&text)?;
+    Ok(is_fine)
+}

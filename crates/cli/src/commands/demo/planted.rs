@@ -1,0 +1,111 @@
+//! Disturbances that are known, and whether their gaps are explained by them.
+
+use crate::Failure;
+use crate::trace::Recording;
+use sordino_analyze::{Cause, Explanation};
+use sordino_event::{ClassId, Classes, Event, Time, View};
+use sordino_timeline::Item;
+
+/// What was planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Hog,
+    Timers,
+    Faults,
+}
+
+/// A disturbance, and when it was there.
+#[derive(Debug)]
+pub(super) struct Planted {
+    kind: Kind,
+    /// From when to when, as its own tracepoints say; `None` without them.
+    window: Option<(Time, Time)>,
+}
+
+/// The tracepoints that begin and end each.
+const MARKS: [(Kind, &str, &str); 3] = [
+    (Kind::Hog, "disturb:begin", "disturb:end"),
+    (Kind::Timers, "disturb:begin", "disturb:end"),
+    (Kind::Faults, "npt:faults_begin", "npt:faults_end"),
+];
+
+impl Planted {
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Hog => "a thread of priority 95, 3 ms",
+            Kind::Timers => "400 timers within 400 us",
+            Kind::Faults => "256 page faults in npt",
+        }
+    }
+
+    /// Why its gap can't be explained here, if it can't.
+    pub(super) fn unmeasured(&self, is_traced: bool) -> Option<&'static str> {
+        let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+        match self.kind {
+            _ if !is_traced => Some("the kernel's events need root"),
+            Kind::Timers if is_rt() => {
+                Some("with PREEMPT_RT, timers expire in a thread of lower priority than npt's")
+            }
+            _ => None,
+        }
+    }
+
+    /// The longest gap in its time that it is the main cause of.
+    pub(super) fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
+        let (begin, end) = self.window?;
+        let of_it = |gap: &&Explanation| {
+            let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part));
+            let is_there = gap.interval.begin <= end && begin <= gap.interval.end;
+            is_there && main.is_some_and(|part| self.kind.is(&part.cause))
+        };
+        gaps.iter().filter(of_it).max_by_key(|gap| gap.length)
+    }
+}
+
+impl Kind {
+    fn is(self, cause: &Cause) -> bool {
+        match (self, cause) {
+            (Self::Hog, Cause::Waiting { behind: Some(thread), .. }) => thread.comm.as_deref() == Some("hog"),
+            (Self::Timers, Cause::Vector { name }) => name.contains("timer"),
+            (Self::Faults, Cause::PageFault) => true,
+            _ => false,
+        }
+    }
+
+    /// What the field `kind` of its tracepoints says.
+    fn word(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Hog => Some(b"hog"),
+            Self::Timers => Some(b"timers"),
+            Self::Faults => None,
+        }
+    }
+}
+
+/// When each was there.
+pub(super) fn find(recording: &mut Recording) -> Result<Vec<Planted>, Failure> {
+    let ids = |classes: &Classes, name: &str| -> Vec<ClassId> {
+        classes.iter().filter(|(_, class)| class.name == name).map(|(id, _)| id).collect()
+    };
+    let marks =
+        MARKS.map(|(kind, begin, end)| (kind, ids(&recording.classes, begin), ids(&recording.classes, end)));
+    let mut windows = [None; MARKS.len()];
+    recording.pass(Some("looking for what was planted"), |item| {
+        let Item::Event(moment) = item else { return Ok(true) };
+        let event = moment.event;
+        for ((kind, begins, ends), window) in marks.iter().zip(&mut windows) {
+            if begins.contains(&event.class) && has_word(event, kind.word()) {
+                *window = Some((event.time, event.time));
+            } else if ends.contains(&event.class) && has_word(event, kind.word()) {
+                *window = window.map(|(begin, _)| (begin, event.time));
+            }
+        }
+        Ok(true)
+    })?;
+    let planted = |((kind, ..), window): ((Kind, _, _), _)| Planted { kind, window };
+    Ok(MARKS.into_iter().zip(windows).map(planted).collect())
+}
+
+fn has_word(event: &Event, word: Option<&[u8]>) -> bool {
+    word.is_none_or(|word| matches!(event.value(0), Some(View::Text(text)) if text == word))
+}

@@ -1,0 +1,126 @@
+//! Recordings, opened for reading.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::progress::Progress;
+use sordino_collect::{Directory, State, Summary, Watch};
+use sordino_ctf::read::{self, Stream};
+use sordino_event::{Classes, Event, Step, Time};
+use sordino_timeline::{Item, SuperTrace};
+use std::path::{Path, PathBuf};
+
+/// How often the progress of a pass is looked at, in items.
+const EACH: u64 = 1 << 16;
+
+/// A recording: all its traces, as one.
+pub(crate) struct Recording {
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+    /// The events of all its traces.
+    pub(crate) classes: Classes,
+    streams: Vec<Stream>,
+    /// Why some of it can't be read.
+    problems: Vec<String>,
+}
+
+impl Recording {
+    /// Opens the recording that was named, or the newest here. Any directory with CTF traces will do.
+    pub(crate) fn open(named: Option<&Path>) -> Result<Self, Failure> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => Directory::newest(&std::env::current_dir()?)?.path().to_owned(),
+        };
+        let mut recording =
+            Self { path, classes: Classes::default(), streams: Vec::new(), problems: Vec::new() };
+        recording.look_at_summary();
+        let traces = read::find(&recording.path)?;
+        if traces.is_empty() {
+            let text = format!("{} holds no CTF trace: no file 'metadata' in it", recording.path.display());
+            return Err(Failure::new(UNUSABLE, text));
+        }
+        for trace in traces {
+            match read::Trace::open(&trace, &mut recording.classes) {
+                Ok(trace) => recording.streams.extend_from_slice(trace.streams()),
+                Err(error) => recording.problems.push(Failure::text_of(&error)),
+            }
+        }
+        Ok(recording)
+    }
+
+    /// A recording that is not finished lacks the kernel's events.
+    fn look_at_summary(&mut self) {
+        let Ok(directory) = Directory::open(&self.path) else { return };
+        let path = self.path.display();
+        match Summary::read(&directory) {
+            Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
+                "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
+            )),
+            Ok(_) => {}
+            Err(error) => self.problems.push(Failure::text_of(&error)),
+        }
+    }
+
+    /// Everything in the order of time, from the start.
+    pub(crate) fn super_trace(
+        &self,
+    ) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
+        let sources = self.streams.iter().map(|stream| {
+            let mut events = stream.events();
+            move |event: &mut Event| events.next(event)
+        });
+        SuperTrace::new(&self.classes, sources)
+    }
+
+    /// Gives each item of the trace to `take`, until that answers `false`; says on the terminal `what` it is for.
+    pub(crate) fn pass(
+        &mut self,
+        what: Option<&'static str>,
+        mut take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let (first, last) = self.span();
+        let mut progress = what.map(|what| (what, Progress::new(false)));
+        let mut trace = self.super_trace();
+        let mut count = 0;
+        let mut problems = Vec::new();
+        loop {
+            match trace.next() {
+                Ok(Some(item)) => {
+                    count += 1;
+                    if count % EACH == 0
+                        && let (Item::Event(moment), Some((what, progress))) = (&item, &mut progress)
+                    {
+                        let done = (moment.event.time - first).0.max(0).cast_unsigned();
+                        progress.working(what, done, (last - first).0.max(0).cast_unsigned());
+                    }
+                    if !take(&item)? {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => problems.push(Failure::text_of(&error)),
+            }
+        }
+        drop(trace);
+        // Another pass meets the same ones.
+        problems.retain(|problem| !self.problems.contains(problem));
+        self.problems.append(&mut problems);
+        Ok(())
+    }
+
+    /// From its first to its last event.
+    pub(crate) fn span(&self) -> (Time, Time) {
+        let spans = self.streams.iter().filter_map(Stream::span);
+        spans
+            .reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
+            .unwrap_or((Time(0), Time(0)))
+    }
+
+    /// Says what could not be read; a failure if there was anything.
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        let Some((last, others)) = self.problems.split_last() else { return Ok(()) };
+        for problem in others {
+            eprintln!("sordino: {problem}");
+        }
+        Err(Failure::new(UNUSABLE, last.clone()))
+    }
+}
