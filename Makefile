@@ -26,8 +26,9 @@ test: setup-test
 bench: setup-bench build
 	scripts/bench
 
-## install: to PREFIX (default /usr/local)
-install: build
+## install: what `make build` built, to PREFIX (default /usr/local)
+install:
+	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so || { echo "first build it: make build" >&2; exit 2; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 	install -d $(DESTDIR)$(PREFIX)/include/sordino
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino

@@ -118,6 +118,13 @@ pub struct Identity {
     pub start: u64,
 }
 
+/// One program in one process: its pid, when it started, and where its stack begins, which differs from one executed
+/// program to the next (0 where that can't be seen).
+pub(crate) fn incarnation(pid: i32) -> (i32, u64, u64) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    (pid, start(&stat).unwrap_or(0), field(&stat, 28).unwrap_or(0))
+}
+
 /// Who process `pid` is; what can't be read is empty.
 pub fn identity(pid: i32) -> Identity {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -142,9 +149,14 @@ fn own_pid(status: &str) -> Option<i32> {
     line.split_whitespace().last()?.parse().ok()
 }
 
-/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, also parentheses.
+/// When a process started, in `/proc/PID/stat`.
 fn start(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    field(stat, 22)
+}
+
+/// A field of `/proc/PID/stat`, by its number in proc(5); the name in field 2 may hold anything, also parentheses.
+fn field(stat: &str, number: usize) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -157,6 +169,31 @@ mod tests {
         assert_eq!(own_pid("NSpid:\t7\n"), Some(7));
         let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 424242 20";
         assert_eq!(start(stat), Some(424_242));
+    }
+
+    #[test]
+    fn an_executed_program_is_another_one() {
+        use std::io::{Read, Write};
+        use std::process::{Command, Stdio};
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo; read line; exec sh -c 'read line'"]);
+        let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = shell.id() as i32;
+        // It runs when it says so: not all of exec is over when its descriptors are closed.
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let before = incarnation(pid);
+        assert_eq!(incarnation(pid), before);
+        let mut input = shell.stdin.take().unwrap();
+        input.write_all(b"\n").unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while incarnation(pid) == before && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        let after = incarnation(pid);
+        assert_eq!((after.0, after.1), (before.0, before.1));
+        assert_ne!(after, before);
+        drop(input);
+        shell.wait().unwrap();
     }
 
     #[test]

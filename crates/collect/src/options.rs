@@ -28,8 +28,10 @@ pub struct Options {
     pub geometry: Geometry,
     /// When the collector looks for full sub-buffers.
     pub polling: Polling,
-    /// The CPUs whose events are recorded.
+    /// The CPUs that get buffers.
     pub cpus: CpuList,
+    /// Whether nothing is recorded on others. If not, the programs' events on CPUs that come online meanwhile are.
+    pub cpus_only: bool,
     /// How long, at most.
     pub duration: Option<Duration>,
     /// The CPU that the collector stays on.

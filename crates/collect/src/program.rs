@@ -79,6 +79,7 @@ impl Traced {
             geometry: options.geometry,
             clock: clock.ring_clock(),
             cpus: options.cpus.as_slice(),
+            leave_out_others: options.cpus_only,
             wake: options.polling == Polling::Wakeup,
             first_turn: first_turn(),
         };

@@ -8,15 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::{assert_same, babeltrace, not_measured, read};
 
+/// Where such traces are: a directory with `valid`, `malformed` and `lttng` in it, each with a directory for a trace.
 fn data() -> Option<PathBuf> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/ctf");
-    match data.canonicalize() {
-        Ok(data) => Some(data),
-        Err(error) => {
-            not_measured(&format!("traces in ../shared/data/ctf: {error}"));
-            None
-        }
+    let data = std::env::var_os("SORDINO_CTF_TRACES").map(PathBuf::from).filter(|data| data.is_dir());
+    if data.is_none() {
+        not_measured("traces of other tracers: set SORDINO_CTF_TRACES to a directory of them");
     }
+    data
 }
 
 fn subdirectories(dir: &Path) -> Vec<PathBuf> {

@@ -38,6 +38,8 @@ pub const RECORD_HEADER: usize = 16;
 pub const SHARED_EXTRA: usize = 8;
 /// What [`SHARED_EXTRA`] says where the CPU is not known.
 pub const UNKNOWN_CPU: u32 = u32::MAX;
+/// What [`RingHeader::cpu`] says of a CPU without a ring whose records are not wanted.
+pub const LEFT_OUT: u32 = u32::MAX - 1;
 /// Room for the packet header at the start of each sub-buffer; the first record lies behind it.
 pub const PACKET_HEADER: usize = 80;
 /// Offset in that room of four words that the writers leave behind when they are done with a sub-buffer: the stamp
@@ -114,7 +116,7 @@ pub struct RingHeader {
     pub other_bits: AtomicU64,
     /// Where the sub-buffers lie, relative to this header.
     pub data: AtomicU64,
-    /// Whose ring it is; [`UNKNOWN_CPU`] for the shared one.
+    /// Whose ring it is; [`UNKNOWN_CPU`] for the shared one, [`LEFT_OUT`] for none.
     pub cpu: AtomicU32,
     /// Zero.
     pub unused0: [AtomicU32; 7],

@@ -11,11 +11,11 @@
 //! The heads' own loads are `write:C`; their partners are in `control`.
 
 use crate::commit;
-use crate::layout::RingHeader;
+use crate::layout::{LEFT_OUT, RingHeader};
 use crate::position::{Head, Plan, Shape, plan, stays};
 use crate::view::Ring;
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
-use sordino_percpu::{Commit, Leave, Outcome, cpu, expect_write, publish, publish_leaving};
+use sordino_percpu::{Commit, Leave, Outcome, cpu, current_cpu, expect_write, publish, publish_leaving};
 
 /// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
 /// interrupted within some 20 instructions; only a debugger that steps through them does that again and again.
@@ -197,7 +197,7 @@ pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, atte
         // SAFETY: the caller's obligations are the same.
         match unsafe { try_write(ring, cpu, record, stamp, attempt) } {
             Ok(Done::Written { left: true }) => return wake(rings, cpu),
-            Ok(Done::Written { left: false } | Done::Lost) => return,
+            Ok(Done::Written { left: false } | Done::Lost | Done::LeftOut) => return,
             Ok(Done::NoRing) => break,
             Err(unfinished) => attempt = unfinished,
         }
@@ -214,6 +214,8 @@ enum Done {
     Lost,
     /// This CPU has no ring: it came online after the session began.
     NoRing,
+    /// This CPU's records are not wanted.
+    LeftOut,
 }
 
 /// One try.
@@ -227,7 +229,9 @@ unsafe fn try_write<S: Stamp>(
     stamp: S,
     before: Attempt,
 ) -> Result<Done, Attempt> {
-    let Some(view) = Ring::of(ring) else { return Ok(Done::NoRing) };
+    let Some(view) = Ring::of(ring) else {
+        return Ok(if is_left_out(ring) { Done::LeftOut } else { Done::NoRing });
+    };
     // ORDER(write:C) pairs with control:E.
     let head = Head(ring.head.load(Acquire));
     let extent = record.shape.extent();
@@ -279,6 +283,11 @@ unsafe fn try_write<S: Stamp>(
     }
 }
 
+/// Whether the session does not want the records of this ring's CPU.
+fn is_left_out(ring: &RingHeader) -> bool {
+    ring.cpu.load(Relaxed) == LEFT_OUT
+}
+
 /// As [`write_fully`], but to the shared ring: for threads that the kernel does not restart.
 ///
 /// # Safety
@@ -286,6 +295,11 @@ unsafe fn try_write<S: Stamp>(
 #[cold]
 #[inline(never)]
 pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {
+    let cpu = current_cpu();
+    // SAFETY: only asked for where it is.
+    if cpu < rings.cpus && is_left_out(unsafe { rings.get(cpu) }) {
+        return;
+    }
     // SAFETY: the shared ring's header is the last.
     let ring = unsafe { rings.get(rings.cpus) };
     // SAFETY: the last ring is the shared one; the caller's obligations for the rest.

@@ -150,6 +150,32 @@ fn a_thread_on_a_cpu_without_a_ring_uses_the_shared_one() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that can't run says so")]
+fn a_cpu_that_is_left_out_leaves_no_record() {
+    if cpus() < 2 {
+        return eprintln!("not measured here: a CPU that is left out, for there is only one");
+    }
+    let harness = Harness::new();
+    let mut request = wanted(SMALL, 5);
+    request.cpus = &[0];
+    request.leave_out_others = true;
+    let mut attached = harness.program.attach(&request).unwrap();
+    for cpu in [0, 1, 0] {
+        pin(cpu);
+        for number in 0..100u64 {
+            harness.write(attached.slot, number << 32, &[cpu as u8; 8]);
+        }
+    }
+    let taken = finish(&mut attached);
+    let lost: u64 = taken.iter().map(|(_, content, _)| content.lost.total).sum();
+    let (shared, own): (Vec<_>, Vec<_>) = taken.iter().partition(|(cpu, ..)| cpu.is_none());
+    let own: Vec<_> = own.iter().flat_map(|(.., bytes)| records(bytes, 8)).collect();
+    assert_eq!((own.len(), lost), (200, 0));
+    assert!(own.iter().all(|record| record.payload == [0; 8]));
+    assert!(shared.iter().all(|(.., bytes)| shared_records(bytes).is_empty()));
+}
+
+#[test]
 fn the_shared_ring_loses_and_counts_like_the_others() {
     let harness = Harness::new();
     let mut request = wanted(SMALL, u32::MAX);

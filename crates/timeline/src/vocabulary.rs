@@ -289,7 +289,8 @@ impl<'a> Reader<'a> {
                 let of_flags = |flags| if flags & CLONE_THREAD == 0 { own() } else { Process::OfMaker };
                 (tid, self.integer(2).map_or(Process::Unknown, of_flags), None)
             }
-            _ => (self.tid(0)?, known(self.int32(3)), self.int32(2)),
+            // A dump has the number of /proc/PID/stat, which is the kernel's less MAX_RT_PRIO.
+            _ => (self.tid(0)?, known(self.int32(3)), self.int32(2).map(|prio| prio.saturating_add(100))),
         };
         Some(Born { tid, process, comm: self.text(1), priority, dumped: self.meaning.kind == Kind::Dump })
     }

@@ -75,7 +75,7 @@ fn threads_are_known_from_forks_dumps_renames_and_execs() {
     let dump = |script: &mut Script, tid: i64, pid: i64, name| {
         script.kernel(
             "lttng_statedump_process_state",
-            &[("tid", V::I(tid)), ("pid", V::I(pid)), ("name", V::T(name)), ("prio", V::I(110))],
+            &[("tid", V::I(tid)), ("pid", V::I(pid)), ("name", V::T(name)), ("prio", V::I(10))],
         );
     };
     let newtask = |script: &mut Script, tid: i64, flags: u64| {

@@ -57,6 +57,31 @@ impl FromStr for Selection {
 }
 
 impl Selection {
+    /// Reads several with commas between them. A comma inside quotes, braces or parentheses belongs to a filter.
+    ///
+    /// # Errors
+    /// Which of them is none.
+    ///
+    /// ```
+    /// use sordino_tracefs::Selection;
+    /// let list = Selection::list("irq,sched_switch if prev_comm ~ \"a,b*\" && CPUS{0,1} & 1,timer")?;
+    /// assert_eq!(list.len(), 3);
+    /// # Ok::<(), sordino_tracefs::Error>(())
+    /// ```
+    pub fn list(text: &str) -> Result<Vec<Self>, Error> {
+        let (mut depth, mut quoted) = (0_u32, false);
+        let separates = |letter: char| {
+            match letter {
+                '"' => quoted = !quoted,
+                '(' | '{' if !quoted => depth += 1,
+                ')' | '}' if !quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            letter == ',' && depth == 0 && !quoted
+        };
+        text.split(separates).map(str::parse).collect()
+    }
+
     fn malformed(&self, reason: impl fmt::Display) -> Error {
         Error::Pattern { pattern: self.pattern.clone(), reason: reason.to_string() }
     }

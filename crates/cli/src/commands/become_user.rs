@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use clap::Args;
 use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sordino_collect::command::{SESSION, SESSION_OF_COMMAND};
 use std::ffi::{CString, OsString};
 use std::os::unix::process::CommandExt;
@@ -19,6 +20,16 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
+/// Raises what the user may lock by what the recorder maps into the program: its `mlockall` is to succeed as it does when
+/// it is not recorded.
+fn allow_rings_to_be_locked() -> Result<(), Failure> {
+    let reserve = std::env::var("SORDINO_RESERVE").ok().and_then(|text| text.parse::<u64>().ok());
+    let more = |limit: Option<u64>| limit.map(|limit| limit.saturating_add(reserve.unwrap_or(0)));
+    let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
+    setrlimit(Resource::Memlock, Rlimit { current: more(current), maximum: more(maximum) })?;
+    Ok(())
+}
+
 /// Returns only if it fails.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (uid, gid) = (Uid::from_raw(options.uid), Gid::from_raw(options.gid));
@@ -26,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(name) if !name.is_empty() => initgroups(&name, gid)?,
         _ => setgroups(&[gid])?,
     }
+    allow_rings_to_be_locked()?;
     setgid(gid)?;
     setuid(uid)?;
     let (program, arguments) =

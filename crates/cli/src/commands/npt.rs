@@ -8,7 +8,7 @@ use crate::privilege::is_root;
 use clap::Args;
 use serde_json::json;
 use sordino_npt::{Measured, Plan, Statistics, histogram_text, run as measure, statistics_text};
-use sordino_sched::{CpuList, Policy};
+use sordino_sched::{CpuList, Lock, Policy};
 use sordino_undo::{Guardian, Step};
 use std::path::Path;
 use std::process::ExitCode;
@@ -94,7 +94,7 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
     Ok(Plan {
         cpu,
         policy,
-        lock_memory: true,
+        lock_memory: may_lock_memory(),
         loops: options.loops.unwrap_or(if unlimited { u64::MAX } else { 10_000_000 }),
         duration: options.duration,
         warm_up: options.warm_up,
@@ -103,6 +103,17 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         faults_at: options.faults_at,
         ..Plan::default()
     })
+}
+
+/// Tries it.
+fn may_lock_memory() -> bool {
+    let result = sordino_sched::lock_memory(Lock::All);
+    if let Err(error) = &result {
+        eprintln!(
+            "sordino: memory stays unlocked, page faults may show: {error} (run as root, or raise ulimit -l)"
+        );
+    }
+    result.is_ok()
 }
 
 /// Tries on a thread of its own.

@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// The kernel's events: groups, names or globs, each with a filter of the kernel's if you like
-    #[arg(short, long, value_name = "EVENTS", value_delimiter = ',')]
+    #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
     /// Kernel buffer for each CPU
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
@@ -161,6 +161,7 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
         geometry: geometry(options).map_err(bad)?,
         polling: polling(options).map_err(bad)?,
         cpus: cpus(options.cpus.as_ref())?,
+        cpus_only: options.cpus.is_some(),
         duration: options.duration,
         collector_cpu: options.collector_cpu,
         collector_priority: options.collector_prio,
@@ -168,13 +169,9 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
     })
 }
 
-/// Commas separate events, but not inside a filter.
 fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {
-    let mut selections: Vec<Selection> = Vec::new();
-    for text in texts {
-        selections.push(text.parse()?);
-    }
-    Ok(selections)
+    let lists = texts.iter().map(|text| Selection::list(text)).collect::<Result<Vec<_>, _>>()?;
+    Ok(lists.concat())
 }
 
 fn kernel_buffer(bytes: u64) -> Result<u64, String> {
@@ -205,8 +202,8 @@ fn polling(options: &Options) -> Result<Polling, String> {
     Ok(match options {
         Options { wakeup: true, .. } => Polling::Wakeup,
         Options { busy: true, .. } => Polling::Busy,
-        _ if (Duration::from_micros(1)..=Duration::from_secs(10)).contains(&timer) => Polling::Timer(timer),
-        _ => return Err(format!("--read-timer is {timer:?}: it has to be 1us to 10s")),
+        _ if (Duration::from_micros(1)..=Duration::from_millis(20)).contains(&timer) => Polling::Timer(timer),
+        _ => return Err(format!("--read-timer is {timer:?}: it has to be 1us to 20ms")),
     })
 }
 

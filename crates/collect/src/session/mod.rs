@@ -83,8 +83,8 @@ struct Session<'a> {
     traces: Vec<ProgramTrace>,
     /// How many programs there were.
     numbered: usize,
-    /// Processes that were looked at, with the time they started.
-    seen: HashSet<(i32, u64)>,
+    /// Programs that were looked at: see [`incarnation`](crate::discover::incarnation).
+    seen: HashSet<(i32, u64, u64)>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     summary: Summary,

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::Error;
 use crate::directory::Directory;
-use crate::discover::{Found, areas, identity, parent, processes};
+use crate::discover::{Found, areas, identity, incarnation, parent, processes};
 use crate::drain::StreamEnd;
 use crate::listen::Announced;
 use crate::options::Programs;
@@ -19,7 +19,7 @@ impl Session<'_> {
         if found.is_empty() {
             return Err(refused("it is not linked with sordino, or ended".to_owned()));
         }
-        self.seen.insert((pid, identity(pid).start));
+        self.seen.insert(incarnation(pid));
         found.iter().try_for_each(|found| self.attach(found))
     }
 
@@ -83,14 +83,18 @@ impl Session<'_> {
         };
         let everybody = matches!(self.options.programs, Programs::All);
         for pid in processes() {
-            if pid == std::process::id() as i32 || !self.seen.insert((pid, identity(pid).start)) {
+            if pid == std::process::id() as i32 || !self.seen.insert(incarnation(pid)) {
                 continue;
             }
             if !everybody && !descends(pid, &ours) {
                 continue;
             }
             // Other users' programs are theirs.
-            for found in areas(pid).unwrap_or_default() {
+            let areas = areas(pid).unwrap_or_default();
+            if !areas.is_empty() {
+                self.let_go_replaced(pid);
+            }
+            for found in areas {
                 self.attach_or_note(&found);
             }
         }

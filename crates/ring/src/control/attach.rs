@@ -20,8 +20,10 @@ pub struct Wanted<'a> {
     pub geometry: Geometry,
     /// The clock that stamps its records.
     pub clock: Clock,
-    /// The CPUs that get a ring; threads on others use the shared one.
+    /// The CPUs that get a ring.
     pub cpus: &'a [u32],
+    /// Whether records on all other CPUs are left out; else they go to the shared ring.
+    pub leave_out_others: bool,
     /// Whether writers wake the collector when they leave a sub-buffer.
     pub wake: bool,
     /// The turn at which every ring starts. Should differ from one session to the next.
@@ -86,6 +88,8 @@ impl Program {
         map::allocate(&self.file, offset, length).map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
         self.announce(slot, wanted, offset, length);
+        let others = if wanted.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
+        (0..self.cpus).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
         let readers =
             plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
         Ok(Attached { slot, readers, region: (self.address + offset, length) })

@@ -96,7 +96,8 @@ pub fn all_cpus() -> &'static [u32] {
 }
 
 pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
-    Wanted { name: "test", geometry, clock: Clock::Cycles, cpus: all_cpus(), wake: false, first_turn }
+    let (clock, cpus) = (Clock::Cycles, all_cpus());
+    Wanted { name: "test", geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
 }
 
 /// One record as it lies in a sub-buffer.
