@@ -179,9 +179,12 @@ fn text(bytes: &[u8]) -> Arc<str> {
 }
 
 /// A function's name, or its address as the kernel prints it.
-pub(crate) fn function(function: &Function<'_>) -> Arc<str> {
+pub(crate) fn function(system: &System, function: &Function<'_>) -> Arc<str> {
     match *function {
-        Function::Address(address) => format!("{address:#018x}").into(),
+        Function::Address(address) => {
+            let unknown = || format!("{address:#018x}").into();
+            system.symbol(address).cloned().unwrap_or_else(unknown)
+        }
         Function::Name(name) => text(name),
     }
 }
@@ -202,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_function_is_named_or_shown_by_its_address() {
-        assert_eq!(&*function(&Function::Address(0xffff_8000_0000_1234)), "0xffff800000001234");
-        assert_eq!(&*function(&Function::Name(b"tick_sched_timer")), "tick_sched_timer");
+        let system = System::default();
+        assert_eq!(&*function(&system, &Function::Address(0xffff_8000_0000_1234)), "0xffff800000001234");
+        assert_eq!(&*function(&system, &Function::Name(b"tick_sched_timer")), "tick_sched_timer");
     }
 }

@@ -121,10 +121,10 @@ impl Tracker {
             }
             Kernel::Enter(interrupt) => processor.enter(&interrupt, now, serial),
             Kernel::Exit(interrupt) => processor.exit(&interrupt),
-            Kernel::TimerEntry(called) => processor.timer(Some(function(&called))),
+            Kernel::TimerEntry(called) => processor.timer(Some(function(moment.system, &called))),
             Kernel::TimerExit => processor.timer(None),
-            Kernel::Nmi { handler, duration } => self.nmi(cpu, function(&handler), duration),
-            Kernel::WorkEntry(called) => self.work(cpu, moment.tid, Some(function(&called))),
+            Kernel::Nmi { handler, duration } => self.nmi(cpu, function(moment.system, &handler), duration),
+            Kernel::WorkEntry(called) => self.work(cpu, moment.tid, Some(function(moment.system, &called))),
             Kernel::WorkExit => self.work(cpu, moment.tid, None),
             Kernel::SyscallEntry(call) => self.syscall(cpu, moment, Some(call)),
             Kernel::SyscallExit => self.syscall(cpu, moment, None),

@@ -3,8 +3,9 @@
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::directory::{Directory, replace};
-use crate::dump::Dump;
+use crate::dump::{self, Dump};
 use crate::summary::KernelStream;
+use crate::symbols::Functions;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_event::Cpu;
@@ -18,6 +19,8 @@ use std::path::Path;
 pub(crate) struct KernelTrace {
     uuid: Uuid,
     events: Vec<(Format, Mapping)>,
+    /// Whether the kernel is the one that was recorded.
+    same_boot: bool,
 }
 
 /// Bytes of a packet.
@@ -28,7 +31,7 @@ type Advance<'a> = &'a mut dyn FnMut(u64);
 impl KernelTrace {
     /// Begins the trace with the state dump, as of now.
     pub(crate) fn begin(directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
-        let trace = Self { uuid: crate::uuid(), events: Vec::new() };
+        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true };
         trace.write_metadata(directory, clock)?;
         let path = directory.kernel().join("statedump");
         let file = File::create(&path).map_err(Error::output(&path))?;
@@ -38,7 +41,7 @@ impl KernelTrace {
 
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid) -> Self {
-        Self { uuid, events: Vec::new() }
+        Self { uuid, events: Vec::new(), same_boot: false }
     }
 
     /// Ends a trace that has only the state dump.
@@ -91,14 +94,31 @@ impl KernelTrace {
         self.write_metadata(directory, clock)?;
         let converter = Converter::new(self.events.iter().map(|(format, mapping)| (format, mapping)))?;
         let layout = page_layout(&raw)?;
+        let mut functions = Functions::of(self.events.iter().map(|(format, _)| format));
         let mut streams = Vec::new();
         for (cpu, path) in pages(&raw)? {
-            let stream = self.stream(cpu, &path, directory, &converter, &layout, advance)?;
+            let stream =
+                self.stream(cpu, &path, directory, (&converter, &layout), &mut functions, advance)?;
             fs::remove_file(&path).map_err(Error::output(&path))?;
             streams.push(stream);
         }
+        if self.same_boot {
+            self.write_symbols(directory, clock, &functions)?;
+        }
         fs::remove_dir_all(&raw).map_err(Error::output(&raw))?;
         Ok(streams)
+    }
+
+    fn write_symbols(
+        &self,
+        directory: &Directory,
+        clock: &TraceClock,
+        functions: &Functions,
+    ) -> Result<(), Error> {
+        let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let path = directory.kernel().join("symbols");
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        Ok(dump::write_symbols(&functions.names(&kallsyms), file, self.uuid, clock.begin_ticks())?)
     }
 
     fn stream(
@@ -106,8 +126,8 @@ impl KernelTrace {
         cpu: Cpu,
         pages: &Path,
         directory: &Directory,
-        converter: &Converter,
-        layout: &PageLayout,
+        (converter, layout): (&Converter, &PageLayout),
+        functions: &mut Functions,
         advance: Advance<'_>,
     ) -> Result<KernelStream, Error> {
         let mut source = BufReader::with_capacity(1 << 20, File::open(pages).map_err(Error::output(pages))?);
@@ -115,8 +135,14 @@ impl KernelTrace {
         let file = File::create(&path).map_err(Error::output(&path))?;
         let out = BufWriter::with_capacity(PACKET, file);
         let writer = StreamWriter::new(out, self.uuid, StreamClass::Kernel, Some(cpu), PACKET)?;
-        let mut stream =
-            Conversion { writer, converter, last: 0, result: KernelStream::of(cpu), payload: Vec::new() };
+        let mut stream = Conversion {
+            writer,
+            converter,
+            functions,
+            last: 0,
+            result: KernelStream::of(cpu),
+            payload: Vec::new(),
+        };
         let mut bytes = vec![0; layout.page_size()];
         loop {
             match source.read_exact(&mut bytes) {
@@ -139,6 +165,7 @@ impl KernelTrace {
 struct Conversion<'a, W> {
     writer: StreamWriter<W>,
     converter: &'a Converter,
+    functions: &'a mut Functions,
     /// The last event's time.
     last: u64,
     result: KernelStream,
@@ -172,6 +199,7 @@ impl<W: Write> Conversion<'_, W> {
             Ok(header) => header,
             Err(damage) => return self.damaged(&damage.to_string()),
         };
+        self.functions.note(header.event, bytes);
         // Within a CPU the kernel's times do not go back; if they did, the order of the records would be the truth.
         self.last = self.last.max(ticks);
         let id = kernel_header(header.event as u16, header.flags, header.preempt_count);

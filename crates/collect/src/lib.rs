@@ -10,7 +10,7 @@
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
-//! | `dump` | the state at the start |
+//! | `dump`, `symbols` | the state at the start, names of the kernel's functions |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ mod program;
 mod recover;
 mod session;
 mod summary;
+mod symbols;
 
 pub use directory::{Directory, PREFIX};
 pub use error::Error;

@@ -8,7 +8,8 @@ mod words;
 use crate::TimeFormat;
 use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
-use sordino_analyze::{Findings, Unpaired};
+use sordino_analyze::{After, Cause, Explanation, Findings, Thread, Unpaired};
+use sordino_timeline::Priority;
 use std::io::{self, Write};
 
 pub use words::headline;
@@ -36,6 +37,10 @@ pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut imp
         page.gap();
         interval::write(index + 1, explanation, format.time, &mut page);
     }
+    if findings.intervals.iter().any(may_be_fair_server) {
+        page.gap();
+        page.prose(Style::Plain, "", FAIR_SERVER);
+    }
     ranking::write(findings, format.time, &mut page);
     gaps::write(findings, format.time, &mut page);
     out.write_all(page.finish().as_bytes())
@@ -49,6 +54,24 @@ pub fn write_findings_json(findings: &Findings, out: &mut impl Write) -> io::Res
     let mut line = serde_json::to_vec(findings)?;
     line.push(b'\n');
     out.write_all(&line)
+}
+
+/// The kernel's own inversion, which no priority is above; `kernel/sched/deadline.c`, `fair_server_init`.
+const FAIR_SERVER: &str = "Ordinary threads that take the CPU from a real-time one: since Linux 6.8, the fair server \
+    gives them 50 ms of each second on a CPU that real-time threads fill. Its settings are in \
+    /sys/kernel/debug/sched/fair_server.";
+
+/// Whether an ordinary thread took the CPU from the explained one, a real-time thread.
+fn may_be_fair_server(explanation: &Explanation) -> bool {
+    let is_real_time = |thread: &Thread| thread.priority.map(Priority::is_real_time);
+    let is_taken_by_ordinary = |cause: &Cause| match cause {
+        Cause::Waiting { after: After::Preemption, behind: Some(by), .. } => {
+            !by.is_idle() && is_real_time(by) == Some(false)
+        }
+        _ => false,
+    };
+    is_real_time(&explanation.thread) == Some(true)
+        && explanation.parts.iter().any(|part| is_taken_by_ordinary(&part.cause))
 }
 
 /// How many intervals there are and how long; if there is nothing to explain, why.

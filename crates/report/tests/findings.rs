@@ -111,6 +111,22 @@ fn a_thread_of_lower_priority_that_runs_while_the_thread_is_in_a_call() {
     assert_golden!("inversion_in_call", explain(&script, "npt:loop", one()), NARROW);
 }
 
+/// The fair server lets an ordinary thread run in spite of a real-time one.
+#[test]
+fn an_ordinary_thread_that_preempts_a_real_time_one() {
+    let mut script = loops(Script::new());
+    let names =
+        [("address", support::V::U(0xffff_ffff_8112_3450)), ("name", support::V::T("hrtimer_wakeup"))];
+    script.at(1000 * MICRO).cpu(1).kernel("sordino_statedump_symbol", &names);
+    script.at(1010 * MICRO).vector("local_timer").timer(0xffff_ffff_8112_3450);
+    script.at(1013 * MICRO).timer_exit();
+    script.at(1014 * MICRO).vector_exit("local_timer");
+    script.at(1020 * MICRO).switch(NPT, RUNNABLE, LOW);
+    script.at(2020 * MICRO).switch(LOW, RUNNABLE, NPT);
+    script.at(2030 * MICRO).user("npt:loop", NPT, &[]);
+    assert_golden!("fair_server", explain(&script, "npt:loop", one()), NARROW);
+}
+
 /// What cyclictest measures: a timer's interrupt wakes the thread, which waits for its CPU; and a busy one.
 #[test]
 fn a_wake_up_from_a_timer_and_a_throttled_thread() {

@@ -57,6 +57,13 @@ pub enum Kernel<'a> {
         /// How long that took, until this event.
         duration: Nanos,
     },
+    /// What a function of the kernel is called.
+    Symbol {
+        /// Where it lies.
+        address: u64,
+        /// Its name.
+        name: &'a [u8],
+    },
     /// A page fault begins.
     Fault {
         /// Whether the thread was in user code.

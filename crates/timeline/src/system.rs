@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub struct System {
     threads: HashMap<Tid, Thread>,
     running: BTreeMap<Cpu, Tid>,
+    symbols: HashMap<u64, Arc<str>>,
     /// What to add to the tracer's priorities to get the kernel's.
     priority_offset: i32,
 }
@@ -58,6 +59,11 @@ impl System {
         traced.or(thread.dumped_priority)
     }
 
+    /// The name of the kernel's function at `address`, if the trace tells.
+    pub fn symbol(&self, address: u64) -> Option<&Arc<str>> {
+        self.symbols.get(&address)
+    }
+
     /// Takes in what the kernel says on `cpu`, where `maker` runs.
     pub(crate) fn learn(&mut self, kernel: &Kernel<'_>, cpu: Option<Cpu>, maker: Option<Tid>) {
         match *kernel {
@@ -79,6 +85,9 @@ impl System {
                 let cpu = old.cpu;
                 let thread = self.threads.entry(tid).or_insert(old);
                 (thread.pid, thread.cpu) = (Some(Pid(tid.0)), cpu.or(thread.cpu));
+            }
+            Kernel::Symbol { address, name } => {
+                self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
             Kernel::Gone { tid } => {
                 self.threads.remove(&tid);

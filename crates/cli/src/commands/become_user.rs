@@ -21,13 +21,12 @@ pub(crate) struct Options {
 }
 
 /// Raises what the user may lock by what the recorder maps into the program: its `mlockall` is to succeed as it does when
-/// it is not recorded.
-fn allow_rings_to_be_locked() -> Result<(), Failure> {
+/// it is not recorded. Takes `CAP_SYS_RESOURCE`; without, the limit stays.
+fn allow_rings_to_be_locked() {
     let reserve = std::env::var("SORDINO_RESERVE").ok().and_then(|text| text.parse::<u64>().ok());
     let more = |limit: Option<u64>| limit.map(|limit| limit.saturating_add(reserve.unwrap_or(0)));
     let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
-    setrlimit(Resource::Memlock, Rlimit { current: more(current), maximum: more(maximum) })?;
-    Ok(())
+    let _ = setrlimit(Resource::Memlock, Rlimit { current: more(current), maximum: more(maximum) });
 }
 
 /// Returns only if it fails.
@@ -37,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(name) if !name.is_empty() => initgroups(&name, gid)?,
         _ => setgroups(&[gid])?,
     }
-    allow_rings_to_be_locked()?;
+    allow_rings_to_be_locked();
     setgid(gid)?;
     setuid(uid)?;
     let (program, arguments) =

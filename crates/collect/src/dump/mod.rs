@@ -98,6 +98,21 @@ impl Dump {
     }
 }
 
+/// Writes a stream that names functions of the kernel, as of `ticks`.
+pub(crate) fn write_symbols(
+    names: &[(u64, String)],
+    out: impl Write,
+    uuid: Uuid,
+    ticks: u64,
+) -> Result<(), Error> {
+    let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
+    let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+    for (address, name) in names {
+        writer.event("sordino_statedump_symbol", 0, &[(*address).into(), name.as_str().into()])?;
+    }
+    writer.stream.finish().map(drop)
+}
+
 struct Writer<W> {
     stream: StreamWriter<W>,
     schemas: Vec<Schema>,
@@ -122,7 +137,7 @@ fn schemas() -> Vec<Schema> {
     let (i32_, u32_, u64_) =
         (integer(Width::W32, true), integer(Width::W32, false), integer(Width::W64, false));
     let text = Type::String;
-    let events: [(&str, Vec<(&str, &Type)>); 7] = [
+    let events: [(&str, Vec<(&str, &Type)>); 8] = [
         ("lttng_statedump_start", Vec::new()),
         (
             "sordino_statedump_clock",
@@ -157,6 +172,7 @@ fn schemas() -> Vec<Schema> {
             ],
         ),
         ("lttng_statedump_end", Vec::new()),
+        ("sordino_statedump_symbol", vec![("address", &hexadecimal), ("name", &text)]),
     ];
     let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {
         provider: "statedump".to_owned(),
