@@ -1,7 +1,7 @@
 //! What a tracepoint costs, recorded and not.
 
 use crate::Bench;
-use crate::peers::{self, Lttng, PROGRAM_CPU};
+use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use std::hint::black_box;
@@ -42,17 +42,23 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     for round in 0..bench.rounds {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        let recorded = peers::sordino(&bench.programs.sordino, &path("c"), &[&text(&in_c), &cpu, BURSTS])?;
+        let recorded = peers::sordino(
+            &bench.programs.sordino,
+            Polling::Timer,
+            &path("c"),
+            &[&text(&in_c), &cpu, BURSTS],
+        )?;
         c.push(&recorded.output)?;
         no_loss(recorded.lost)?;
         let recorded = peers::sordino(
             &bench.programs.sordino,
+            Polling::Timer,
             &path("rust"),
             &["taskset", "--cpu-list", &cpu, &text(&myself), "cost-in-rust"],
         )?;
         rust.push(&recorded.output)?;
         no_loss(recorded.lost)?;
-        let session = daemon.session(&path("lttng"))?;
+        let session = daemon.session(Polling::Timer, &path("lttng"))?;
         lttng.push(&session.run(&[&text(&with_lttng), &cpu, BURSTS])?)?;
         no_loss(session.stop()?)?;
     }

@@ -1,7 +1,7 @@
 //! The gaps that a tracer adds to a real-time loop.
 
 use crate::Bench;
-use crate::peers::{self, Lttng, PROGRAM_CPU};
+use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
 use std::fs;
@@ -66,11 +66,15 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
         let plain = program(Tracer::None);
         untraced.push(&output_of(Command::new(plain).args([&cpu, BURSTS]))?)?;
-        let recorded =
-            peers::sordino(&bench.programs.sordino, &path("s"), &[&program(Tracer::Sordino), &cpu, BURSTS])?;
+        let recorded = peers::sordino(
+            &bench.programs.sordino,
+            Polling::Timer,
+            &path("s"),
+            &[&program(Tracer::Sordino), &cpu, BURSTS],
+        )?;
         sordino.push(&recorded.output)?;
         lost_here += recorded.lost;
-        let session = daemon.session(&path("l"))?;
+        let session = daemon.session(Polling::Timer, &path("l"))?;
         lttng.push(&session.run(&[&program(Tracer::Lttng), &cpu, BURSTS])?)?;
         lost_there += session.stop()?;
         for name in ["s", "l"] {

@@ -1,4 +1,4 @@
-//! The tracers, each started the same way: 32 sub-buffers of 1 MiB, a collector on a 200 us timer, on its own CPU.
+//! The tracers, each started the same way: 32 sub-buffers of 1 MiB, a collector on its own CPU.
 
 use crate::programs::output_of;
 use serde_json::Value;
@@ -22,12 +22,30 @@ pub(crate) struct Recorded {
     pub(crate) events: u64,
 }
 
+/// How the collectors learn of full sub-buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Polling {
+    /// They look every 200 us.
+    Timer,
+    /// As they do when nothing is said: sordino on a timer that follows the size of the rings, LTTng-UST woken by the
+    /// program.
+    Default,
+}
+
 /// Runs a program under `sordino record`, into `directory`.
-pub(crate) fn sordino(sordino: &Path, directory: &Path, command: &[&str]) -> Result<Recorded, String> {
+pub(crate) fn sordino(
+    sordino: &Path,
+    polling: Polling,
+    directory: &Path,
+    command: &[&str],
+) -> Result<Recorded, String> {
     let mut record = Command::new(sordino);
     record
         .args(["record", "--json", "--user", "bench:two", "--collector-cpu"])
         .arg(COLLECTOR_CPU.to_string());
+    if polling == Polling::Timer {
+        record.args(["--read-timer", "200us"]);
+    }
     record.arg("-o").arg(directory).arg("--").args(command);
     let text = output_of(&mut record)?;
     let mut lines: Vec<&str> = text.lines().collect();
@@ -84,12 +102,14 @@ impl Lttng {
     }
 
     /// Records `bench:two` into `directory` from now on.
-    pub(crate) fn session(&mut self, directory: &Path) -> Result<Session<'_>, String> {
+    pub(crate) fn session(&mut self, polling: Polling, directory: &Path) -> Result<Session<'_>, String> {
         self.sessions += 1;
         let name = format!("bench{}", self.sessions);
         let output = format!("--output={}", directory.display());
         self.run(&["create", &name, &output])?;
-        let (size, count, timer) = ("--subbuf-size=1M", "--num-subbuf=32", "--read-timer=200");
+        // In microseconds; 0 is LTTng's default, no timer.
+        let timer = if polling == Polling::Timer { "--read-timer=200" } else { "--read-timer=0" };
+        let (size, count) = ("--subbuf-size=1M", "--num-subbuf=32");
         self.run(&["enable-channel", "--userspace", "--session", &name, size, count, timer, "channel"])?;
         self.run(&["enable-event", "--userspace", "--session", &name, "--channel", "channel", "bench:two"])?;
         self.run(&["start", &name])?;

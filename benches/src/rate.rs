@@ -1,7 +1,7 @@
 //! The highest rate of events without a lost one.
 
 use crate::Bench;
-use crate::peers::{self, Lttng, PROGRAM_CPU};
+use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use std::fs;
@@ -61,8 +61,12 @@ fn arguments(bench: &Bench, program: &Path, rate: f64) -> [String; 4] {
 fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Outcome {
     let directory = place.join("s");
     let arguments = arguments(bench, program, rate);
-    let recorded =
-        peers::sordino(&bench.programs.sordino, &directory, &arguments.each_ref().map(String::as_str));
+    let recorded = peers::sordino(
+        &bench.programs.sordino,
+        Polling::Timer,
+        &directory,
+        &arguments.each_ref().map(String::as_str),
+    );
     let _ = fs::remove_dir_all(&directory);
     let recorded = recorded?;
     Ok((reached(&recorded.output)?, recorded.lost))
@@ -71,7 +75,7 @@ fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Outco
 fn with_lttng(bench: &Bench, daemon: &mut Lttng, program: &Path, rate: f64, place: &Path) -> Outcome {
     let directory = place.join("l");
     let arguments = arguments(bench, program, rate);
-    let session = daemon.session(&directory)?;
+    let session = daemon.session(Polling::Timer, &directory)?;
     let output = session.run(&arguments.each_ref().map(String::as_str));
     let lost = session.stop();
     let _ = fs::remove_dir_all(&directory);

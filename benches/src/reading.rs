@@ -1,7 +1,7 @@
 //! How fast a recording is read.
 
 use crate::Bench;
-use crate::peers::{self, PROGRAM_CPU};
+use crate::peers::{self, PROGRAM_CPU, Polling};
 use crate::programs::Tracer;
 use crate::table::{Bar, Samples, Table};
 use std::process::{Command, Stdio};
@@ -15,7 +15,12 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let directory = place.path().join("recording");
     let program = bench.programs.path("rate", Tracer::Sordino).to_string_lossy().into_owned();
     let cpu = PROGRAM_CPU.to_string();
-    let recorded = peers::sordino(&bench.programs.sordino, &directory, &[&program, &cpu, RATE, SECONDS])?;
+    let recorded = peers::sordino(
+        &bench.programs.sordino,
+        Polling::Timer,
+        &directory,
+        &[&program, &cpu, RATE, SECONDS],
+    )?;
     let [mut ours, mut theirs] = [Samples::default(), Samples::default()];
     let time = |command: &mut Command| {
         let begin = Instant::now();

@@ -72,6 +72,11 @@ extern "C" fn register_mark() {
 #[unsafe(link_section = ".init_array.00101")]
 static REGISTER_MARK: extern "C" fn() = register_mark;
 
+/// A program may have marks and no tracepoint of its own.
+#[used]
+#[unsafe(link_section = ".init_array.00102")]
+static READY: extern "C" fn() = sordino_ready;
+
 // The layout that the header declares, checked on this side; the header checks the other.
 const _: () = assert!(size_of::<Tracepoint>() == 24 && size_of::<Description>() == 48);
 const _: () = assert!(size_of::<Field>() == 40 && size_of::<sordino::Label>() == 24);

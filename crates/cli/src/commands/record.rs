@@ -54,9 +54,10 @@ pub(crate) struct Options {
     /// The programs' tracepoints: providers, names or globs, such as 'motor:*'
     #[arg(short, long, value_name = "GLOBS", value_delimiter = ',', default_value = "*")]
     user: Vec<String>,
-    /// Look for full sub-buffers this often (20us to 200us suit most machines)
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = duration, conflicts_with_all = ["wakeup", "busy"])]
-    read_timer: Duration,
+    /// Look for full sub-buffers this often [default: often enough that no program can fill its ring meanwhile; 2ms for
+    /// the default sizes]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["wakeup", "busy"])]
+    read_timer: Option<Duration>,
     /// Have writers wake the collector instead: a system call in the program for each full sub-buffer
     #[arg(long, conflicts_with = "busy")]
     wakeup: bool,
@@ -147,6 +148,7 @@ fn status_of(status: ExitStatus) -> u8 {
 fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Failure> {
     let bad = |text: String| Failure::new(UNUSABLE, text);
     let kernel = selections(&options.kernel)?;
+    let geometry = geometry(options).map_err(bad)?;
     if !kernel.is_empty() && !is_root() {
         eprintln!("sordino: not root: kernel events may be refused");
     }
@@ -158,8 +160,8 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
         kernel_threads: options.kernel_tid.clone(),
         user: UserEvents::new(options.user.iter().cloned())
             .map_err(|error| bad(format!("--user {error}")))?,
-        geometry: geometry(options).map_err(bad)?,
-        polling: polling(options).map_err(bad)?,
+        geometry,
+        polling: polling(options, geometry).map_err(bad)?,
         cpus: cpus(options.cpus.as_ref())?,
         cpus_only: options.cpus.is_some(),
         duration: options.duration,
@@ -197,13 +199,18 @@ fn geometry(options: &Options) -> Result<Geometry, String> {
     })
 }
 
-fn polling(options: &Options) -> Result<Polling, String> {
-    let timer = options.read_timer;
+fn polling(options: &Options, geometry: Geometry) -> Result<Polling, String> {
     Ok(match options {
         Options { wakeup: true, .. } => Polling::Wakeup,
         Options { busy: true, .. } => Polling::Busy,
-        _ if (Duration::from_micros(1)..=Duration::from_millis(20)).contains(&timer) => Polling::Timer(timer),
-        _ => return Err(format!("--read-timer is {timer:?}: it has to be 1us to 20ms")),
+        Options { read_timer: None, .. } => Polling::safe_timer(geometry),
+        Options { read_timer: Some(timer), .. } => {
+            let range = Duration::from_micros(1)..=Duration::from_millis(20);
+            if !range.contains(timer) {
+                return Err(format!("--read-timer is {timer:?}: it has to be 1us to 20ms"));
+            }
+            Polling::Timer(*timer)
+        }
     })
 }
 

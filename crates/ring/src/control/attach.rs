@@ -62,19 +62,34 @@ impl Program {
         made
     }
 
+    /// The first free slot. What collectors that were killed left in any slot is cleared away.
     fn take_slot(&self) -> Result<usize, Refusal> {
+        let mut taken = None;
         for slot in 0..SLOTS {
             if !map::try_lock(&self.file, slot as u64)? {
                 continue;
             }
-            // A collector that was killed may have left events enabled and rings standing.
             self.close(slot);
-            if !self.has_writers(slot) {
-                return Ok(slot);
+            let free = !self.has_writers(slot);
+            if free {
+                self.reclaim(slot)?;
             }
-            map::unlock(&self.file, slot as u64)?;
+            if free && taken.is_none() {
+                taken = Some(slot);
+            } else {
+                map::unlock(&self.file, slot as u64)?;
+            }
         }
-        Err(Refusal::NoSlot)
+        taken.ok_or(Refusal::NoSlot)
+    }
+
+    /// Gives back the memory of rings that nobody detached. Before any new region is chosen: it could be the same.
+    fn reclaim(&self, slot: usize) -> io::Result<()> {
+        let region = &self.header().slots[slot].region;
+        let [offset, length] = region.each_ref().map(|word| word.swap(0, Relaxed));
+        let end = offset.saturating_add(length).min(map::size(&self.file)?);
+        let is_region = offset >= self.control_size && offset < end;
+        if is_region { map::punch(&self.file, offset, end - offset) } else { Ok(()) }
     }
 
     fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
@@ -179,6 +194,9 @@ impl Program {
     pub fn detach(&self, attached: &Attached) -> io::Result<()> {
         map::lock(&self.file, ATTACH_LOCK)?;
         self.close(attached.slot);
+        if !self.has_writers(attached.slot) {
+            self.header().slots[attached.slot].region.iter().for_each(|word| word.store(0, Relaxed));
+        }
         let result = map::punch(&self.file, attached.region.0 - self.address, attached.region.1);
         map::unlock(&self.file, attached.slot as u64)?;
         map::unlock(&self.file, ATTACH_LOCK)?;
