@@ -105,6 +105,7 @@ impl Account {
         inversions.retain(|inversion| inversion.time > Nanos::ZERO);
         inversions.sort_by_key(|inversion| Reverse(inversion.time));
         Explanation {
+            stolen: Vec::new(),
             length: self.interval.length(),
             interval: self.interval,
             thread,

@@ -2,17 +2,20 @@
 
 use crate::account::Account;
 use crate::cause::Thread;
-use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION};
+use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
 use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::{Interval, Survey};
-use sordino_event::{Nanos, Tid, Time};
-use sordino_timeline::{Item, Recorded, System};
+use sordino_event::{Cpu, Nanos, Tid, Time};
+use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+
+/// As many notes of time that the hypervisor took are kept: a day of them, ten a second.
+const STOLEN_MAX: usize = 864_000;
 
 /// Which intervals to explain, and how.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,7 @@ pub struct Explainer {
     /// By the tracker's index.
     stories: Vec<Story>,
     losses: Losses,
+    stolen: Vec<Stolen>,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -81,6 +85,7 @@ impl Explainer {
             tracker: Tracker::new(&tids, recorded, options.arch),
             stories: by_thread.into_iter().map(story).collect(),
             losses: Losses::default(),
+            stolen: Vec::new(),
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
@@ -94,6 +99,7 @@ impl Explainer {
     pub fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(moment) => {
+                self.steal(moment);
                 self.tracker.take(moment);
                 self.tell(Some(moment.system));
             }
@@ -111,6 +117,9 @@ impl Explainer {
     pub fn finish(mut self) -> Findings {
         self.tracker.finish(self.end);
         self.tell(None);
+        for explained in &mut self.detailed {
+            explained.stolen = stolen_about(&explained.interval, &self.stolen);
+        }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));
         let Survey { rule, statistics, longest, unpaired, broken } = self.survey;
         let all_kept = longest.len() as u64 == statistics.count;
@@ -129,6 +138,16 @@ impl Explainer {
             lost: self.losses.total(),
             disorders: self.disorders,
             missing: self.missing,
+        }
+    }
+
+    /// Keeps what the hypervisor took.
+    fn steal(&mut self, moment: &Moment<'_>) {
+        if let Some(Kernel::Stolen { cpu, time, window }) = moment.kernel
+            && self.stolen.len() < STOLEN_MAX
+        {
+            let to = moment.event.time;
+            self.stolen.push(Stolen { cpu: cpu.0, time, from: to - window, to });
         }
     }
 
@@ -191,6 +210,15 @@ impl Story {
         let ahead = self.ahead.front().map(|(interval, _)| interval.begin);
         self.open.iter().map(|(account, _)| account.interval.begin).chain(ahead).min()
     }
+}
+
+/// What was taken of the interval's CPUs about its time.
+fn stolen_about(interval: &Interval, stolen: &[Stolen]) -> Vec<Stolen> {
+    let is_its = |stolen: &&Stolen| {
+        let on_cpu = [interval.begin_cpu, interval.end_cpu].contains(&Some(Cpu(stolen.cpu)));
+        on_cpu && stolen.from < interval.end && interval.begin < stolen.to
+    };
+    stolen.iter().filter(is_its).copied().collect()
 }
 
 fn missing(recorded: Recorded) -> Vec<Missing> {

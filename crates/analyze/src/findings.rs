@@ -66,6 +66,24 @@ pub struct Explanation {
     pub migrations_count: u64,
     /// Records that are missing within the interval: with any, the explanation is incomplete.
     pub lost: Vec<Lost>,
+    /// What the hypervisor took of its CPUs about that time: a part of what is unexplained.
+    pub stolen: Vec<Stolen>,
+}
+
+/// Time that the hypervisor took of a CPU. The kernel tells how long, in hundredths of a second, and not when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stolen {
+    /// Of which CPU.
+    pub cpu: u32,
+    /// How long.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+    /// At some time after this.
+    #[serde(rename = "from_ns", serialize_with = "number::time")]
+    pub from: Time,
+    /// And before this.
+    #[serde(rename = "to_ns", serialize_with = "number::time")]
+    pub to: Time,
 }
 
 /// What one cause took of an interval; net: what interrupted it is a part of its own.

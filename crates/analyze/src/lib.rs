@@ -67,7 +67,7 @@ pub use explain::{Explainer, Options};
 pub use find::Finder;
 pub use findings::{
     Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Migration, Missing, Part, Ranked,
-    SCHEMA_VERSION, Woken,
+    SCHEMA_VERSION, Stolen, Woken,
 };
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};

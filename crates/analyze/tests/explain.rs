@@ -573,6 +573,20 @@ fn a_thread_whose_leaving_was_not_seen_is_unknown_from_then_on() {
 }
 
 #[test]
+fn what_the_hypervisor_took_about_that_time_of_its_cpu_is_told() {
+    use support::V;
+    let mut script = loops();
+    end(&mut script, 9000);
+    for (time, cpu, window) in [(9500, 1, 1000), (9600, 0, 1000), (9700, 1, 600)] {
+        let fields = [("cpu", V::U(cpu)), ("time_ns", V::U(300)), ("window_ns", V::U(window))];
+        script.at(time).kernel("sordino_steal", &fields);
+    }
+    let stolen = longest(&script).stolen;
+    let (from, to) = (sordino_event::Time(8500), sordino_event::Time(9500));
+    assert_eq!(stolen, [Stolen { cpu: 1, time: Nanos(300), from, to }]);
+}
+
+#[test]
 fn findings_are_serialized_with_their_version_and_plain_numbers() {
     let mut script = loops();
     script.at(1040).cpu(1).switch(NPT, RUNNABLE, HOG);

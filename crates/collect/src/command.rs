@@ -33,7 +33,7 @@ pub fn find(program: &Path) -> io::Result<PathBuf> {
             Err(_) => {}
         }
     }
-    Err(denied.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    Err(denied.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "command not found")))
 }
 
 fn runnable(path: &Path) -> io::Result<()> {

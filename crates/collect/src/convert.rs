@@ -4,6 +4,7 @@ use crate::Error;
 use crate::clock::TraceClock;
 use crate::directory::{Directory, replace};
 use crate::dump::{self, Dump};
+use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
@@ -42,6 +43,16 @@ impl KernelTrace {
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid) -> Self {
         Self { uuid, events: Vec::new(), same_boot: false }
+    }
+
+    /// Adds what the hypervisor took.
+    pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[Stolen]) -> Result<(), Error> {
+        if stolen.is_empty() {
+            return Ok(());
+        }
+        let path = directory.kernel().join("steal");
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        Ok(dump::write_stolen(stolen, file, self.uuid)?)
     }
 
     /// Ends a trace that has only the state dump.

@@ -32,7 +32,36 @@ impl Directory {
         for part in [directory.kernel(), directory.user(), directory.raw()] {
             fs::create_dir(&part).map_err(Error::output(&part))?;
         }
+        directory.keep_room()?;
         Ok(directory)
+    }
+
+    /// Keeps some space on the disk for what is written at the end, when the events may have filled it.
+    fn keep_room(&self) -> Result<(), Error> {
+        let path = self.room();
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        // Not every file system can; then a full disk leaves the recording unfinished.
+        let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, ROOM);
+        Ok(())
+    }
+
+    /// Gives back the space that was kept.
+    pub(crate) fn use_room(&self) {
+        let _ = fs::remove_file(self.room());
+    }
+
+    fn room(&self) -> PathBuf {
+        self.raw().join("room")
+    }
+
+    /// Removes a recording that has not begun; a directory that was there before stays, empty as it was.
+    pub(crate) fn remove(&self, was_there: bool) {
+        for part in [self.kernel(), self.user(), self.raw(), self.summary()] {
+            let _ = fs::remove_dir_all(&part).or_else(|_| fs::remove_file(&part));
+        }
+        if !was_there {
+            let _ = fs::remove_dir(self.path());
+        }
     }
 
     /// A directory that is a recording.
@@ -91,6 +120,9 @@ impl Directory {
 
 /// What the names of recordings begin with that nobody gave a name.
 pub const PREFIX: &str = "sordino-";
+
+/// More than the summary and the metadata of some hundred programs take, in bytes.
+const ROOM: u64 = 1 << 20;
 
 /// Replaces a file as a whole: whoever reads it sees the old text or the new one.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {

@@ -10,7 +10,7 @@
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
-//! | `dump`, `symbols` | the state at the start, names of the kernel's functions |
+//! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod place;
 mod program;
 mod recover;
 mod session;
+mod steal;
 mod summary;
 mod symbols;
 

@@ -4,7 +4,7 @@ use rustix::fs::{Mode, OFlags};
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_event::Cpu;
-use sordino_ring::read::{Content, Salvaged, SubBuffer};
+use sordino_ring::read::{Content, Lost, Salvaged, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -50,6 +50,7 @@ impl Output {
 
     /// Writes a sub-buffer as a packet. After an error the file ends with the packet before.
     pub(crate) fn write(&mut self, sub_buffer: &mut SubBuffer<'_>) -> io::Result<()> {
+        self.count_from_nothing(&sub_buffer.content)?;
         let header = self.header(&sub_buffer.content);
         sub_buffer.set_header(&header.encode());
         let length = header.packet_bytes as usize;
@@ -61,6 +62,7 @@ impl Output {
 
     /// Writes what was saved of a sub-buffer.
     pub(crate) fn write_salvaged(&mut self, salvaged: &mut Salvaged) -> io::Result<()> {
+        self.count_from_nothing(&salvaged.content)?;
         let header = self.header(&salvaged.content);
         let encoded = header.encode();
         salvaged.bytes[..encoded.len()].copy_from_slice(&encoded);
@@ -75,6 +77,17 @@ impl Output {
         })?;
         self.discarded = header.discarded;
         Ok(())
+    }
+
+    /// Before a first packet with losses, writes an empty one without: babeltrace2 counts from packet to packet, and of
+    /// losses in the first it says only that there may be some.
+    fn count_from_nothing(&mut self, first: &Content) -> io::Result<()> {
+        if self.sequence > 0 || first.lost.total == 0 {
+            return Ok(());
+        }
+        let (end, stamp) = (FIRST_EVENT as u32, first.first_stamp);
+        let content = Content { end, first_stamp: stamp, last_stamp: stamp, lost: Lost::default() };
+        self.write_salvaged(&mut Salvaged { bytes: vec![0; FIRST_EVENT], content, unfinished: 0 })
     }
 
     fn header(&self, content: &Content) -> PacketHeader {

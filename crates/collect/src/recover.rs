@@ -30,6 +30,7 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     if is_recorder(recorder as i32) {
         return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
     }
+    directory.use_room();
     summary.programs = programs(directory)?;
     if directory.raw().exists() {
         recover_kernel(directory, &mut summary, watch)?;

@@ -166,7 +166,8 @@ impl Summary {
 
     /// Whether more is missing than could be counted.
     pub fn has_uncounted_loss(&self) -> bool {
-        self.kernel.iter().any(|stream| stream.uncounted)
+        self.state == State::Recording
+            || self.kernel.iter().any(|stream| stream.uncounted)
             || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())
     }
 

@@ -15,16 +15,18 @@ pub(crate) fn text_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before each value of the class in a text line.
+/// What stands before each value of the class in a text line. What the tracer adds to every event, which stands last and
+/// is named `$ctx.`, is left out: for people, it hides what the event says.
 pub(crate) fn text_names(class: &Class) -> Vec<Vec<u8>> {
     let separators = std::iter::once("").chain(std::iter::repeat(", "));
+    let own = class.fields.iter().take_while(|name| !name.starts_with("$ctx."));
     let line = |(name, separator): (&String, &str)| {
         let mut line = separator.as_bytes().to_vec();
         bare(name.as_bytes(), &mut line);
         line.extend_from_slice(b" = ");
         line
     };
-    class.fields.iter().zip(separators).map(line).collect()
+    own.zip(separators).map(line).collect()
 }
 
 fn text_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {

@@ -103,9 +103,23 @@ fn explanation() -> impl Strategy<Value = Explanation> {
     let main = option::of(main.prop_map(|(time, part, others)| Main { time, part, others }));
     let migration =
         (time(), any::<u32>(), any::<u32>()).prop_map(|(at, from, to)| Migration { at, from, to });
-    let details = (vec(inversion(), 0..8), vec(migration, 0..4), count(), vec(lost(), 0..8));
+    let stolen = (any::<u32>(), span(), time(), time()).prop_map(|(cpu, time, from, to)| Stolen {
+        cpu,
+        time,
+        from,
+        to,
+    });
+    let missing = (vec(lost(), 0..8), vec(stolen, 0..8));
+    let details = (vec(inversion(), 0..8), vec(migration, 0..4), count(), missing);
     (interval, thread(), span(), vec(part(), 0..20), main, details).prop_map(
-        |(interval, thread, length, parts, main, (inversions, migrations, migrations_count, lost))| {
+        |(
+            interval,
+            thread,
+            length,
+            parts,
+            main,
+            (inversions, migrations, migrations_count, (lost, stolen)),
+        )| {
             Explanation {
                 interval,
                 thread,
@@ -116,6 +130,7 @@ fn explanation() -> impl Strategy<Value = Explanation> {
                 migrations,
                 migrations_count,
                 lost,
+                stolen,
             }
         },
     )

@@ -124,6 +124,12 @@ fn an_ordinary_thread_that_preempts_a_real_time_one() {
     script.at(1020 * MICRO).switch(NPT, RUNNABLE, LOW);
     script.at(2020 * MICRO).switch(LOW, RUNNABLE, NPT);
     script.at(2030 * MICRO).user("npt:loop", NPT, &[]);
+    let theft = [
+        ("cpu", support::V::U(1)),
+        ("time_ns", support::V::U(10_000_000)),
+        ("window_ns", support::V::U(100_000_000)),
+    ];
+    script.at(50_000 * MICRO).kernel("sordino_steal", &theft);
     assert_golden!("fair_server", explain(&script, "npt:loop", one()), NARROW);
 }
 

@@ -66,6 +66,15 @@ fn all_kinds(event: &mut Event) {
 const KINDS: [&str; 10] = ["hex", "oct", "bin", "half", "infinite", "text", "label", "none", "list", "group"];
 
 #[test]
+fn contexts_are_left_to_the_programs() {
+    let fill = |event: &mut Event| [1, 2].into_iter().for_each(|number| event.push(Value::signed(number)));
+    let listed = |fields: [&str; 2], format| listed_event("e:f", &fields, fill, format);
+    assert!(listed(["a", "$ctx.flags"], TEXT).ends_with(" e:f a = 1\n"));
+    assert!(listed(["$ctx.a", "$ctx.flags"], TEXT).ends_with(" e:f\n"));
+    assert!(listed(["a", "$ctx.flags"], Format::Json).contains(r#""fields":{"a":1,"$ctx.flags":2}"#));
+}
+
+#[test]
 fn text_shows_values_of_all_kinds() {
     let expected = "0.000000000 cpu? ?/7              a:b hex = 0xff, oct = -0o10, bin = 0b101, half = 0.5, \
         infinite = -Infinity, text = \"a \\\"b\\\"\\\\\\n\\t\\x1b[31m\u{fffd}\\u{202e}\", label = on (1), none = 2, \

@@ -77,6 +77,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         migrations: Vec::new(),
         migrations_count: 0,
         lost: Vec::new(),
+        stolen: Vec::new(),
     }
 }
 

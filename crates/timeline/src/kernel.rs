@@ -64,6 +64,15 @@ pub enum Kernel<'a> {
         /// Its name.
         name: &'a [u8],
     },
+    /// The hypervisor had a CPU for itself, some time in the last `window`.
+    Stolen {
+        /// Which.
+        cpu: Cpu,
+        /// For how long.
+        time: Nanos,
+        /// How far back that may lie.
+        window: Nanos,
+    },
     /// A page fault begins.
     Fault {
         /// Whether the thread was in user code.

@@ -71,6 +71,7 @@ enum Kind {
     NewTask,
     Dump,
     Symbol,
+    Stolen,
     Rename,
     Exec,
     Gone,
@@ -115,6 +116,7 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
     ("task_newtask", Kind::NewTask, &["tid|pid", "comm", "clone_flags"]),
     ("lttng_statedump_process_state", Kind::Dump, &["tid", "name", "prio", "pid"]),
     ("sordino_statedump_symbol", Kind::Symbol, &["address", "name"]),
+    ("sordino_steal", Kind::Stolen, &["cpu", "time_ns", "window_ns"]),
     ("task_rename", Kind::Rename, &["tid|pid", "newcomm"]),
     ("sched_process_exec", Kind::Exec, &["tid|pid", "old_tid|old_pid"]),
     ("sched_process_free", Kind::Gone, &["tid|pid"]),
@@ -270,6 +272,11 @@ impl<'a> Reader<'a> {
             Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
             Kind::WorkExit => Kernel::WorkExit,
             Kind::Fork | Kind::NewTask | Kind::Dump => Kernel::Thread(self.born()?),
+            Kind::Stolen => Kernel::Stolen {
+                cpu: self.cpu(0)?,
+                time: Nanos(self.integer(1)?),
+                window: Nanos(self.integer(2)?),
+            },
             Kind::Symbol => match self.function(0)? {
                 Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
                 Function::Name(_) => return None,

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// List the events of a recording, user and kernel merged in the order of time
 ///
 /// One line an event: time, CPU, thread, name, fields. Lost records stand in their place. Reads any CTF 1.8 trace, LTTng's
-/// too. The order of events on different CPUs less than some 50 ns apart is no evidence.
+/// too. What a tracer adds to each event ($ctx fields) is left out of the text and stands in the JSON. The order of events on different CPUs less than some 50 ns apart is no evidence.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,6 +7,7 @@
 mod build_id;
 mod process;
 
+use crate::steal::Stolen;
 use build_id::BuildIds;
 use process::{Mapping, Thread};
 use rustix::param::clock_ticks_per_second;
@@ -98,6 +99,17 @@ impl Dump {
     }
 }
 
+/// Writes a stream of what the hypervisor took.
+pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Result<(), Error> {
+    let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
+    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    for &Stolen { at, cpu, time_ns, window_ns } in stolen {
+        writer.ticks = at;
+        writer.event("sordino_steal", 0, &[cpu.into(), time_ns.into(), window_ns.into()])?;
+    }
+    writer.stream.finish().map(drop)
+}
+
 /// Writes a stream that names functions of the kernel, as of `ticks`.
 pub(crate) fn write_symbols(
     names: &[(u64, String)],
@@ -137,7 +149,7 @@ fn schemas() -> Vec<Schema> {
     let (i32_, u32_, u64_) =
         (integer(Width::W32, true), integer(Width::W32, false), integer(Width::W64, false));
     let text = Type::String;
-    let events: [(&str, Vec<(&str, &Type)>); 8] = [
+    let events: [(&str, Vec<(&str, &Type)>); 9] = [
         ("lttng_statedump_start", Vec::new()),
         (
             "sordino_statedump_clock",
@@ -172,6 +184,7 @@ fn schemas() -> Vec<Schema> {
             ],
         ),
         ("lttng_statedump_end", Vec::new()),
+        ("sordino_steal", vec![("cpu", &u32_), ("time_ns", &u64_), ("window_ns", &u64_)]),
         ("sordino_statedump_symbol", vec![("address", &hexadecimal), ("name", &text)]),
     ];
     let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {

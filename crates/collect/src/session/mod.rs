@@ -14,6 +14,7 @@ use crate::listen::Listener;
 use crate::options::{Options, Programs};
 use crate::place::Place;
 use crate::program::{ProgramTrace, Traced};
+use crate::steal::Steal;
 use crate::summary::{State, Summary};
 use collector::Collector;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -61,11 +62,17 @@ pub fn record(
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Recorded, Error> {
+    let was_there = options.output.exists();
     let mut session = Session::prepare(options, guardian)?;
+    let directory = session.directory.clone();
     let began = session.begin();
+    let has_begun = began.is_ok();
     let result = began.and_then(|()| session.run(stop, watch));
     // Also after an error: what is in the rings belongs to the trace, and programs must be let go.
     let finished = session.finish(watch);
+    if !has_begun {
+        directory.remove(was_there);
+    }
     result.and(finished)
 }
 
@@ -88,20 +95,20 @@ struct Session<'a> {
     child: Option<Child>,
     status: Option<ExitStatus>,
     summary: Summary,
+    steal: Steal,
+    /// When that was looked at.
+    looked: Instant,
     began: Instant,
     failed: bool,
 }
 
 impl<'a> Session<'a> {
     fn prepare(options: &'a Options, guardian: Option<&'a mut Guardian>) -> Result<Self, Error> {
+        let was_there = options.output.exists();
         let directory = Directory::create(&options.output)?;
         let session = Self::prepare_in(options, guardian, directory.clone());
         if session.is_err() {
-            // What we made of it; a directory that was there stays, empty as it was.
-            for part in [directory.kernel(), directory.user(), directory.raw(), directory.summary()] {
-                let _ = fs::remove_dir_all(&part).or_else(|_| fs::remove_file(&part));
-            }
-            let _ = fs::remove_dir(directory.path());
+            directory.remove(was_there);
         }
         session
     }
@@ -152,6 +159,8 @@ impl<'a> Session<'a> {
             child: None,
             status: None,
             summary,
+            steal: Steal::default(),
+            looked: Instant::now(),
             began: Instant::now(),
             failed: false,
         })
@@ -160,6 +169,7 @@ impl<'a> Session<'a> {
     /// Takes hold of what runs already, and starts the command.
     fn begin(&mut self) -> Result<(), Error> {
         self.began = Instant::now();
+        self.look_at_steal();
         self.summary.begin_ns = self.clock.begin.realtime;
         self.summary.clock = self.clock_summary();
         self.summary.write(&self.directory)?;
@@ -258,6 +268,7 @@ impl<'a> Session<'a> {
     }
 
     fn tick(&mut self) -> Result<(), Error> {
+        self.look_at_steal();
         self.failed |= self.collector.has_failed();
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
         for index in 0..self.programs.len() {
@@ -268,12 +279,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    fn look_at_steal(&mut self) {
+        let window = self.looked.elapsed().as_nanos() as u64;
+        self.looked = Instant::now();
+        self.steal.look(self.clock.now()(), window);
+    }
+
     /// Takes what is left everywhere and makes the directory what it is at rest.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Recorded, Error> {
         while let Some(announced) = self.listener.accept() {
             self.announced(&announced);
         }
         self.programs.iter().for_each(Traced::disable);
+        self.look_at_steal();
         let drained = match (self.kernel.take(), self.guardian.take()) {
             (Some(kernel), Some(guardian)) => kernel.finish(guardian),
             _ => Ok(Vec::new()),
@@ -288,12 +306,19 @@ impl<'a> Session<'a> {
         self.summary.duration_ns = end.monotonic - self.clock.begin.monotonic;
         self.summary.clock = self.clock_summary();
         self.summary.programs.sort_by_key(|program| program.trace.clone());
+        self.directory.use_room();
         for trace in &self.traces {
-            trace.write_metadata(&self.clock)?;
+            // What stays is the metadata of before, with a clock that is known less well.
+            self.summary.notes.extend(trace.write_metadata(&self.clock).err().map(|error| error.to_string()));
         }
-        self.finish_kernel(drained, watch)?;
+        match self.finish_kernel(drained, watch) {
+            Ok(()) => self.summary.state = State::Finished,
+            Err(error) => self.summary.notes.push(format!(
+                "the kernel's events are not converted ({error}): when there is room, run: sordino recover {}",
+                self.directory.path().display()
+            )),
+        }
         count_events(&self.directory, &mut self.summary, watch);
-        self.summary.state = State::Finished;
         self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
         self.summary.write(&self.directory)?;
         let running = self.child.as_ref().map(Child::id);
@@ -313,6 +338,7 @@ impl<'a> Session<'a> {
                 Vec::new()
             }
         };
+        self.kernel_trace.write_stolen(&self.directory, self.steal.stolen())?;
         if self.summary.kernel_events.is_empty() {
             return self.kernel_trace.finish_without_events(&self.directory, &self.clock);
         }

@@ -64,6 +64,10 @@ impl Session<'_> {
     /// A process that has a new area may have got it by exec: the old one is then no longer mapped.
     fn let_go_replaced(&mut self, pid: i32) {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        // Its first thread has ended: that says nothing of the others.
+        if maps.is_empty() {
+            return;
+        }
         let is_mapped = |inode: u64| {
             let inode = inode.to_string();
             maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode))
@@ -83,7 +87,9 @@ impl Session<'_> {
         };
         let everybody = matches!(self.options.programs, Programs::All);
         for pid in processes() {
-            if pid == std::process::id() as i32 || !self.seen.insert(incarnation(pid)) {
+            let incarnation = incarnation(pid);
+            // One without a stack is about to end, is the kernel's, or may not be looked into.
+            if pid == std::process::id() as i32 || incarnation.2 == 0 || !self.seen.insert(incarnation) {
                 continue;
             }
             if !everybody && !descends(pid, &ours) {

@@ -221,7 +221,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
         if (sordino_fixed && sordino_size <= 512) { \
             __attribute__((aligned(8))) unsigned char sordino_stage[sordino_size <= 512 ? sordino_size + 8 : 8]; \
             __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
-            if (sordino_size % 8 != 0) \
+            if (sordino_size % 8 != 0 || sordino_size == 0) \
                 memset(sordino_stage + (sordino_size & ~7), 0, 8); \
             SORDINO_EACH(SORDINO_PUT_FIXED, __VA_ARGS__) \
             sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_size)); \

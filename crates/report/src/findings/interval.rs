@@ -4,7 +4,7 @@ use super::words::{cause, cpu, inversion, lost, thread, tied_headline, waker};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
-use sordino_analyze::{Explanation, Migration, Part};
+use sordino_analyze::{Explanation, Migration, Part, Stolen};
 use sordino_event::Nanos;
 
 /// What is said of an interval stands this far right of its number.
@@ -30,6 +30,11 @@ pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, 
     if explanation.migrations_count > 0 {
         page.prose(Style::Plain, INDENT, &migrations(explanation));
     }
+    let few = shown(explanation.stolen.len(), DETAILS_MAX);
+    for stolen in &explanation.stolen[..few] {
+        page.prose(Style::Plain, INDENT, &theft(stolen, time));
+    }
+    rest(Style::Plain, explanation.stolen.len() - few, "thefts by the hypervisor", page);
     let few = shown(explanation.lost.len(), DETAILS_MAX);
     for loss in &explanation.lost[..few] {
         page.prose(Style::Warning, INDENT, &format!("incomplete: {}", lost(loss, time)));
@@ -93,6 +98,16 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         text: cause(&part.cause),
         below,
     }
+}
+
+fn theft(stolen: &Stolen, time: TimeFormat) -> String {
+    format!(
+        "the hypervisor took {} of cpu{} (steal) between {} and {}",
+        span(stolen.time),
+        stolen.cpu,
+        time.text(stolen.from),
+        time.text(stolen.to)
+    )
 }
 
 fn migrations(explanation: &Explanation) -> String {

@@ -57,10 +57,11 @@ impl TextLines {
             let mut name = color.to_vec();
             bare(class.name.as_bytes(), &mut name);
             name.extend_from_slice(colors.off);
-            if !class.fields.is_empty() {
+            let fields = text_names(class);
+            if !fields.is_empty() {
                 name.push(b' ');
             }
-            TextClass { name, fields: text_names(class) }
+            TextClass { name, fields }
         };
         Self {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
