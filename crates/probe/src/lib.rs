@@ -30,7 +30,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `SORDINO_SESSION` | the socket of a recorder that wants to know of this program; set by `sordino record` |
-//! | `SORDINO_RESERVE` | address space for rings, in bytes; by default chosen so that `mlockall` still succeeds |
+//! | `SORDINO_RESERVE` | address space for rings, in bytes; by default chosen so that `mlockall` still succeeds. 0: the program can't be recorded |
 //! | `SORDINO_RING=shared` | all threads use the shared ring, as where the kernel or C library has no rseq |
 
 mod emit;

@@ -93,6 +93,9 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
 }
 
 fn start() -> Option<Program> {
+    if system::wants_no_area() {
+        return None;
+    }
     let restartable = sordino_percpu::init(system::wants_shared_ring());
     let request = Request {
         cpus: system::possible_cpus(),

@@ -37,6 +37,11 @@ pub(crate) fn wants_shared_ring() -> bool {
     environment(c"SORDINO_RING").is_some_and(|value| value.as_bytes() == b"shared")
 }
 
+/// Whether the environment says that this program is not to be recorded.
+pub(crate) fn wants_no_area() -> bool {
+    environment(c"SORDINO_RESERVE").is_some_and(|value| value.as_bytes() == b"0")
+}
+
 /// How much address space to reserve for the area.
 ///
 /// It counts against the limit of what may be locked: a program under that limit, without the privilege to exceed it,

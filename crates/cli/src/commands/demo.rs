@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let judged: Vec<_> =
         planted.iter().map(|planted| (planted, planted.found_in(&findings.intervals).cloned())).collect();
     findings.intervals.truncate(SHOWN);
-    let mut text = Vec::new();
+    let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
     crate::commands::print(&text)?;
     let is_fine = place.is_measured() && say(&judged, is_root())?;

@@ -27,6 +27,6 @@ fn carry_out(step: &Step) -> Result<(), String> {
 pub(crate) fn start() -> Result<Guardian, Failure> {
     let mut command = Command::new("/proc/self/exe");
     // Where we are recorded ourselves, it is not to be.
-    command.arg("undo-guard").env_remove(SESSION);
+    command.arg("undo-guard").env_remove(SESSION).env("SORDINO_RESERVE", "0");
     Ok(Guardian::start(&mut command)?)
 }
