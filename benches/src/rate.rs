@@ -5,12 +5,15 @@ use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 /// The search ends when it knows the rate to this fraction.
 const PRECISION: f64 = 0.07;
 /// More than any tracer writes, in events a second.
 const CEILING: f64 = 120e6;
+/// Bytes that an event takes in a recording, at most.
+const EVENT: f64 = 32.0;
 
 /// What a run at some rate came to: events really hit in a second, and how many were lost.
 type Outcome = Result<(f64, u64), String>;
@@ -20,10 +23,13 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
     let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
+    warm(place.path(), ceiling(bench.seconds) * bench.seconds * EVENT)?;
     // Each round is a search of some ten runs.
     for _ in 0..bench.rounds.div_ceil(2).max(3) {
-        sordino.push(highest(|rate| with_sordino(bench, &here, rate, place.path()))? / 1e6);
-        lttng.push(highest(|rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6);
+        sordino.push(highest(bench.seconds, |rate| with_sordino(bench, &here, rate, place.path()))? / 1e6);
+        lttng.push(
+            highest(bench.seconds, |rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6,
+        );
     }
     table.heading(&format!("Highest rate without a lost event, {} s, to a tmpfs", bench.seconds));
     table.figure("sordino", &sordino, "10^6/s");
@@ -32,9 +38,30 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
+/// The highest rate that is tried: half of the memory that is free has to hold what it records.
+fn ceiling(seconds: f64) -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.map_or(CEILING, |kib| CEILING.min(kib * 512.0 / (EVENT * seconds)))
+}
+
+/// Writes and removes a file: a hypervisor gives a machine its memory when it is touched first, at a tenth of the speed of
+/// writing to it, and that is not what is measured here.
+fn warm(place: &Path, bytes: f64) -> Result<(), String> {
+    let path = place.join("warm");
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut file = fs::File::create(&path).map_err(failed)?;
+    let chunk = vec![1; 1 << 20];
+    for _ in 0..(bytes / chunk.len() as f64) as u64 {
+        file.write_all(&chunk).map_err(failed)?;
+    }
+    fs::remove_file(&path).map_err(failed)
+}
+
 /// The highest rate at which `run` loses nothing, by bisection on a logarithmic scale.
-fn highest(mut run: impl FnMut(f64) -> Outcome) -> Result<f64, String> {
-    let (mut good, mut bad) = (0.1e6_f64, CEILING);
+fn highest(seconds: f64, mut run: impl FnMut(f64) -> Outcome) -> Result<f64, String> {
+    let (mut good, mut bad) = (0.5e6_f64, ceiling(seconds));
     let mut best: f64 = 0.0;
     while bad / good > 1.0 + PRECISION {
         let rate = (good * bad).sqrt();
