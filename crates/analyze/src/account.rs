@@ -95,8 +95,15 @@ impl Account {
     }
 
     /// The sum, given whose time it was and how long the thread's own code normally takes.
-    pub(crate) fn close(mut self, thread: Thread, normal: Nanos, lost: Vec<Lost>) -> Explanation {
-        self.split_own(normal);
+    /// Beyond that, it was `excess`.
+    pub(crate) fn close(
+        mut self,
+        thread: Thread,
+        normal: Nanos,
+        excess: &Cause,
+        lost: Vec<Lost>,
+    ) -> Explanation {
+        self.split_own(normal, excess);
         let mut parts: Vec<Part> = self.parts.into_iter().map(|(cause, sum)| sum.close(cause)).collect();
         parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
         parts.sort_by_key(|part| Reverse(part.time));
@@ -118,15 +125,17 @@ impl Account {
         }
     }
 
-    /// What the thread's own code took beyond `normal` is unexplained.
-    fn split_own(&mut self, normal: Nanos) {
+    /// What the thread's own code took beyond `normal` is `excess`.
+    fn split_own(&mut self, normal: Nanos, excess: &Cause) {
         let Some(own) = self.parts.get_mut(&Cause::Own) else { return };
         let rest = own.time - normal;
         if rest > Nanos::ZERO {
             own.time = normal;
             own.longest = own.longest.min(normal);
-            let sum = Sum { time: rest, count: 1, longest: rest, ..Sum::default() };
-            self.parts.insert(Cause::Unexplained, sum);
+            let sum = self.part(excess);
+            sum.time += rest;
+            sum.count += 1;
+            sum.longest = sum.longest.max(rest);
         }
     }
 

@@ -98,7 +98,7 @@ pub enum Cause {
         /// The system call it was in.
         syscall: Option<Arc<str>>,
     },
-    /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
+    /// Nothing is known of the thread: no event of it was seen yet, records are missing, or the kernel's are not there.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! The second pass: what took the time in the intervals that the first one found.
 
 use crate::account::Account;
-use crate::cause::Thread;
+use crate::cause::{Cause, Thread};
 use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
@@ -43,8 +43,12 @@ pub struct Explainer {
     tracker: Tracker,
     /// By the tracker's index.
     stories: Vec<Story>,
+    /// Those whose thread has no name yet.
+    nameless: Vec<usize>,
     losses: Losses,
     stolen: Vec<Stolen>,
+    /// What a thread's code takes beyond the normal: unknown if nobody saw who had the CPU.
+    excess: Cause,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -83,9 +87,11 @@ impl Explainer {
         Self {
             limit,
             tracker: Tracker::new(&tids, recorded, options.arch),
+            nameless: (0..by_thread.len()).collect(),
             stories: by_thread.into_iter().map(story).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
+            excess: if recorded.switches { Cause::Unexplained } else { Cause::Unknown },
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
@@ -100,6 +106,7 @@ impl Explainer {
         match item {
             Item::Event(moment) => {
                 self.steal(moment);
+                self.name(moment);
                 self.tracker.take(moment);
                 self.tell(Some(moment.system));
             }
@@ -139,6 +146,18 @@ impl Explainer {
             disorders: self.disorders,
             missing: self.missing,
         }
+    }
+
+    /// Names the thread of an event, if nothing that happened to it has.
+    fn name(&mut self, moment: &Moment<'_>) {
+        let stories = &mut self.stories;
+        self.nameless.retain(|&index| {
+            let thread = &mut stories[index].thread;
+            if moment.tid == Some(thread.tid) && thread.comm.is_none() {
+                *thread = Thread::of(moment.system, thread.tid);
+            }
+            thread.comm.is_none()
+        });
     }
 
     /// Keeps what the hypervisor took.
@@ -186,7 +205,8 @@ impl Explainer {
         let story = &mut self.stories[thread];
         for (account, on_its_own) in story.open.extract_if(.., |(account, _)| account.interval.end <= now) {
             let lost = self.losses.within(&account.interval);
-            let explanation = account.close(story.thread.clone(), self.survey.statistics.median, lost);
+            let explanation =
+                account.close(story.thread.clone(), self.survey.statistics.median, &self.excess, lost);
             if explanation.length > self.limit {
                 self.ranking.add(&explanation);
             }

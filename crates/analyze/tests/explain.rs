@@ -483,7 +483,7 @@ fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
         script.at(time).cpu(1).user("npt:loop", NPT, &[]);
     }
     let findings = explain(&script, "npt:loop", Options::default());
-    assert_eq!(parts(&findings.intervals[0]), ["unexplained 4600 1", "own 100"]);
+    assert_eq!(parts(&findings.intervals[0]), ["unknown 4600 1", "own 100"]);
     assert_eq!(findings.missing.len(), 8);
     assert!(explain(&loops(), "npt:loop", Options::default()).missing.is_empty());
 }

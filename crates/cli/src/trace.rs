@@ -5,7 +5,7 @@ use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
-use sordino_event::{Classes, Event, Step, Time};
+use sordino_event::{Classes, Event, Pid, Step, Time};
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ pub(crate) struct Recording {
     /// The events of all its traces.
     pub(crate) classes: Classes,
     streams: Vec<Stream>,
+    /// What the programs are called.
+    programs: Vec<(Pid, String)>,
     /// Why some of it can't be read.
     problems: Vec<String>,
 }
@@ -30,8 +32,13 @@ impl Recording {
             Some(path) => path.to_owned(),
             None => Directory::newest(&std::env::current_dir()?)?.path().to_owned(),
         };
-        let mut recording =
-            Self { path, classes: Classes::default(), streams: Vec::new(), problems: Vec::new() };
+        let mut recording = Self {
+            path,
+            classes: Classes::default(),
+            streams: Vec::new(),
+            programs: Vec::new(),
+            problems: Vec::new(),
+        };
         recording.look_at_summary();
         let traces = read::find(&recording.path)?;
         if traces.is_empty() {
@@ -40,7 +47,10 @@ impl Recording {
         }
         for trace in traces {
             match read::Trace::open(&trace, &mut recording.classes) {
-                Ok(trace) => recording.streams.extend_from_slice(trace.streams()),
+                Ok(trace) => {
+                    recording.streams.extend_from_slice(trace.streams());
+                    recording.programs.extend(program(&trace));
+                }
                 Err(error) => recording.problems.push(Failure::text_of(&error)),
             }
         }
@@ -68,7 +78,9 @@ impl Recording {
             let mut events = stream.events();
             move |event: &mut Event| events.next(event)
         });
-        SuperTrace::new(&self.classes, sources)
+        let mut trace = SuperTrace::new(&self.classes, sources);
+        self.programs.iter().for_each(|(pid, name)| trace.introduce(*pid, name));
+        trace
     }
 
     /// Gives each item of the trace to `take`, until that answers `false`; says on the terminal `what` it is for.
@@ -123,4 +135,11 @@ impl Recording {
         }
         Err(Failure::new(UNUSABLE, last.clone()))
     }
+}
+
+/// The program that a trace is of, as its environment says.
+fn program(trace: &read::Trace) -> Option<(Pid, String)> {
+    let environment = trace.environment();
+    let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
+    Some((Pid(pid), environment.text("procname")?.to_owned()))
 }

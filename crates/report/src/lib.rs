@@ -36,7 +36,7 @@
 //!     explainer.take(&item);
 //! }
 //! let findings = explainer.finish();
-//! assert_eq!(headline(&findings.intervals[0]), "550 ns unexplained: hardware, a hypervisor, or not recorded");
+//! assert_eq!(headline(&findings.intervals[0]), "550 ns unknown: the trace does not show the thread");
 //!
 //! let format = FindingsFormat { time: TimeFormat::Since(Time(0)), color: false, width: 100 };
 //! let mut out = Vec::new();

@@ -53,6 +53,11 @@ impl<S: Source> SuperTrace<S> {
         }
     }
 
+    /// Names the program that runs as `pid`, as its own trace does.
+    pub fn introduce(&mut self, pid: Pid, name: &str) {
+        self.system.introduce(pid, name.into());
+    }
+
     /// Which of the kernel's events the trace has.
     pub fn recorded(&self) -> Recorded {
         self.vocabulary.recorded()
@@ -80,6 +85,9 @@ impl<S: Source> SuperTrace<S> {
 
 fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut System) -> Moment<'a> {
     let kernel = vocabulary.read(event);
+    if let (None, Some(tid), Some(pid)) = (&kernel, event.tid, event.pid) {
+        system.meet(tid, pid);
+    }
     let cpu = event.cpu.or_else(|| system.cpu(event.tid?));
     let leaving = match kernel {
         Some(Kernel::Switch { prev, .. }) => Some(prev.tid),

@@ -12,6 +12,10 @@ pub struct System {
     threads: HashMap<Tid, Thread>,
     running: BTreeMap<Cpu, Tid>,
     symbols: HashMap<u64, Arc<str>>,
+    /// What programs call themselves, for threads that no event of the kernel names.
+    programs: HashMap<Pid, Arc<str>>,
+    /// Whose event of a program was the last.
+    met: Option<Tid>,
     /// What to add to the tracer's priorities to get the kernel's.
     priority_offset: i32,
 }
@@ -46,9 +50,10 @@ impl System {
         self.threads.get(&tid)?.pid
     }
 
-    /// The thread's name; `idle` for `Tid(0)`.
+    /// The thread's name; `idle` for `Tid(0)`. The program's name if no event of the kernel named the thread.
     pub fn comm(&self, tid: Tid) -> Option<&Arc<str>> {
-        self.threads.get(&tid)?.comm.as_ref()
+        let thread = self.threads.get(&tid)?;
+        thread.comm.as_ref().or_else(|| self.programs.get(&thread.pid?))
     }
 
     /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise
@@ -62,6 +67,19 @@ impl System {
     /// The name of the kernel's function at `address`, if the trace tells.
     pub fn symbol(&self, address: u64) -> Option<&Arc<str>> {
         self.symbols.get(&address)
+    }
+
+    /// Gives the program that runs as `pid` a name.
+    pub(crate) fn introduce(&mut self, pid: Pid, name: Arc<str>) {
+        self.programs.insert(pid, name);
+    }
+
+    /// Takes in that a program's event came from this thread of it.
+    pub(crate) fn meet(&mut self, tid: Tid, pid: Pid) {
+        if self.met != Some(tid) {
+            self.met = Some(tid);
+            self.threads.entry(tid).or_default().pid.get_or_insert(pid);
+        }
     }
 
     /// Takes in what the kernel says on `cpu`, where `maker` runs.
@@ -90,6 +108,7 @@ impl System {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
             Kernel::Gone { tid } => {
+                self.met = None;
                 self.threads.remove(&tid);
             }
             _ => {}

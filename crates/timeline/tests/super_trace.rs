@@ -2,9 +2,9 @@
 
 mod support;
 
-use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Tid, Time, Value};
+use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Step, Tid, Time, Value};
 use sordino_timeline::kernel::{Function, Interrupt, Syscall};
-use sordino_timeline::{Item, Kernel, Priority, Recorded, TaskState, Vocabulary};
+use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
 /// `time cpu tid comm priority` of each event, `?` for what is unknown.
@@ -59,6 +59,26 @@ fn where_kernel_records_are_missing_the_schedule_is_unknown() {
     script.at(6).cpu(1).syscall(1);
     script.at(6).cpu(0).syscall(1);
     assert_eq!(lines(&script)[2..], ["6 1 ? ? ?", "6 0 123 hog RT 96"]);
+}
+
+#[test]
+fn a_thread_that_the_kernel_did_not_name_has_its_programs_name() {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::User, "motor:period", [""; 0]));
+    let mut times = 1..=3;
+    let source = |event: &mut Event| -> Result<Step, std::io::Error> {
+        let Some(time) = times.next() else { return Ok(Step::End) };
+        event.begin(Time(time), class);
+        (event.tid, event.pid) = (Some(Tid(70 + time as i32)), Some(Pid(70 + time as i32 / 3)));
+        Ok(Step::Event)
+    };
+    let mut trace = SuperTrace::new(&classes, [source]);
+    trace.introduce(Pid(70), "motor");
+    let mut names = Vec::new();
+    while let Some(Item::Event(moment)) = trace.next().unwrap() {
+        names.push(moment.comm().map(ToString::to_string));
+    }
+    assert_eq!(names, [Some("motor".to_owned()), Some("motor".to_owned()), None]);
 }
 
 #[test]
