@@ -152,10 +152,13 @@ fn sleep(time: Duration) {
 }
 
 impl Stream {
-    /// Writes all sub-buffers that wait; whether there was any.
+    /// Writes the sub-buffers that wait, but not for ever, however fast they come; whether there was any.
     fn drain(&mut self) -> bool {
         let mut any = false;
-        while self.state.corrupt.is_none() {
+        for _ in 0..self.reader.geometry().count {
+            if self.state.corrupt.is_some() {
+                break;
+            }
             match self.reader.take() {
                 Ok(None) => break,
                 Ok(Some(mut sub_buffer)) => self.state.write(|| self.output.write(&mut sub_buffer)),
@@ -172,6 +175,8 @@ impl Stream {
 
     /// Takes what the ring still holds.
     fn finish(mut self, now: Now) -> StreamEnd {
+        // Twice: writers that were on their way may have gone on into the next sub-buffer.
+        self.drain();
         self.drain();
         let mut unfinished = 0;
         if self.state.corrupt.is_none() {

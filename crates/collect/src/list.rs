@@ -32,10 +32,10 @@ pub struct Listed {
     pub problem: Option<String>,
 }
 
-/// Looks at all processes.
+/// Looks at all processes but this one.
 pub fn list() -> Listing {
     let mut listing = Listing::default();
-    for pid in processes() {
+    for pid in processes().into_iter().filter(|pid| *pid != std::process::id() as i32) {
         match areas(pid) {
             Ok(found) => {
                 for area in found {

@@ -3,26 +3,30 @@
 //! The other side is `crates/probe/src/session.rs`.
 
 use crate::Error;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, accept_with, bind, listen, recvmsg, send, socket_with,
 };
-use rustix::time::Timespec;
 use std::io::{self, IoSliceMut};
+use std::iter;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// The first word of a program's packet.
 const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
-/// For how long a program that has connected may keep the recorder waiting for its packet.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// How long a program that has connected may take to send its packet.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Connections that are looked at in one go: who connects all the time shall not keep the recorder from its work.
+const MOST: usize = 1024;
 
 /// Where programs announce themselves.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
     name: String,
+    /// Those who have connected and not spoken yet, and since when.
+    silent: Vec<(OwnedFd, Instant)>,
 }
 
 /// A program that waits for an answer; dropping it lets it go on.
@@ -53,7 +57,7 @@ impl Listener {
             Ok(socket)
         };
         let socket = make().map_err(failed())?;
-        Ok(Self { socket, name })
+        Ok(Self { socket, name, silent: Vec::new() })
     }
 
     /// What `SORDINO_SESSION` is set to.
@@ -61,35 +65,37 @@ impl Listener {
         format!("@{}", self.name)
     }
 
-    /// To be polled for programs that come.
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// To be polled for programs that come or speak.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        iter::once(self.socket.as_fd()).chain(self.silent.iter().map(|(connection, _)| connection.as_fd()))
     }
 
-    /// The next program that waits; `None` if none does. What does not speak as a program should is sent away.
-    pub(crate) fn accept(&self) -> Option<Announced> {
-        loop {
-            match accept_with(&self.socket, SocketFlags::CLOEXEC) {
-                Ok(connection) => match receive(connection) {
-                    Ok(announced) => return Some(announced),
-                    Err(_) => continue,
-                },
-                Err(_) => return None,
+    /// The programs that have announced themselves. What does not speak as a program should is sent away.
+    pub(crate) fn accept(&mut self) -> Vec<Announced> {
+        let connections = iter::from_fn(|| accept_with(&self.socket, SocketFlags::CLOEXEC).ok());
+        let new = connections.take(MOST).map(|connection| (connection, Instant::now()));
+        let waiting: Vec<_> = self.silent.drain(..).chain(new).collect();
+        let mut announced = Vec::new();
+        for (connection, since) in waiting {
+            match receive(&connection) {
+                Ok((pid, inode, file)) => announced.push(Announced { pid, file, inode, connection }),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && since.elapsed() < PATIENCE => {
+                    self.silent.push((connection, since));
+                }
+                Err(_) => {}
             }
         }
+        announced
     }
 }
 
-fn receive(connection: OwnedFd) -> io::Result<Announced> {
-    let mut ready = [PollFd::new(&connection, PollFlags::IN)];
-    if poll(&mut ready, Some(&PATIENCE))? == 0 {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
+/// A program's packet: its pid, its area's inode number, its area.
+fn receive(connection: &OwnedFd) -> io::Result<(i32, u64, Option<OwnedFd>)> {
     let mut words = [0u8; 16];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
-        &connection,
+        connection,
         &mut [IoSliceMut::new(&mut words)],
         &mut ancillary,
         RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
@@ -104,8 +110,8 @@ fn receive(connection: OwnedFd) -> io::Result<Announced> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     // 0 if the process is in a pid namespace that we can't see.
-    let pid = rustix::net::sockopt::socket_peercred(&connection)?.pid.as_raw_nonzero().get();
-    Ok(Announced { pid, file, inode, connection })
+    let pid = rustix::net::sockopt::socket_peercred(connection)?.pid.as_raw_nonzero().get();
+    Ok((pid, inode, file))
 }
 
 impl Drop for Announced {

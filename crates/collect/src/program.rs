@@ -12,12 +12,15 @@ use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_event::{Schema, catalogue};
 use sordino_ring::control::{Attached, Program, Refusal, Wanted};
+use sordino_ring::layout::POINTS;
 use sordino_ring::map::populate;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// A program that is recorded.
 #[derive(Debug)]
@@ -85,7 +88,7 @@ impl Traced {
         };
         let attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
         let mut notes = Vec::new();
-        match populate(pid, attached.region.0, attached.region.1) {
+        match make_present(pid, attached.region) {
             Ok(0) => {}
             Ok(missing) => {
                 notes.push(format!("{missing} pages of its rings were not present: it may fault on them"))
@@ -140,7 +143,7 @@ impl Traced {
         let mut declarations = String::new();
         let first = self.trace.schemas.len();
         for (id, schema) in tracepoints {
-            if usize::from(id) != self.trace.schemas.len() {
+            if usize::from(id) != self.trace.schemas.len() || usize::from(id) >= POINTS {
                 return self.give_up(&format!("tracepoint {id} is out of turn"));
             }
             match declare(id, &schema) {
@@ -222,6 +225,17 @@ fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
     let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
     text += &event_class(StreamClass::Shared, id, &name, schema)?;
     Ok(text)
+}
+
+/// Makes the pages of a region present in the program. It may have arranged that this takes for ever (userfaultfd, FUSE): then a
+/// thread waits there until one of us ends.
+fn make_present(pid: i32, (address, length): (u64, u64)) -> io::Result<u64> {
+    let (done, is_done) = channel();
+    let thread = std::thread::Builder::new().name("sordino-present".to_owned());
+    thread.spawn(move || _ = done.send(populate(pid, address, length)))?;
+    // 1.4 us for a page are 0.4 s for a GiB.
+    let patience = Duration::from_secs(1 + (length >> 30));
+    is_done.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// A different one each time, so that a writer that slept through a detach never finds the head it saw.

@@ -136,9 +136,9 @@ impl KernelStream {
 }
 
 impl StreamSummary {
-    /// All records that are missing.
+    /// All records that are missing; as many as a number holds if a broken program says more.
     pub fn lost(&self) -> u64 {
-        self.ring_full + self.too_large + self.unfinished
+        self.ring_full.saturating_add(self.too_large).saturating_add(self.unfinished)
     }
 }
 
@@ -160,8 +160,9 @@ impl Summary {
 
     /// All records that are known to be missing.
     pub fn lost(&self) -> u64 {
-        let user: u64 = self.streams().map(StreamSummary::lost).sum();
-        user + self.kernel.iter().map(|stream| stream.lost).sum::<u64>()
+        let (user, kernel) =
+            (self.streams().map(StreamSummary::lost), self.kernel.iter().map(|cpu| cpu.lost));
+        user.chain(kernel).fold(0, u64::saturating_add)
     }
 
     /// Whether more is missing than could be counted.

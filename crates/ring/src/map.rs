@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The name that `/proc/PID/maps` and `/proc/PID/fd` show for an area: `/memfd:sordino`.
 pub const FILE_NAME: &CStr = c"sordino";
@@ -61,6 +61,19 @@ pub fn is_sealed(file: &OwnedFd) -> io::Result<bool> {
     Ok(seals as i32 & libc::F_SEAL_SHRINK != 0)
 }
 
+/// Whether the file's pages are there whenever they are touched. Those of huge pages need not be: who touches one gets a
+/// signal.
+///
+/// # Errors
+/// What the kernel says.
+pub fn has_plain_pages(file: &OwnedFd) -> io::Result<bool> {
+    // SAFETY: a zeroed statfs is a valid one.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: fills in `status`.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } as isize)?;
+    Ok(status.f_type == libc::TMPFS_MAGIC)
+}
+
 /// Allocates memory for a part of the file now, so that no access to it fails later for want of memory.
 ///
 /// # Errors
@@ -97,14 +110,22 @@ pub fn try_lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
     }
 }
 
+/// For how long a collector waits for another one that attaches or detaches.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 /// Waits until byte `byte` is this description's.
 ///
 /// # Errors
-/// What the kernel says.
+/// `TimedOut` if somebody keeps it: the program can, too. What the kernel says.
 pub fn lock(file: &OwnedFd, byte: u64) -> io::Result<()> {
-    let mut lock = flock(libc::F_WRLCK, byte);
-    // SAFETY: as above.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &mut lock) } as isize).map(drop)
+    let end = Instant::now() + PATIENCE;
+    while !try_lock(file, byte)? {
+        if Instant::now() >= end {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "somebody keeps its area locked"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// Releases byte `byte`.

@@ -224,16 +224,25 @@ impl Reader {
         let head = self.head()?;
         let size = self.geometry.size() as u32;
         let ahead = head.turn().wrapping_sub(self.turn);
+        let mut parts = Vec::new();
         for turn in (0..=ahead).map(|step| self.turn.wrapping_add(step)) {
             let Some((_, starts)) = self.commit_words(turn) else { return Ok(()) };
             let end = if turn == head.turn() { head.start() & (size - 1) } else { size };
-            take(self.gather(turn, starts, end, now));
+            parts.push(self.gather(turn, starts, end));
         }
+        // A packet ends when the next one begins. What its last writer left does not tell: that may be the one who was killed.
+        let mut next = now;
+        for part in parts.iter_mut().rev() {
+            let first = stamp_at(&part.bytes, PACKET_HEADER).unwrap_or(next);
+            (part.content.first_stamp, part.content.last_stamp) = (first, next.max(first));
+            next = first;
+        }
+        parts.into_iter().for_each(&mut take);
         Ok(())
     }
 
-    /// Copies the marked records of one sub-buffer, of which `end` bytes are reserved.
-    fn gather(&self, turn: u32, starts: &[AtomicU64], end: u32, now: u64) -> Salvaged {
+    /// Copies the marked records of one sub-buffer, of which `end` bytes are reserved. Their times are still to be looked at.
+    fn gather(&self, turn: u32, starts: &[AtomicU64], end: u32) -> Salvaged {
         let from = self.data(self.place(turn));
         let mut bytes = vec![0; PACKET_HEADER];
         let (mut unfinished, mut behind, mut length) = (0, PACKET_HEADER as u32, PACKET_HEADER);
@@ -259,8 +268,7 @@ impl Reader {
         let left_unfinished = behind < end && !self.ends_in_padding(turn, behind);
         unfinished += u64::from(left_unfinished);
         bytes.truncate(length);
-        let first_stamp = stamp_at(&bytes, PACKET_HEADER).unwrap_or(now);
-        let content = Content { end: bytes.len() as u32, first_stamp, last_stamp: now, lost: self.lost() };
+        let content = Content { end: bytes.len() as u32, first_stamp: 0, last_stamp: 0, lost: self.lost() };
         Salvaged { bytes, content, unfinished }
     }
 

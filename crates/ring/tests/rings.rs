@@ -3,7 +3,7 @@ mod support;
 
 use sordino_ring::layout::Geometry;
 use sordino_ring::position::max_payload;
-use sordino_ring::read::Lost;
+use sordino_ring::read::{Lost, Salvaged};
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 4 };
@@ -190,6 +190,33 @@ fn the_shared_ring_loses_and_counts_like_the_others() {
     let read: usize = taken.iter().map(|(.., bytes)| shared_records(bytes).len()).sum();
     assert_eq!(read as u64 + lost.total, 10_001);
     assert_eq!(lost.too_large, 1);
+}
+
+#[test]
+fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
+    let harness = Harness::new();
+    let mut request = wanted(SMALL, u32::MAX - 1);
+    request.cpus = &[];
+    let attached = harness.program.attach(&request).unwrap();
+    for number in 0..1000u64 {
+        harness.write(attached.slot, number << 32, &[1; 20]);
+    }
+    let mut salvaged = Vec::new();
+    attached.readers[0].salvage(END_OF_TIME, |sub_buffer| salvaged.push(sub_buffer)).unwrap();
+    assert_eq!(salvaged.len(), 3);
+    for pair in salvaged.windows(2) {
+        // A packet never ends after the next one begins.
+        assert!(pair[0].content.last_stamp <= pair[1].content.first_stamp);
+    }
+    assert_eq!(salvaged[2].content.last_stamp, END_OF_TIME);
+    let mut tags = Vec::new();
+    for Salvaged { bytes, content, unfinished } in &salvaged {
+        let read = shared_records(bytes);
+        assert_eq!(*unfinished, 0);
+        assert!(read.iter().all(|record| record.stamp <= content.last_stamp));
+        tags.extend(read.iter().map(|record| record.tag >> 32));
+    }
+    assert_eq!(tags, (0..1000).collect::<Vec<_>>());
 }
 
 #[test]

@@ -137,7 +137,10 @@ impl Instance {
             numbers.dedup();
             numbers
         };
-        if sorted(&got) == sorted(&list) {
+        let (has, wanted) = (sorted(&got), sorted(&list));
+        // What they have forked meanwhile is followed already.
+        let is_taken = if follow { wanted.iter().all(|tid| has.contains(tid)) } else { has == wanted };
+        if is_taken {
             return Ok(());
         }
         let join = |text: &str| sorted(text).join(" ");

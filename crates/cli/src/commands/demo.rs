@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
     crate::commands::print(&text)?;
-    let is_fine = place.is_measured() && say(&judged, is_root())?;
+    let is_fine = place.is_measured() && say(&judged)?;
     let path = output.display();
     println!("\nThe trace is in {path}. Look at it with:\n  babeltrace2 {path}\n  sordino events {path}");
     recording.close()?;
@@ -85,11 +85,11 @@ fn record_options(output: &Path, place: &load::Place) -> Result<record::Options,
 }
 
 /// Says whether each planted disturbance was found; whether all were.
-fn say(judged: &[(&Planted, Option<Explanation>)], is_traced: bool) -> Result<bool, Failure> {
+fn say(judged: &[(&Planted, Option<Explanation>)]) -> Result<bool, Failure> {
     let mut text = String::from("\nPlanted disturbances:\n");
     let mut is_fine = true;
     for (planted, found) in judged {
-        let verdict = match (planted.unmeasured(is_traced), found) {
+        let verdict = match (planted.unmeasured(), found) {
             (Some(reason), _) => format!("not measured here: {reason}"),
             (None, Some(explanation)) => format!("found: {}", headline(explanation)),
             (None, None) => {

@@ -157,7 +157,7 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
         name: options.name.clone(),
         kernel,
         kernel_buffer_kib: kernel_buffer(options.kernel_buffer).map_err(bad)?,
-        kernel_threads: options.kernel_tid.clone(),
+        kernel_threads: threads(&options.kernel_tid).map_err(bad)?,
         user: UserEvents::new(options.user.iter().cloned())
             .map_err(|error| bad(format!("--user {error}")))?,
         geometry,
@@ -174,6 +174,14 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
 fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {
     let lists = texts.iter().map(|text| Selection::list(text)).collect::<Result<Vec<_>, _>>()?;
     Ok(lists.concat())
+}
+
+/// The kernel would take the number of a thread that is not there, and record nothing.
+fn threads(wanted: &[i32]) -> Result<Vec<i32>, String> {
+    match wanted.iter().find(|tid| !PathBuf::from(format!("/proc/{tid}/comm")).exists()) {
+        Some(tid) => Err(format!("--kernel-tid {tid}: there is no such thread")),
+        None => Ok(wanted.to_vec()),
+    }
 }
 
 fn kernel_buffer(bytes: u64) -> Result<u64, String> {

@@ -15,6 +15,8 @@ pub(super) struct Collector {
     orders: Option<Sender<Order>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<f64>>,
+    /// Whether an output failed while something else was waited for.
+    failed: bool,
 }
 
 impl Collector {
@@ -35,7 +37,7 @@ impl Collector {
         });
         let thread = thread.map_err(Error::system("can't start the collector's thread"))?;
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread) }),
+            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread), failed: false }),
             Ok(Err(reason)) => Err(Error::Collector(reason)),
             Err(_) => Err(Error::Collector("its thread ended".to_owned())),
         }
@@ -49,20 +51,22 @@ impl Collector {
     }
 
     /// Has it take what a program's rings still hold; what became of them.
-    pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
+    pub(super) fn finish(&mut self, number: usize) -> Vec<StreamEnd> {
         self.order(Order::Finish(number));
         while let Ok(report) = self.reports.recv() {
             match report {
                 Report::Finished { number: finished, streams } if finished == number => return streams,
-                Report::Finished { .. } | Report::OutputFailed => {}
+                Report::Finished { .. } => {}
+                Report::OutputFailed => self.failed = true,
             }
         }
         Vec::new()
     }
 
-    /// Whether an output has failed since this was asked last.
-    pub(super) fn has_failed(&self) -> bool {
-        self.reports.try_iter().any(|report| matches!(report, Report::OutputFailed))
+    /// Whether an output has failed.
+    pub(super) fn has_failed(&mut self) -> bool {
+        self.failed |= self.reports.try_iter().any(|report| matches!(report, Report::OutputFailed));
+        self.failed
     }
 
     /// Ends it; the CPU time that it took, in seconds.

@@ -22,9 +22,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use sordino_clock::Sample;
 use sordino_tracefs::Drained;
 use sordino_undo::Guardian;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -90,8 +90,8 @@ struct Session<'a> {
     traces: Vec<ProgramTrace>,
     /// How many programs there were.
     numbered: usize,
-    /// Programs that were looked at: see [`incarnation`](crate::discover::incarnation).
-    seen: HashSet<(i32, u64, u64)>,
+    /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
+    seen: HashMap<(i32, u64, u64), u8>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     summary: Summary,
@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
             programs: Vec::new(),
             traces: Vec::new(),
             numbered: 0,
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             child: None,
             status: None,
             summary,
@@ -214,9 +214,6 @@ impl<'a> Session<'a> {
             if self.wait(stop, wait)? || self.has_ended()? {
                 return Ok(());
             }
-            while let Some(announced) = self.listener.accept() {
-                self.announced(&announced);
-            }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick()?;
@@ -227,28 +224,20 @@ impl<'a> Session<'a> {
 
     /// Waits until something happens, and lets go of programs that ended; whether to stop.
     fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
-        let listener = self.listener.as_fd();
-        let mut waiting = vec![PollFd::new(&stop, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
-        waiting.extend(self.programs.iter().map(|program| PollFd::new(&program.pidfd, PollFlags::IN)));
+        let pidfds = self.programs.iter().map(|program| program.pidfd.as_fd());
+        let all = pidfds.chain([stop]).chain(self.listener.fds());
+        let mut waiting: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         match poll(&mut waiting, Some(&time)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::system("can't wait for programs")(error)),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let (stopped, came) = (ready(&waiting[0]), ready(&waiting[1]));
-        let ended: Vec<usize> = waiting[2..]
-            .iter()
-            .zip(&self.programs)
-            .filter(|(fd, _)| ready(fd))
-            .map(|(_, p)| p.number)
-            .collect();
-        if came {
-            // A program that announced itself and ended at once is still taken up.
-            while let Some(announced) = self.listener.accept() {
-                self.announced(&announced);
-            }
-        }
+        let stopped = ready(&waiting[self.programs.len()]);
+        let ended = waiting.iter().zip(&self.programs).filter(|(fd, _)| ready(fd));
+        let ended: Vec<usize> = ended.map(|(_, program)| program.number).collect();
+        // First: a program that announced itself and ended at once is still taken up.
+        self.take_announced();
         for number in ended {
             self.let_go(number);
         }
@@ -287,9 +276,7 @@ impl<'a> Session<'a> {
 
     /// Takes what is left everywhere and makes the directory what it is at rest.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Recorded, Error> {
-        while let Some(announced) = self.listener.accept() {
-            self.announced(&announced);
-        }
+        self.take_announced();
         self.programs.iter().for_each(Traced::disable);
         self.look_at_steal();
         let drained = match (self.kernel.take(), self.guardian.take()) {

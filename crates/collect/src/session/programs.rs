@@ -11,6 +11,10 @@ use crate::program::Traced;
 use crate::summary::{ProgramSummary, StreamSummary};
 use std::fs;
 
+/// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
+/// a moment ago has not made it yet.
+const LOOKS: u8 = 10;
+
 impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
@@ -19,7 +23,7 @@ impl Session<'_> {
         if found.is_empty() {
             return Err(refused("it is not linked with sordino, or ended".to_owned()));
         }
-        self.seen.insert(incarnation(pid));
+        self.seen.insert(incarnation(pid), LOOKS);
         found.iter().try_for_each(|found| self.attach(found))
     }
 
@@ -42,8 +46,14 @@ impl Session<'_> {
         }
     }
 
-    /// A program says that it is there, or that it has new tracepoints.
-    pub(super) fn announced(&mut self, announced: &Announced) {
+    /// Takes up the programs that say that they are there, or that they have new tracepoints.
+    pub(super) fn take_announced(&mut self) {
+        for announced in self.listener.accept() {
+            self.announced(&announced);
+        }
+    }
+
+    fn announced(&mut self, announced: &Announced) {
         let known = self.programs.iter().position(|program| program.inode == announced.inode);
         if let Some(known) = known {
             let refreshed = self.programs[known].refresh(&self.options.user);
@@ -89,15 +99,22 @@ impl Session<'_> {
         for pid in processes() {
             let incarnation = incarnation(pid);
             // One without a stack is about to end, is the kernel's, or may not be looked into.
-            if pid == std::process::id() as i32 || incarnation.2 == 0 || !self.seen.insert(incarnation) {
+            if pid == std::process::id() as i32 || incarnation.2 == 0 {
                 continue;
             }
+            let looks = self.seen.entry(incarnation).or_insert(0);
+            if *looks == LOOKS {
+                continue;
+            }
+            *looks += 1;
             if !everybody && !descends(pid, &ours) {
                 continue;
             }
             // Other users' programs are theirs.
-            let areas = areas(pid).unwrap_or_default();
+            let mut areas = areas(pid).unwrap_or_default();
+            areas.retain(|found| self.programs.iter().all(|program| program.inode != found.inode));
             if !areas.is_empty() {
+                self.seen.insert(incarnation, LOOKS);
                 self.let_go_replaced(pid);
             }
             for found in areas {

@@ -122,11 +122,12 @@ impl Program {
         used.sort_unstable();
         let (mut at, mut largest) = (self.control_size, 0);
         for (start, end) in used.into_iter().chain([(self.reserve, self.reserve)]) {
+            let start = start.min(self.reserve);
             if at.saturating_add(needed) <= start {
                 return Ok(at);
             }
             largest = largest.max(start.saturating_sub(at));
-            at = at.max(end.next_multiple_of(PAGE as u64));
+            at = at.max(end.checked_next_multiple_of(PAGE as u64).unwrap_or(u64::MAX));
         }
         Err(Refusal::NoRoom { needed, left: largest })
     }
@@ -192,14 +193,15 @@ impl Program {
     /// # Errors
     /// What the kernel says.
     pub fn detach(&self, attached: &Attached) -> io::Result<()> {
-        map::lock(&self.file, ATTACH_LOCK)?;
+        // If the program keeps the lock, it has no claim to order.
+        let locked = map::lock(&self.file, ATTACH_LOCK);
         self.close(attached.slot);
+        let result = map::punch(&self.file, attached.region.0 - self.address, attached.region.1);
         if !self.has_writers(attached.slot) {
             self.header().slots[attached.slot].region.iter().for_each(|word| word.store(0, Relaxed));
         }
-        let result = map::punch(&self.file, attached.region.0 - self.address, attached.region.1);
         map::unlock(&self.file, attached.slot as u64)?;
-        map::unlock(&self.file, ATTACH_LOCK)?;
+        locked.and_then(|()| map::unlock(&self.file, ATTACH_LOCK))?;
         result
     }
 

@@ -58,6 +58,9 @@ impl Program {
         if !map::is_sealed(&file).unwrap_or(false) {
             return Err(Refusal::Unsealed);
         }
+        if !map::has_plain_pages(&file)? {
+            return Err(Refusal::NoArea);
+        }
         let size = map::size(&file)?;
         if size < PAGE as u64 {
             return Err(Refusal::NoArea);

@@ -22,9 +22,10 @@ impl Sizes {
             reserve: header.reserve.load(Relaxed),
             address: header.address.load(Relaxed),
         };
-        // 4096 possible CPUs are half of what Linux can be built for (NR_CPUS 8192); 2^46 bytes are more than there are.
+        // 4096 possible CPUs are half of what Linux can be built for (NR_CPUS 8192); 2^46 bytes are more than there are. The
+        // library's catalogue has 192 KiB; reading one makes its pages present, so it may not be of any size.
         let plausible =
-            (1..=4096).contains(&sizes.cpus) && sizes.catalogue <= 1 << 30 && sizes.reserve <= 1 << 46;
+            (1..=4096).contains(&sizes.cpus) && sizes.catalogue <= 1 << 24 && sizes.reserve <= 1 << 46;
         if !plausible {
             return None;
         }

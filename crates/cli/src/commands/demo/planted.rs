@@ -39,10 +39,9 @@ impl Planted {
     }
 
     /// Why its gap can't be explained here, if it can't.
-    pub(super) fn unmeasured(&self, is_traced: bool) -> Option<&'static str> {
+    pub(super) fn unmeasured(&self) -> Option<&'static str> {
         let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
         match self.kind {
-            _ if !is_traced => Some("the kernel's events need root"),
             Kind::Timers if is_rt() => {
                 Some("with PREEMPT_RT, timers expire in a thread of lower priority than npt's")
             }
