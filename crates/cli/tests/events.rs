@@ -1,0 +1,224 @@
+//! `sordino events`: what it lists, and what it says of recordings that are not as they should be.
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use support::Scene;
+use support::recording::{Recording, babeltrace, counts, items, name_in, named};
+
+fn is_event(line: &Value) -> bool {
+    line["type"] == "event"
+}
+
+/// Files that hold packets of programs' events.
+fn streams(recording: &Recording) -> Vec<PathBuf> {
+    let mut files = support::all_below(&recording.path.join("user"));
+    files.retain(|file| file.is_file() && !file.ends_with("metadata"));
+    files
+}
+
+#[test]
+fn text_json_and_babeltrace2_have_the_same_events() {
+    let Some(scene) = Scene::as_root() else { return };
+    let options = ["--kernel", "sched_switch,raw_syscalls"];
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "50000"];
+    let recording = scene.record("trace", &options, &command);
+    assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
+    let events = scene.listed("trace");
+    assert!(events.iter().all(is_event));
+    let (other, complaints) = babeltrace(&recording.path);
+    assert_eq!(complaints, "");
+    let count = counts(events.iter().map(|event| event["name"].as_str().unwrap()));
+    assert_eq!(count, counts(other.iter().map(|line| name_in(line))));
+    let of_user = events.iter().filter(|event| event["domain"] == "user").count() as u64;
+    assert_eq!((count["npt:loop"], of_user), (50_000, recording.user_events()));
+    let text = scene.sordino(&["events", "--time", "seconds", recording.name()]);
+    let text: Vec<&str> = text.succeeded().lines().collect();
+    assert_eq!(text.len(), events.len());
+    // In the order of time, and the same event in the same line.
+    let times: Vec<i64> = events.iter().map(|event| event["time_ns"].as_i64().unwrap()).collect();
+    assert!(times.is_sorted());
+    for ((event, line), time) in events.iter().zip(&text).zip(&times) {
+        let seconds = format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+        assert!(line.starts_with(&seconds), "{seconds}: {line}");
+        assert!(line.contains(event["name"].as_str().unwrap()), "{event}: {line}");
+    }
+    // babeltrace2 has the same times, but for a nanosecond that it rounds away.
+    let other = scene.run(Command::new("babeltrace2").arg("--clock-seconds").arg(&recording.path));
+    let clock = |line: &str| line.split(['[', ']']).nth(1)?.replace('.', "").parse::<i64>().ok();
+    let other: Vec<i64> = other.succeeded().lines().map(|line| clock(line).unwrap()).collect();
+    assert!(times.iter().zip(&other).all(|(time, other)| (time - other).abs() <= 1));
+}
+
+#[test]
+fn times_are_written_as_asked_for() {
+    let scene = Scene::new();
+    let recording = scene.record("trace", &[], &["./sordino", "npt", "--prio", "0", "--loops", "10"]);
+    let first = |time: &str| {
+        let ended = scene.run(scene.command(&["events", "--time", time, "trace"]).env("TZ", "Asia/Tokyo"));
+        ended.succeeded().lines().next().unwrap().split("cpu").next().unwrap().trim().to_owned()
+    };
+    let begin_s = recording.summary["begin_ns"].as_u64().unwrap() / 1_000_000_000;
+    let mut date = Command::new("date");
+    let date = date.env("TZ", "Asia/Tokyo").args(["-d", &format!("@{begin_s}"), "+%Y-%m-%d %H:%M:%S"]);
+    let date = scene.run(date).succeeded().trim().to_owned();
+    // The state at the start is stamped with the begin, less a nanosecond of rounding.
+    assert_eq!(first("since").trim_matches(['+', '0', '.']), "");
+    assert!(first("seconds").starts_with(&begin_s.to_string()), "{}", first("seconds"));
+    assert!(first("date").starts_with(&date), "{} {date}", first("date"));
+    assert!(first("clock").starts_with(&date[11..]), "{} {date}", first("clock"));
+    scene.refuses(2, &["--time", "yesterday", "since"], &["events", "--time", "yesterday", "trace"]);
+}
+
+#[test]
+fn lost_records_stand_in_their_place() {
+    let scene = Scene::new();
+    let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "500000"];
+    let recording = scene.record("trace", &options, &command);
+    assert!(recording.lost() > 0);
+    assert_eq!(recording.user_events() + recording.lost(), 500_002, "each hit is recorded or counted");
+    let items = scene.listed("trace");
+    let losses: Vec<&Value> = items.iter().filter(|item| item["type"] == "loss").collect();
+    let counted: u64 = losses.iter().map(|loss| loss["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, recording.lost());
+    let user: Vec<&Value> =
+        items.iter().filter(|item| item["domain"] == "user" || item["type"] == "loss").collect();
+    let mut exact = 0;
+    for trio in user.windows(3).filter(|trio| trio[1]["type"] == "loss") {
+        let [before, loss, after] = trio else { unreachable!() };
+        assert_eq!((&loss["cause"], &loss["pid"]), (&"ring full".into(), &before["pid"]));
+        assert!(before["time_ns"].as_i64() <= loss["to_ns"].as_i64(), "{before} {loss}");
+        assert!(loss["from_ns"].as_i64() <= after["time_ns"].as_i64(), "{loss} {after}");
+        // So many loops are missing as the loss says.
+        if let (Some(before), Some(after)) =
+            (before["fields"]["number"].as_u64(), after["fields"]["number"].as_u64())
+        {
+            exact += 1;
+            assert_eq!(after - before - 1, loss["count"].as_u64().unwrap());
+        }
+    }
+    assert!(exact > 0);
+    let text = scene.sordino(&["events", "trace"]);
+    let said = text.succeeded().lines().filter(|line| line.starts_with("-- ")).count();
+    assert_eq!(said, losses.len());
+}
+
+#[test]
+fn nobody_reading_any_more_is_no_failure() {
+    let scene = Scene::new();
+    scene.record("trace", &[], &["./sordino", "npt", "--prio", "0", "--loops", "100000"]);
+    for json in ["", "--json"] {
+        let script = format!("set -o pipefail; ./sordino events {json} trace | head -n 1");
+        let mut command = Command::new("bash");
+        let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
+        assert_eq!((ended.succeeded().lines().count(), ended.errors.as_str()), (1, ""));
+    }
+}
+
+#[test]
+fn an_unfinished_recording_is_listed_and_said_to_be_unfinished() {
+    let Some(scene) = Scene::as_root() else { return };
+    let program = scene.compile("steady");
+    let mut running = scene.start(&mut Command::new(program));
+    running.says("ready");
+    let small = ["--kernel", "sched_switch", "--subbuf-size", "16K", "--num-subbuf", "64"];
+    let recorder = scene.attach("trace", running.pid(), &small);
+    support::wait_until("a packet is on disk", || {
+        let mut files = support::all_below(&scene.path("trace/user")).into_iter();
+        files.any(|file| !file.ends_with("metadata") && fs::metadata(file).unwrap().len() > 1 << 15)
+    });
+    let is_unfinished = || {
+        let ended = scene.sordino(&["events", "--json", "trace"]);
+        ended.failed(2, &["is not finished", "sordino recover"]);
+        named(&items(&ended.output), "steady:step").len()
+    };
+    assert!(is_unfinished() > 0);
+    recorder.signal(Signal::KILL);
+    assert_eq!(recorder.end().status, 128 + 9);
+    let count = is_unfinished();
+    let recovered = scene.sordino(&["recover", "trace"]);
+    assert!(recovered.succeeded().contains("steady"), "{}", recovered.output);
+    let listed = scene.listed("trace");
+    let after = named(&listed, "steady:step").len();
+    assert!(after >= count, "{after} after recovery, {count} before");
+    assert_eq!(scene.sordino(&["events", "trace"]).succeeded().lines().count(), listed.len());
+    running.signal(Signal::TERM);
+    running.end().succeeded();
+}
+
+#[test]
+fn what_is_no_trace_is_named() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("empty")).unwrap();
+    fs::write(scene.path("file"), "text").unwrap();
+    scene.refuses(2, &["empty holds no CTF trace", "metadata"], &["events", "empty"]);
+    scene.refuses(2, &["nowhere", "No such file"], &["events", "nowhere"]);
+    scene.refuses(2, &["file", "Not a directory"], &["events", "file"]);
+    scene.refuses(2, &["is no recording of sordino", "name a directory"], &["events"]);
+}
+
+#[test]
+fn without_a_name_the_newest_recording_is_listed() {
+    let scene = Scene::new();
+    let npt = |loops| ["record", "--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", loops];
+    scene.sordino(&npt("10")).succeeded();
+    // The second recording has the later name, also if both begin in the same second.
+    scene.sordino(&npt("20")).succeeded();
+    let listed = scene.sordino(&["events"]);
+    assert_eq!(listed.succeeded().lines().filter(|line| line.contains("npt:loop")).count(), 20);
+}
+
+#[test]
+fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
+    let scene = Scene::new();
+    let options = ["--subbuf-size", "16K", "--num-subbuf", "256"];
+    let command = ["taskset", "1", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "20000"];
+    let recording = scene.record("trace", &options, &command);
+    assert_eq!((recording.lost(), streams(&recording).len()), (0, 1));
+    let (file, whole) = (&streams(&recording)[0], fs::read(&streams(&recording)[0]).unwrap());
+    let numbers = |items: &[Value]| -> Vec<u64> {
+        let loops = named(items, "npt:loop").into_iter();
+        loops.map(|item| item["fields"]["number"].as_u64().unwrap()).collect()
+    };
+    let all: Vec<u64> = (1..=20_000).collect();
+    assert_eq!(numbers(&scene.listed("trace")), all);
+    // What is left, of which the loss says that something is missing.
+    let left = || {
+        let items = scene.listed("trace");
+        let is_spoiled = |item: &Value| item["cause"] == "bytes do not make sense" && item["count"].is_null();
+        assert_eq!(items.iter().filter(|item| is_spoiled(item)).count(), 1);
+        numbers(&items)
+    };
+
+    // Cut off in the middle of a packet.
+    fs::write(file, &whole[..whole.len() / 2 + 100]).unwrap();
+    let begin = left();
+    assert!(begin.len() > 5000 && all.starts_with(&begin), "{} are left", begin.len());
+
+    // A packet that is none, and one with nonsense in the middle.
+    let (magic, packet) = (&whole[..4], 16 << 10);
+    assert_eq!(&whole[packet..packet + 4], magic, "the second packet begins where the first sub-buffer ends");
+    for offset in [packet, packet + (8 << 10)] {
+        let mut spoiled = whole.clone();
+        spoiled[offset..offset + 64].fill(0xff);
+        fs::write(file, spoiled).unwrap();
+        let mut around = left();
+        // The values of a record that is spoiled from its middle on are as good as any.
+        around.retain(|number| *number <= 20_000);
+        let gap = around.iter().zip(&all).take_while(|(number, expected)| number == expected).count();
+        assert!(gap > 100 && gap < 5000, "{gap}");
+        assert!(all.ends_with(&around[gap..]) && around.len() > 18_000, "{} are left", around.len());
+    }
+
+    // Metadata of another kind.
+    fs::write(file, &whole).unwrap();
+    let metadata = file.with_file_name("metadata");
+    let text = fs::read_to_string(&metadata).unwrap();
+    fs::write(&metadata, text.replacen("event {", "event { nonsense", 1)).unwrap();
+    scene.refuses(2, &["metadata"], &["events", "trace"]);
+}

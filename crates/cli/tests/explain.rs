@@ -1,0 +1,155 @@
+//! `sordino explain`: causes that are known because the test planted them.
+
+mod support;
+
+use serde_json::Value;
+use std::process::Command;
+use support::Scene;
+use support::running::Ended;
+
+/// What `sordino explain --json` printed: one object in one line, of the schema and version that it names.
+#[track_caller]
+fn findings(ended: &Ended) -> Value {
+    assert_eq!(ended.output.lines().count(), 1, "{}", ended.errors);
+    let findings: Value = serde_json::from_str(&ended.output).unwrap();
+    assert_eq!((&findings["schema"], &findings["version"]), (&"sordino-findings".into(), &1.into()));
+    findings
+}
+
+fn intervals(findings: &Value) -> &[Value] {
+    findings["intervals"].as_array().unwrap()
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What took most of an interval's time.
+fn main_cause(interval: &Value) -> &Value {
+    let part = number(&interval["main"]["part"]) as usize;
+    &interval["parts"][part]["cause"]
+}
+
+/// The parts of each interval add up to its length.
+fn assert_whole(findings: &Value) {
+    for interval in intervals(findings) {
+        let parts = interval["parts"].as_array().unwrap();
+        let sum: i64 = parts.iter().map(|part| number(&part["time_ns"])).sum();
+        let length = number(&interval["end_ns"]) - number(&interval["begin_ns"]);
+        assert_eq!((sum, length), (length, number(&interval["length_ns"])), "{interval}");
+    }
+}
+
+/// A text for people, as if it had not been wrapped.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
+    let Some(scene) = Scene::as_root() else { return };
+    let cpu = sordino_sched::affinity().unwrap().as_slice().last().copied().unwrap();
+    let script = format!(
+        "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
+         ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
+    );
+    let recording =
+        scene.record("trace", &["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
+    assert_eq!((recording.status, recording.lost()), (0, 0), "{}", recording.errors);
+
+    let over = scene.sordino(&["explain", "--json", "--over", "19ms", "trace"]);
+    assert_eq!(over.status, 1, "an interval is longer: {}", over.errors);
+    let found = findings(&over);
+    assert_whole(&found);
+    let by_hog = |interval: &&Value| main_cause(interval)["behind"]["comm"] == "hog";
+    let gap = intervals(&found).iter().find(by_hog).expect("a gap by the hog");
+    assert_eq!(
+        (&main_cause(gap)["kind"], &main_cause(gap)["after"]),
+        (&"waiting".into(), &"preemption".into())
+    );
+    assert_eq!((&gap["thread"]["comm"], &gap["end_cpu"]), (&"npt".into(), &cpu.into()));
+
+    // The gap is where the hog's own tracepoints say that it was.
+    let events = scene.sordino(&["events", "--json", "trace"]);
+    let time_of = |name: &str| {
+        let pattern = format!("\"name\":\"{name}\"");
+        let line = events.succeeded().lines().find(|line| line.contains(&pattern)).expect(name);
+        number(&serde_json::from_str::<Value>(line).unwrap()["time_ns"])
+    };
+    let (begin, end) = (time_of("disturb:begin"), time_of("disturb:end"));
+    assert!(number(&gap["begin_ns"]) < begin && end < number(&gap["end_ns"]));
+    assert!(number(&gap["length_ns"]) >= 20_000_000);
+
+    // For a person, the same.
+    let text = scene.sordino(&["explain", "--over", "19ms", "trace"]);
+    assert_eq!(text.status, 1);
+    assert!(text.output.contains("preempted by hog/"), "{}", text.output);
+    // No interval is as long as this.
+    let none = scene.sordino(&["explain", "--over", "60s", "trace"]);
+    let text = one_line(none.succeeded());
+    assert!(text.contains("none is longer than the limit of 60.0 s"), "{text}");
+}
+
+#[test]
+fn begins_and_ends_are_paired_by_thread_or_by_a_field() {
+    let Some(scene) = Scene::as_root() else { return };
+    let program = scene.compile("pairs");
+    let recording = scene.record("trace", &["--kernel", "sched"], &[program.to_str().unwrap()]);
+    assert_eq!((recording.user_events(), recording.lost()), (80, 0));
+    let explain =
+        |arguments: &[&str]| findings(&scene.sordino(&[&["explain", "--json", "trace"], arguments].concat()));
+    let is_sleep = |interval: &Value, least_ns: i64| {
+        assert_eq!(main_cause(interval)["kind"], "blocked", "{interval}");
+        assert!(number(&interval["length_ns"]) >= least_ns, "{interval}");
+    };
+
+    // Across threads: a request begins in one, its answer comes from the other.
+    let found = explain(&["--begin", "net:request", "--end", "net:answer", "--by", "id", "--top", "3"]);
+    assert_eq!((number(&found["statistics"]["count"]), intervals(&found).len()), (20, 3));
+    assert!(intervals(&found).is_sorted_by_key(|interval| -number(&interval["length_ns"])));
+    is_sleep(&intervals(&found)[0], 50_000_000);
+    assert_whole(&found);
+    // Without the field, no thread has both ends.
+    let found = explain(&["--begin", "net:request", "--end", "net:answer"]);
+    assert_eq!((number(&found["statistics"]["count"]), number(&found["unpaired"]["begins"])), (0, 20));
+    assert_eq!(number(&found["unpaired"]["ends"]), 20);
+    // In one thread.
+    let found = explain(&["--begin", "work:begin", "--end", "work:end", "--top", "1"]);
+    assert_eq!((number(&found["statistics"]["count"]), intervals(&found).len()), (20, 1));
+    is_sleep(&intervals(&found)[0], 30_000_000);
+    assert_whole(&found);
+    // From one event to the next.
+    let found = explain(&["--event", "net:request", "--top", "100"]);
+    assert_eq!(number(&found["statistics"]["count"]), 19);
+    is_sleep(&intervals(&found)[0], 50_000_000);
+    assert_whole(&found);
+}
+
+#[test]
+fn what_is_not_in_the_trace_is_said_with_what_is() {
+    let scene = Scene::new();
+    let program = scene.compile("pairs");
+    scene.record("trace", &[], &[program.to_str().unwrap()]);
+    let explain = |arguments: &[&str]| scene.sordino(&[&["explain", "trace"], arguments].concat());
+    explain(&["--event", "net:reqest"]).failed(2, &["net:reqest", "did you mean net:request"]);
+    explain(&[]).failed(2, &["npt:loop", "name one with --event", "net:answer", "work:end"]);
+    explain(&["--begin", "work:begin", "--end", "work:ned"]).failed(2, &["work:ned", "work:end"]);
+    explain(&["--begin", "work:begin"]).failed(2, &["--end"]);
+    explain(&["--by", "id"]).failed(2, &["--begin"]);
+    explain(&["--begin", "work:begin", "--end", "work:end", "--by", "number"]).failed(2, &["number"]);
+    explain(&["--top", "0"]).failed(2, &["--top"]);
+    explain(&["--over", "5", "--event", "work:begin"]).failed(2, &["--over", "time unit"]);
+    explain(&["--over", "1us", "--top", "3"]).failed(2, &["--over", "--top"]);
+    scene.refuses(2, &["nowhere"], &["explain", "nowhere"]);
+
+    // Without the kernel's events, that much is said.
+    let ended = explain(&["--event", "net:request"]);
+    let text = one_line(ended.succeeded());
+    assert!(text.contains("What the trace does not tell"), "{text}");
+    assert!(text.contains("Next time add: sordino record --kernel sched,"), "{text}");
+
+    let script = "set -o pipefail; ./sordino explain trace --event net:request | true";
+    let mut command = Command::new("bash");
+    let ended = scene.run(command.args(["-c", script]).current_dir(scene.path("")));
+    assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "nobody reads any more");
+}

@@ -1,0 +1,77 @@
+/* Is recorded, then fills its own area with nonsense: vandal PART SEED, the part being control (headers and catalogue), rings
+ * (what the recorder added), or both, while it hits a tracepoint. */
+#include <pthread.h>
+#include <signal.h>
+#include <sordino/tracepoint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+SORDINO_TRACEPOINT(vandal, step, SORDINO_INFO, (u64, number), (string, text))
+
+static uint64_t state;
+
+static uint64_t next_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static void *hits(void *unused)
+{
+    for (uint64_t number = 0;; number++) {
+        sordino_tracepoint(vandal, step, number, "precious");
+        for (volatile int pause = 0; pause < 2000; pause++)
+            ;
+    }
+    return unused;
+}
+
+/* Its own nonsense is the end of it. */
+static void on_fault(int signal)
+{
+    (void)signal;
+    _exit(0);
+}
+
+static void scribble(uint64_t *from, uint64_t *to)
+{
+    for (int i = 0; i < 20000; i++)
+        from[next_random() % (uint64_t)(to - from)] = next_random() % 3 ? next_random() : next_random() % 4096;
+}
+
+int main(int argc, char **argv)
+{
+    const char *part = argc > 2 ? argv[1] : "both";
+    unsigned long long start = 0, end = 0, control;
+    char line[512];
+    FILE *maps;
+    pthread_t thread;
+    const struct timespec while_recorded = { 0, 100000000 };
+
+    state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
+    signal(SIGFPE, on_fault);
+    while (!sordino_enabled(vandal, step))
+        ;
+    pthread_create(&thread, NULL, hits, NULL);
+    nanosleep(&while_recorded, NULL);
+    maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "/memfd:sordino (deleted)") && sscanf(line, "%llx-%llx", &start, &end) == 2)
+            break;
+    if (!start)
+        return 3;
+    /* The header's ninth word is the size of the control part. */
+    control = ((uint64_t *)(uintptr_t)start)[8];
+    if (strcmp(part, "rings"))
+        scribble((uint64_t *)(uintptr_t)start, (uint64_t *)(uintptr_t)(start + control));
+    if (strcmp(part, "control"))
+        scribble((uint64_t *)(uintptr_t)(start + control), (uint64_t *)(uintptr_t)(start + control + (1 << 18)));
+    nanosleep(&while_recorded, NULL);
+    _exit(0);
+}

@@ -1,0 +1,18 @@
+/* Writes records that are not what their tracepoint says: mismatch RECORDS. */
+#include <sordino/tracepoint.h>
+#include <stdlib.h>
+
+SORDINO_TRACEPOINT(mismatch, step, SORDINO_INFO, (u32, number), (string, text), (sequence, u64, many))
+
+int main(int argc, char **argv)
+{
+    const int records = argc > 1 ? atoi(argv[1]) : 100;
+    unsigned char payload[256];
+    memset(payload, 0xee, sizeof payload);
+    for (int i = 0; i < records; i++) {
+        const uint8_t wanted = sordino_wanted(&sordino_point_mismatch_step);
+        if (wanted)
+            sordino_emit(&sordino_point_mismatch_step, wanted, payload, SORDINO_SHAPE(i % 200));
+    }
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* Counts what recorded events cost in system calls, page faults and allocations. Any system call but those that it makes
+ * itself to measure and to end kills it. */
+#define _GNU_SOURCE
+#include "filter.h"
+#include <pthread.h>
+#include <sched.h>
+#include <sordino/tracepoint.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+SORDINO_TRACEPOINT(path, main_thread, SORDINO_INFO, (u64, number))
+SORDINO_TRACEPOINT(path, other_thread, SORDINO_INFO, (u64, number), (string, text))
+SORDINO_TRACEPOINT(path, each_cpu, SORDINO_INFO, (u32, cpu))
+
+/* In a static program, the linker's --wrap puts these in the place of the C library's. */
+#ifdef STATIC
+#define OURS(name) __wrap_##name
+#define THEIRS(name) __real_##name
+#else
+#define OURS(name) name
+#define THEIRS(name) __libc_##name
+#endif
+
+extern void *THEIRS(malloc)(size_t), *THEIRS(calloc)(size_t, size_t), *THEIRS(realloc)(void *, size_t);
+extern void *THEIRS(memalign)(size_t, size_t);
+void OURS(free)(void *), THEIRS(free)(void *);
+void *OURS(malloc)(size_t), *OURS(calloc)(size_t, size_t), *OURS(realloc)(void *, size_t), *OURS(memalign)(size_t, size_t);
+
+static atomic_long allocations;
+
+void *OURS(malloc)(size_t size) { allocations++; return THEIRS(malloc)(size); }
+void *OURS(calloc)(size_t count, size_t size) { allocations++; return THEIRS(calloc)(count, size); }
+void *OURS(realloc)(void *old, size_t size) { allocations++; return THEIRS(realloc)(old, size); }
+void *OURS(memalign)(size_t alignment, size_t size) { allocations++; return THEIRS(memalign)(alignment, size); }
+void OURS(free)(void *old) { allocations += old != NULL; THEIRS(free)(old); }
+
+static atomic_int go, gone;
+
+static void *other(void *unused)
+{
+    while (!go)
+        ;
+    for (uint64_t i = 0; i < 1000; i++)
+        sordino_tracepoint(path, other_thread, i, "a thread's first event is as cheap as any other");
+    gone = 1;
+    while (gone)
+        ;
+    return unused;
+}
+
+static long faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
+    const unsigned allowed[] = {SYS_getrusage, SYS_sched_setaffinity, SYS_write, SYS_exit_group};
+    const int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    char line[128];
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, other, NULL);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return 3;
+    puts("ready");
+    fflush(stdout);
+    while (!sordino_enabled(path, main_thread) || !sordino_enabled(path, other_thread) || !sordino_enabled(path, each_cpu))
+        ;
+    filter(allowed, 4, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+
+    const long allocated = allocations, faulted = faults();
+    for (uint64_t i = 0; i < events; i++)
+        sordino_tracepoint(path, main_thread, i);
+    go = 1;
+    while (!gone)
+        ;
+    for (int cpu = 0; cpu < cpus; cpu++) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        sched_setaffinity(0, sizeof set, &set);
+        sordino_tracepoint(path, each_cpu, (uint32_t)cpu);
+    }
+    const long more_faults = faults() - faulted, more_allocations = allocations - allocated;
+    const int length = snprintf(line, sizeof line, "faults=%ld allocations=%ld\n", more_faults, more_allocations);
+    syscall(SYS_write, 1, line, (size_t)length);
+    syscall(SYS_exit_group, 0);
+}

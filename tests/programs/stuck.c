@@ -1,0 +1,34 @@
+/* Whoever touches the part of its area that is for rings waits for ever: userfaultfd, and nobody answers. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sordino/tracepoint.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+SORDINO_TRACEPOINT(stuck, never, SORDINO_INFO)
+
+int main(void)
+{
+    const int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {UFFD_API, UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM, 0};
+    char line[512];
+    unsigned long start = 0, end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "memfd:sordino"))
+            sscanf(line, "%lx-%lx", &start, &end);
+    fclose(maps);
+    /* Behind the control part. */
+    start += 1 << 20;
+    struct uffdio_register wanted = {{start, end - start}, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, 0};
+    if (ioctl(file, UFFDIO_API, &api) != 0 || ioctl(file, UFFDIO_REGISTER, &wanted) != 0) {
+        perror("userfaultfd");
+        return 3;
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return 0;
+}

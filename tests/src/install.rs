@@ -1,0 +1,123 @@
+//! sordino as a user has it: installed by `make install`, found by `pkg-config`.
+
+use crate::running::Running;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A C or C++ compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    /// gcc, C11.
+    Gcc,
+    /// clang, C11.
+    Clang,
+    /// g++, C++17.
+    Gxx,
+    /// clang++, C++17.
+    Clangxx,
+}
+
+/// All of them.
+pub const COMPILERS: [Compiler; 4] = [Compiler::Gcc, Compiler::Clang, Compiler::Gxx, Compiler::Clangxx];
+
+impl Compiler {
+    /// Its name, with a version where the bare one is not installed.
+    fn program(self) -> PathBuf {
+        let name = match self {
+            Self::Gcc => "gcc",
+            Self::Clang => "clang",
+            Self::Gxx => "g++",
+            Self::Clangxx => "clang++",
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let candidates = std::iter::once(name.to_owned()).chain((14..30).map(|v| format!("{name}-{v}")));
+        let files = candidates.flat_map(|name| std::env::split_paths(&path).map(move |dir| dir.join(&name)));
+        files.into_iter().find(|file| file.exists()).unwrap_or_else(|| panic!("{name} is not installed"))
+    }
+
+    fn standard(self) -> &'static [&'static str] {
+        match self {
+            Self::Gcc | Self::Clang => &["-std=gnu11"],
+            Self::Gxx | Self::Clangxx => &["-x", "c++", "-std=c++17"],
+        }
+    }
+}
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's root")
+}
+
+/// Where Cargo puts what it builds: two levels above this program's own directory.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().expect("a path of this program");
+    program.ancestors().nth(3).expect("a directory two levels up").to_owned()
+}
+
+/// Builds sordino and installs it, once for each test program; where it is installed.
+pub fn installed() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let (target, prefix) = (target(), target().join("tmp/installed"));
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--release",
+            "-p",
+            "sordino-c",
+            "-p",
+            "sordino-cli",
+            "-p",
+            "sordino-example",
+        ]);
+        build.current_dir(root()).env("CARGO_TARGET_DIR", &target);
+        succeed(&mut build);
+        let mut install = Command::new("make");
+        install.args(["--silent", "--no-print-directory", "install"]).current_dir(root());
+        install.arg(format!("PREFIX={}", prefix.display()));
+        install.arg(format!("RELEASE={}", target.join("release").display()));
+        succeed(install.env("CARGO_TARGET_DIR", &target));
+        fs::copy(target.join("release/pipeline"), prefix.join("bin/pipeline"))
+            .expect("a copy of the example");
+        prefix
+    })
+}
+
+/// The program `sordino`.
+pub fn sordino() -> PathBuf {
+    installed().join("bin/sordino")
+}
+
+/// What pkg-config says of sordino.
+pub fn pkg_config(arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.args(arguments).arg("sordino").env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"));
+    succeed(&mut command).split_whitespace().map(str::to_owned).collect()
+}
+
+/// Compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors.
+pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) {
+    let mut command = Command::new(compiler.program());
+    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
+    command.args(pkg_config(&["--cflags"])).arg("-o").arg(output).args(compiler.standard());
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(source));
+    command.args(["-x", "none"]).args(flags);
+    if flags.contains(&"-static") || flags.contains(&"-static-pie") || flags.contains(&"-Wl,-Bstatic") {
+        command.arg(installed().join("lib/libsordino.a"));
+    } else {
+        command.args(pkg_config(&["--libs"]));
+        command.arg(format!("-Wl,-rpath,{}", installed().join("lib").display()));
+    }
+    succeed(command.args(["-ldl", "-lm"]));
+}
+
+/// Runs a command that has to succeed; its standard output.
+pub fn succeed(command: &mut Command) -> String {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let ended = Running::start(command, directory.path(), "tool").end();
+    assert_eq!(ended.status, 0, "{command:?}: {}\n{}", ended.output, ended.errors);
+    ended.output
+}

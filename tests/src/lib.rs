@@ -1,0 +1,38 @@
+//! The stage on which the end-to-end tests play: real programs, a real recorder, other people's readers.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`scene`] | one test: its directory, the programs and recorders it starts, the machine as it was before |
+//! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
+//! | [`running`] | a process that is killed when it takes too long |
+//! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
+//! | [`machine`] | what tests could leave behind on a machine |
+#![forbid(unsafe_code)]
+
+pub mod install;
+pub mod machine;
+pub mod recording;
+pub mod running;
+pub mod scene;
+
+pub use install::{COMPILERS, Compiler, installed};
+pub use recording::{Recording, Seen};
+pub use running::{Ended, Running};
+pub use scene::Scene;
+
+use std::time::{Duration, Instant};
+
+/// Nothing here takes as long as this unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `done` answers `true`.
+///
+/// # Panics
+/// After [`PATIENCE`], naming `what`.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,150 @@
+//! Attaching to a program that runs, and letting go of it.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use sordino_tests::machine::area_kib;
+use sordino_tests::{Recording, Running, Scene};
+use std::process::Command;
+use std::time::Duration;
+
+/// What `sordino list --json` says of process `pid`.
+fn listed(scene: &Scene, pid: i32) -> Value {
+    let listing = scene.sordino(&["list", "--json"]);
+    assert_eq!(listing.status, 0, "{}", listing.errors);
+    let listing: Value = serde_json::from_str(&listing.output).unwrap();
+    let programs = listing["programs"].as_array().unwrap();
+    programs.iter().find(|program| program["pid"] == pid).cloned().unwrap_or_default()
+}
+
+fn start(scene: &Scene, source: &str, arguments: &[&str]) -> Running {
+    let program = scene.program(source);
+    let mut running = scene.start(Command::new(program).args(arguments));
+    running.says("ready");
+    running
+}
+
+/// "list shows it with its tracepoints, and by whom it is recorded; a second recorder is refused with the first's name; Ctrl-C
+/// leaves it running, its tracepoints off, its memory given back."
+#[test]
+fn a_running_program_is_listed_recorded_and_let_go() {
+    let scene = Scene::new();
+    let mut program = start(&scene, "steady.c", &[]);
+    let pid = program.pid();
+    let before = listed(&scene, pid);
+    assert_eq!(before["tracepoints"][0]["name"], "sordino:mark");
+    let step = &before["tracepoints"][1];
+    assert_eq!(
+        (&step["name"], &step["level"], &step["fields"][0]["type"]),
+        (&"steady:step".into(), &"info".into(), &"u64".into())
+    );
+    assert!(before["recorded_by"].is_null());
+
+    let attached = scene.attach(pid, &["--name", "first one"]);
+    let during = listed(&scene, pid);
+    assert_eq!(
+        (&during["recorded_by"]["name"], &during["recorded_by"]["pid"]),
+        (&"first one".into(), &attached.running.pid().into())
+    );
+    assert!(area_kib(pid) > 1024);
+    let second = scene.sordino(&["record", "--pid", &pid.to_string()]);
+    assert_eq!(second.status, 2);
+    assert!(second.errors.contains("already recorded by session 'first one'"), "{}", second.errors);
+
+    program.says("recorded");
+    let recording = attached.stop();
+    assert_eq!(recording.ended.status, 0);
+    contiguous(&recording, 0);
+    assert!(recording.user_events() > 0);
+    assert!(program.is_running());
+    assert!(listed(&scene, pid)["recorded_by"].is_null());
+    assert!(area_kib(pid) < 1024, "{} KiB are still there", area_kib(pid));
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().output, "ready\nrecorded\ndone 0\n");
+}
+
+/// Numbers of a thread go up by one, but for what is counted as lost; `thread` is the place of the thread's field, or past
+/// the number's if there is only one thread.
+fn contiguous(recording: &Recording, number: usize) {
+    let mut events = recording.events();
+    events.sort_by_key(|event| (event.tid, event.time));
+    let mut missing = 0;
+    for pair in events.windows(2).filter(|pair| pair[0].tid == pair[1].tid) {
+        let step = pair[1].numbers[number] - pair[0].numbers[number];
+        assert!(
+            step > 0,
+            "doubled or out of order: {} after {}",
+            pair[1].numbers[number],
+            pair[0].numbers[number]
+        );
+        missing += step as u64 - 1;
+    }
+    assert!(missing <= recording.lost(), "{missing} are missing, {} are counted as lost", recording.lost());
+}
+
+/// "Attach again works; 50 times", while threads write all the time; what each recorder got is whole, in order and counted.
+#[test]
+fn a_program_is_attached_to_again_and_again() {
+    let scene = Scene::new();
+    let mut program = start(&scene, "heavy.c", &["3", "40", "2000"]);
+    for turn in 0..50 {
+        let attached = scene.attach(program.pid(), &["--subbuf-size", "64K", "--num-subbuf", "16"]);
+        std::thread::sleep(Duration::from_millis(turn % 7));
+        let recording = attached.stop();
+        assert_eq!((recording.ended.status, recording.notes().as_str()), (0, ""));
+        contiguous(&recording, 1);
+        whole(&recording, 40);
+        assert!(program.is_running());
+    }
+    assert!(area_kib(program.pid()) < 1024);
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().output, "ready\ndone 0\n");
+}
+
+/// Each record's text is as long as it was written, and of the letter that its number says.
+fn whole(recording: &Recording, length: usize) {
+    for event in recording.events() {
+        let letter = char::from(b'a' + (event.numbers[1] % 26) as u8);
+        let text = &event.texts[0];
+        assert!(
+            text.len() == length && text.chars().all(|c| c == letter),
+            "torn: {}, {letter}, {text:.9}",
+            text.len()
+        );
+    }
+}
+
+/// Letting go of writers that fill sub-buffer after sub-buffer and are preempted anywhere tears nothing.
+#[test]
+fn letting_go_of_writers_in_the_middle_of_large_records_tears_nothing() {
+    let scene = Scene::new();
+    let program = start(&scene, "heavy.c", &["8", "6000", "0"]);
+    for _ in 0..20 {
+        let attached = scene.attach(program.pid(), &["--subbuf-size", "16K", "--num-subbuf", "64"]);
+        let recording = attached.stop();
+        assert_eq!((recording.ended.status, recording.notes().as_str()), (0, ""));
+        contiguous(&recording, 1);
+        whole(&recording, 6000);
+        assert_eq!(recording.babeltrace_and_warnings().0.len() as u64, recording.user_events());
+    }
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().output, "ready\ndone 0\n");
+}
+
+/// "A recorder of a process that ends, ends too", and one of nothing that can be recorded says so.
+#[test]
+fn recorders_end_with_their_programs() {
+    let scene = Scene::new();
+    let mut program = start(&scene, "steady.c", &[]);
+    let attached = scene.attach(program.pid(), &[]);
+    program.says("recorded");
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().output, "ready\nrecorded\ndone 1\n");
+    let recording = attached.end();
+    assert_eq!((recording.ended.status, recording.summary["state"].as_str()), (0, Some("finished")));
+    contiguous(&recording, 0);
+
+    let pid = std::process::id().to_string();
+    let refused = scene.sordino(&["record", "--pid", &pid, "-o", "nothing"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.errors.contains("not linked with sordino"), "{}", refused.errors);
+}

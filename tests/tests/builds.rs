@@ -1,0 +1,106 @@
+//! However a program is compiled and linked, its tracepoints are found and its events are what they are.
+
+use sordino_ctf::read::{Trace, find};
+use sordino_event::Classes;
+use sordino_tests::install::compile;
+use sordino_tests::{COMPILERS, Compiler, Scene};
+
+use Compiler::{Clang, Clangxx, Gcc, Gxx};
+
+/// What is said on the command line beside -O2 -Wall -Wextra -Wpedantic -Werror. The last -std and the last -O count.
+const BUILDS: &[(Compiler, &[&str])] = &[
+    (Gcc, &["-std=c11"]),
+    (Clang, &["-std=c11"]),
+    (Gcc, &["-std=c17", "-O0"]),
+    (Clang, &["-std=c17", "-O0"]),
+    (Gxx, &["-std=c++17", "-O0"]),
+    (Clangxx, &["-std=c++17", "-O0"]),
+    (Gxx, &["-std=c++20", "-O3"]),
+    (Clangxx, &["-std=c++20", "-O3"]),
+    (Gcc, &["-O3", "-flto"]),
+    (Gxx, &["-O3", "-flto", "-fno-exceptions", "-fno-rtti"]),
+    // What nobody refers to is thrown away; constructors stay.
+    (Gcc, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]),
+    (Clangxx, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]),
+    (Gcc, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-static"]),
+    (Gcc, &["-fvisibility=hidden", "-Wl,--as-needed", "-Wl,-z,now"]),
+    (Gcc, &["-fno-pie", "-no-pie", "-mcmodel=small"]),
+    (Gcc, &["-Wconversion", "-Wshadow", "-Wcast-qual", "-Wstrict-aliasing=2", "-fsanitize=undefined"]),
+    (Gxx, &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]),
+    (Clang, &["-fstack-protector-all", "-D_FORTIFY_SOURCE=2"]),
+];
+
+/// "Every field type from C11 and C++17 with gcc and clang", as strict, as loose and as optimised as they come.
+#[test]
+fn every_way_to_build_a_program_gives_the_same_events() {
+    let scene = Scene::new();
+    let mut expected: Option<Vec<String>> = None;
+    for (compiler, flags) in BUILDS {
+        let program = scene.compile(*compiler, "fields.c", flags);
+        let recording = scene.record(&["--fail-on-loss"], &[program.to_str().unwrap()]);
+        assert_eq!(recording.ended.status, 0, "{compiler:?} {flags:?}: {}", recording.ended.errors);
+        assert_eq!(recording.ended.errors, "", "{compiler:?} {flags:?}");
+        recording.assert_count(13);
+        // All but the time and the thread.
+        let payloads = recording.babeltrace().iter().map(|line| payload(line)).collect();
+        assert_eq!(
+            expected.get_or_insert_with(|| Vec::clone(&payloads)),
+            &payloads,
+            "{compiler:?} {flags:?}"
+        );
+    }
+}
+
+/// The name and the fields of an event as babeltrace2 prints it.
+fn payload(line: &str) -> String {
+    let name = line.split_whitespace().find(|word| word.starts_with("fields:")).unwrap();
+    let fields = line.rsplit_once("}, {").map_or("", |(_, fields)| fields);
+    format!("{name} {fields}")
+}
+
+/// "Levels": each as the trace's readers know it.
+#[test]
+fn levels_are_those_of_the_declarations() {
+    let scene = Scene::new();
+    for compiler in COMPILERS {
+        let program = scene.compile(compiler, "levels.c", &[]);
+        let recording = scene.record(&[], &[program.to_str().unwrap()]);
+        recording.assert_count(15);
+        let mut numbers: Vec<i64> = recording.events().iter().map(|event| event.numbers[0]).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..15).collect::<Vec<_>>());
+        let path = find(recording.path.join("user").as_path()).unwrap().remove(0);
+        let mut classes = Classes::default();
+        Trace::open(&path, &mut classes).unwrap();
+        for event in recording.events() {
+            let (_, class) = classes.iter().find(|(_, class)| class.name == event.name).unwrap();
+            assert_eq!(
+                class.level.map(|level| i64::from(level.number())),
+                Some(event.numbers[0]),
+                "{}",
+                event.name
+            );
+        }
+    }
+}
+
+/// "The same declaration in a header that several files include is one tracepoint."
+#[test]
+fn a_tracepoint_that_two_files_declare_is_one() {
+    let scene = Scene::new();
+    for compiler in COMPILERS {
+        let (second, program) = (scene.fresh("second.o"), scene.fresh("two_files"));
+        compile(compiler, "two_files.c", &second, &["-c", "-DSECOND", "-Wno-unused-command-line-argument"]);
+        compile(compiler, "two_files.c", &program, &[second.to_str().unwrap()]);
+        let recording = scene.record(&[], &[program.to_str().unwrap()]);
+        recording.assert_count(2);
+        let seen: Vec<_> = recording.events().into_iter().map(|e| (e.name, e.numbers[0], e.texts)).collect();
+        let hit = |file, text: &str| ("shared_point:hit".to_owned(), file, vec![text.to_owned()]);
+        assert_eq!(seen, [hit(1, "first"), hit(2, "second")], "{compiler:?}");
+        let metadata =
+            recording.path.join(recording.programs()[0]["trace"].as_str().unwrap()).join("metadata");
+        let metadata = std::fs::read_to_string(metadata).unwrap();
+        // Declared once for each kind of ring.
+        assert_eq!(metadata.matches("name = \"shared_point:hit\"").count(), 2, "{compiler:?}");
+    }
+}

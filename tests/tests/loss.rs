@@ -1,0 +1,59 @@
+//! Loss: whatever is not in the trace is counted.
+
+use sordino_tests::{Recording, Scene};
+
+const THREADS: usize = 4;
+const EACH: usize = 300_000;
+/// The smallest rings there are.
+const TINY: &[&str] = &["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "10ms"];
+
+fn overrun(scene: &Scene, options: &[&str], environment: &[(&str, &str)]) -> Recording {
+    let program = scene.program("burst.c");
+    let (threads, each) = (THREADS.to_string(), EACH.to_string());
+    let options = [TINY, options].concat();
+    scene.record_with(&options, &[program.to_str().unwrap(), &threads, &each], |recorder| {
+        recorder.envs(environment.iter().copied());
+    })
+}
+
+/// "Written is recorded and lost, exactly", by four counts; what is there is in order and whole.
+fn adds_up(recording: &Recording) {
+    let events = recording.events();
+    let lost = recording.lost() as usize;
+    assert!(lost > 0, "nothing was lost: this test needs smaller rings");
+    assert_eq!(events.len() + lost, THREADS * EACH);
+    assert_eq!(recording.user_events() as usize, events.len());
+    assert_eq!((recording.sum("ring_full") as usize, recording.sum("too_large")), (lost, 0));
+    let (lines, _) = recording.babeltrace_and_warnings();
+    assert_eq!(lines.len(), events.len());
+    assert_eq!((recording.babeltrace_discarded() as usize, recording.losses() as usize), (lost, lost));
+    for thread in 0..THREADS as i64 {
+        let mut mine: Vec<_> = events.iter().filter(|event| event.numbers[0] == thread).collect();
+        mine.sort_by_key(|event| event.time);
+        assert!(mine.windows(2).all(|pair| pair[0].numbers[1] < pair[1].numbers[1]), "out of order");
+        assert!(mine.iter().all(|event| (0..EACH as i64).contains(&event.numbers[1])));
+    }
+}
+
+#[test]
+fn what_is_written_is_recorded_or_counted_as_lost() {
+    let scene = Scene::new();
+    adds_up(&overrun(&scene, &[], &[]));
+}
+
+#[test]
+fn what_is_written_to_the_shared_ring_is_recorded_or_counted_as_lost() {
+    let scene = Scene::new();
+    adds_up(&overrun(&scene, &[], &[("SORDINO_RING", "shared")]));
+}
+
+/// "--fail-on-loss exits with 1", and without it the command's own status counts.
+#[test]
+fn loss_is_a_failure_where_the_user_says_so() {
+    let scene = Scene::new();
+    assert_eq!(overrun(&scene, &["--fail-on-loss"], &[]).ended.status, 1);
+    assert_eq!(overrun(&scene, &[], &[]).ended.status, 0);
+    let program = scene.program("burst.c");
+    let complete = scene.record(&["--fail-on-loss"], &[program.to_str().unwrap(), "1", "1000"]);
+    assert_eq!((complete.ended.status, complete.lost()), (0, 0));
+}

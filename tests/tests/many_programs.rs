@@ -1,0 +1,68 @@
+//! Many programs, one after the other and at once.
+
+use sordino_tests::{Scene, wait_until};
+use std::fs;
+use std::process::Command;
+
+/// How many descriptors a process has open, and how much memory it has in KiB.
+fn size_of_process(pid: i32) -> (usize, u64) {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    (descriptors, line.trim().trim_end_matches(" kB").parse().unwrap_or(0))
+}
+
+/// "Descriptor or memory leaks of the recorder: 500 programs that start and end."
+#[test]
+fn the_recorder_does_not_grow_with_programs_that_have_ended() {
+    const PROGRAMS: usize = 500;
+    let scene = Scene::new();
+    let program = scene.program("ends.c");
+    let go_on = scene.path("go-on");
+    let (early, late) = (scene.path("early"), scene.path("late"));
+    // The shell says how far it is and waits until somebody has looked.
+    let script = format!(
+        "for i in $(seq {PROGRAMS}); do {} exit 0; \
+         [ $i = 50 ] && {{ touch {}; while [ ! -e {}1 ]; do sleep 0.01; done; }}; done; \
+         touch {}; while [ ! -e {}2 ]; do sleep 0.01; done",
+        program.display(),
+        early.display(),
+        go_on.display(),
+        late.display(),
+        go_on.display(),
+    );
+    let (mut recorder, output) = scene.recorder(&["--subbuf-size", "64K", "--num-subbuf", "4"]);
+    let running = scene.start(recorder.args(["--", "sh", "-c", &script]));
+    wait_until("fifty have ended", || early.exists());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let before = size_of_process(running.pid());
+    fs::write(format!("{}1", go_on.display()), "").unwrap();
+    wait_until("all have ended", || late.exists());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let after = size_of_process(running.pid());
+    fs::write(format!("{}2", go_on.display()), "").unwrap();
+    let recording = sordino_tests::Recording::of(running.end(), output);
+    assert_eq!((recording.programs().len(), recording.user_events() as usize), (PROGRAMS, PROGRAMS));
+    assert_eq!(after.0, before.0, "descriptors");
+    assert!(after.1 < before.1 + 4096, "{} KiB, {} KiB", before.1, after.1);
+    assert_eq!(recording.babeltrace().len(), PROGRAMS);
+}
+
+/// Programs that nobody announces are found while they run, whenever they start: a recorder looks every 100 ms.
+#[test]
+fn programs_that_announce_nothing_are_found_while_they_run() {
+    const PROGRAMS: usize = 100;
+    let scene = Scene::new();
+    let (parent, late) = (scene.program("parent.c"), scene.program("late.c"));
+    let mut program = scene.start(Command::new(parent).arg(PROGRAMS.to_string()).arg(late).arg("1000"));
+    program.says("ready");
+    let recording = scene.attach(program.pid(), &["--subbuf-size", "16K", "--num-subbuf", "2"]).end();
+    assert_eq!(program.end().status, 0);
+    let counts = recording.counts();
+    assert_eq!(
+        (counts["parent:started"], counts["late:step"]),
+        (PROGRAMS, 10 * PROGRAMS),
+        "{}",
+        recording.notes()
+    );
+}
