@@ -33,7 +33,8 @@
  * At most 48 fields; at most SORDINO_MAX_PAYLOAD bytes in a record (what is larger is lost, and counted).
  *
  * Real-time: a hit that nobody records is two loads and a branch. One that is recorded makes no system call, takes no lock,
- * allocates nothing, and is bounded by the record's length. It works in signal handlers, before main, in any thread.
+ * allocates nothing, and is bounded by the record's length. It works in signal handlers, before main, in any thread; it takes
+ * stack for the record, which matters where there is little of it.
  */
 #ifndef SORDINO_TRACEPOINT_H
 #define SORDINO_TRACEPOINT_H
