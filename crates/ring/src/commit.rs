@@ -46,10 +46,10 @@ pub(crate) unsafe fn write<S: Stamp>(header: &RingHeader, record: Record, stamp:
     left
 }
 
-/// See [`write`]. While this runs, the collector gives neither the ring nor the session's memory to another session.
+/// See [`write()`]. While this runs, the collector gives neither the ring nor the session's memory to another session.
 ///
 /// # Safety
-/// As for [`write`]; `ring` was looked at after the writer had made itself known.
+/// As for [`write()`]; `ring` was looked at after the writer had made itself known.
 unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
     let header = RECORD_HEADER + SHARED_EXTRA;
     let extent = Extent::of(header, record.shape.payload());

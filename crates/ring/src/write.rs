@@ -99,7 +99,7 @@ impl Attempt {
     pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0 };
 }
 
-/// Why [`write`] did not write.
+/// Why [`write()`] did not write.
 #[derive(Clone, Copy, Debug)]
 pub enum Unwritten {
     /// The short way is not enough.
@@ -176,14 +176,14 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 
 /// Writes `record` to the ring of this CPU, or to the shared one, or counts it as lost: all that the short way leaves out.
 ///
-/// `attempt` is that of a [`write`], if there was one: a record keeps the time that it was
+/// `attempt` is that of a [`write()`], if there was one: a record keeps the time that it was
 /// given first unless others were published since.
 ///
 /// Real-time: no system call (but for the wake-up where the session asked for it), no lock, no allocation; bounded by
 /// [`TRIES`] and the record's length.
 ///
 /// # Safety
-/// As for [`write`], for all of `rings`.
+/// As for [`write()`], for all of `rings`.
 pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, attempt: Attempt) {
     let (mut attempt, mut record) = (attempt, record);
     record.tag &= !0xffff;
@@ -221,7 +221,7 @@ enum Done {
 /// One try.
 ///
 /// # Safety
-/// As for [`write`]; `ring` is that of `cpu`.
+/// As for [`write()`]; `ring` is that of `cpu`.
 unsafe fn try_write<S: Stamp>(
     ring: &RingHeader,
     cpu: u32,
@@ -291,7 +291,7 @@ fn is_left_out(ring: &RingHeader) -> bool {
 /// As [`write_fully`], but to the shared ring: for threads that the kernel does not restart.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 #[cold]
 #[inline(never)]
 pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {

@@ -4,7 +4,7 @@
 //!
 //! * [`Tracefs`] is the tracer, [`Instance`] a trace buffer of our own with its events and settings, [`Drain`]
 //!   moves what it records into files;
-//! * a [`Format`] is the layout of an event's records, [`lttng`] says what other tools call the event;
+//! * a [`Format`] is the layout of an event's records, [`lttng()`] says what other tools call the event;
 //! * a [`Page`] is what lies in those files, and a [`Converter`] turns its [`Record`]s into payloads.
 //!
 //! The last two do no I/O and take bytes that are not trusted.

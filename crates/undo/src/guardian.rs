@@ -48,7 +48,7 @@ pub enum Error {
 }
 
 impl Guardian {
-    /// Starts `command`, which has to call [`guard`](crate::guard), and waits until it is ready. Its standard
+    /// Starts `command`, which has to call [`guard`](crate::guard()), and waits until it is ready. Its standard
     /// streams are set here.
     ///
     /// # Errors

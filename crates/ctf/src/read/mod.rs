@@ -2,7 +2,7 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | which directories are traces | [`find`] |
+//! | which directories are traces | [`find()`] |
 //! | bytes of the metadata file to text, to tokens, to blocks and types | `unpack`, `lex`, `parse`, `parse_type`, `attributes`, `types` |
 //! | blocks to what the trace says | `metadata` |
 //! | types to operations, and classes for users | `compile`, `compile_type`, `program` |
