@@ -4,7 +4,7 @@ leftovers() {
     printf 'throttle=%s ' "$(cat /proc/sys/kernel/sched_rt_runtime_us)"
     printf 'shm=%s ' "$(find /dev/shm -maxdepth 1 -name 'sordino*' 2>/dev/null | wc -l)"
     printf 'mounts=%s ' "$(wc -l </proc/self/mounts)"
-    printf 'processes=%s ' "$(pgrep -c -x 'sordino|sordino-.*' || true)"
+    printf 'processes=%s ' "$(pgrep -c '^sordino' || true)"
     printf 'instances=%s' "$(instances)"
 }
 
