@@ -19,5 +19,6 @@ pub mod thread;
 
 pub use rseq::arch::vfork;
 pub use rseq::{
-    Commit, Leave, NO_CPU, Outcome, cpu, current_cpu, expect_write, init, publish, publish_leaving, wake,
+    Bytes, Commit, Leave, NO_CPU, Outcome, Payload, Words, cpu, current_cpu, expect_write, init, publish,
+    publish_leaving, wake,
 };

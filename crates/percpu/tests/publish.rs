@@ -1,7 +1,7 @@
 //! The restartable section on its own: it commits, or it leaves the head alone.
 
 use sordino_percpu::primitive::{AtomicU64, Relaxed};
-use sordino_percpu::{Commit, Leave, NO_CPU, Outcome, cpu, init, publish, publish_leaving};
+use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, cpu, init, publish, publish_leaving};
 
 /// A place for records, and what to publish there.
 struct Place {
@@ -14,8 +14,7 @@ impl Place {
         Self { head: AtomicU64::new(100), bytes: vec![0; 64] }
     }
 
-    fn commit<'a>(&'a mut self, cpu: u32, expected: u64, payload: &[u8]) -> Commit<'a> {
-        assert_eq!(payload.len() % 16, 0);
+    fn commit<P>(&mut self, cpu: u32, expected: u64, payload: P) -> Commit<'_, P> {
         Commit {
             cpu,
             head: &self.head,
@@ -24,10 +23,13 @@ impl Place {
             destination: self.bytes.as_mut_ptr().cast(),
             stamp: 1,
             tag: 2,
-            payload: payload.as_ptr(),
-            length: payload.len(),
+            payload,
         }
     }
+}
+
+fn bytes(payload: &[u8]) -> Bytes {
+    Bytes { from: payload.as_ptr(), length: payload.len() }
 }
 
 /// Publishes until the outcome stands: an unlucky try may be preempted.
@@ -45,7 +47,7 @@ fn a_record_is_copied_whole_before_the_head_moves() {
         let payload: Vec<u8> = (1..=16 * chunks).collect();
         let mut place = Place::new();
         // SAFETY: `place` has room for 16 + 64 bytes and belongs to this thread alone.
-        let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, &payload)) });
+        let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, bytes(&payload))) });
         assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
         let bytes: Vec<u8> = place.bytes.iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert_eq!(&place.bytes[..2], [1, 2]);
@@ -55,13 +57,26 @@ fn a_record_is_copied_whole_before_the_head_moves() {
 }
 
 #[test]
+fn a_record_of_two_words_is_written_from_registers() {
+    assert!(init(false), "this kernel and C library have no rseq");
+    let mut place = Place::new();
+    // SAFETY: as above.
+    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, [3, 4])) });
+    assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
+    assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
+}
+
+#[test]
 fn another_head_or_another_cpu_restarts() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
-    // SAFETY: as above; neither may write anything.
-    assert_eq!(settle(|cpu| unsafe { publish(&place.commit(cpu, 99, &[9; 16])) }), Outcome::Restart);
+    let nines = bytes(&[9; 16]);
+    // SAFETY: as above; it may not write anything.
+    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 99, nines)) });
+    assert_eq!(outcome, Outcome::Restart);
     // SAFETY: as above.
-    assert_eq!(settle(|cpu| unsafe { publish(&place.commit(cpu + 1, 100, &[9; 16])) }), Outcome::Restart);
+    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu + 1, 100, nines)) });
+    assert_eq!(outcome, Outcome::Restart);
     assert_eq!(place.head.load(Relaxed), 100);
     assert!(place.bytes.iter().all(|&word| word == 0));
 }
@@ -73,7 +88,7 @@ fn what_is_left_behind_is_written_with_the_record() {
     let mut left = [0u64; 4];
     let leave = Leave { destination: &mut left, words: [5, 6, 7, 8] };
     // SAFETY: as above; `left` outlives the call and nobody else uses it.
-    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, &[9; 16]), &leave) });
+    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), &leave) });
     assert_eq!((outcome, left), (Outcome::Committed, [5, 6, 7, 8]));
     assert_eq!(&place.bytes[..4], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909]);
 }
@@ -87,7 +102,7 @@ fn without_registration_there_is_no_cpu_and_nothing_commits() {
         let mut place = Place { head: AtomicU64::new(100), bytes: Vec::new() };
         let refused = !init(true) && cpu() == NO_CPU;
         // SAFETY: nothing is written, as the test demands: there is no room.
-        let outcome = unsafe { publish(&place.commit(0, 100, &[])) };
+        let outcome = unsafe { publish(&place.commit(0, 100, bytes(&[]))) };
         let code = i32::from(!(refused && outcome == Outcome::Restart));
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };

@@ -36,6 +36,16 @@ pub unsafe extern "C" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *
     unsafe { internal::emit(point, wanted, payload, internal::Shape(shape)) }
 }
 
+/// [`sordino_emit`] for a payload of 16 bytes, in registers.
+///
+/// # Safety
+/// As for [`sordino_emit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sordino_emit_words(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { internal::emit_words(point, wanted, [first, second]) }
+}
+
 /// What a tracepoint that is not registered looks at: nobody wants it.
 #[unsafe(no_mangle)]
 pub static sordino_nobody: u8 = 0;

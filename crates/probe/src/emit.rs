@@ -2,10 +2,10 @@
 
 use crate::point::Tracepoint;
 use crate::{MAX_PAYLOAD, program, system};
-use sordino_percpu::thread;
+use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::Shape;
-use sordino_ring::write::{self, Attempt, Record, Stamp, Unwritten};
+use sordino_ring::write::{self, Attempt, Clock, Record, Stamp, Unwritten};
 use std::mem::MaybeUninit;
 
 /// The clocks that stamp records.
@@ -36,29 +36,76 @@ impl Stamp for Clocks {
 /// [`Tracepoint::wanted`] answered.
 #[inline(always)]
 pub unsafe fn emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+    let bytes = Bytes { from: payload, length: shape.copied() };
+    // SAFETY: the caller's obligations are the same.
+    match unsafe { emit_shortly(point, wanted, bytes, shape) } {
+        Short::Written => {}
+        Short::Unfit => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_fully(point.tag(), wanted, payload, shape) }
+        }
+        Short::Unwritten(ring, Unwritten { head, stamp, tag }) => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_again(tag, payload, shape, ring, head, stamp) }
+        }
+    }
+}
+
+/// The shape of a payload of two words.
+const TWO_WORDS: Shape = Shape::of(size_of::<Words>());
+
+/// [`emit`] for a payload of two words, in registers: a quarter of the instructions of a hit are those that would put it
+/// on the stack and copy it from there.
+///
+/// # Safety
+/// As for [`emit`].
+#[inline(always)]
+pub unsafe fn emit_words(point: &Tracepoint, wanted: u8, words: Words) {
+    // SAFETY: the caller's obligations are the same.
+    match unsafe { emit_shortly(point, wanted, words, TWO_WORDS) } {
+        Short::Written => {}
+        Short::Unfit => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_words_fully(point.tag(), wanted, words[0], words[1]) }
+        }
+        Short::Unwritten(ring, Unwritten { head, stamp, tag }) => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_words_again(tag, words[0], words[1], ring, head, stamp) }
+        }
+    }
+}
+
+/// How the short way ended.
+enum Short {
+    /// With the record written, or with nobody to write it for.
+    Written,
+    /// This record cannot go it.
+    Unfit,
+    /// It came to nothing in this ring.
+    Unwritten(*const RingHeader, Unwritten),
+}
+
+/// The short way of [`emit`] and [`emit_words`].
+///
+/// # Safety
+/// As for them.
+#[inline(always)]
+unsafe fn emit_shortly<P: Payload>(point: &Tracepoint, wanted: u8, payload: P, shape: Shape) -> Short {
     // A thread remembers the ring that it wrote to last: a guess that saves the look at the CPU's number, which the
     // restartable section takes anyway. 0 before its first record, and in the child of a vfork.
     let (tag, place) = thread::tag_and_place();
-    let place = place as *const RingHeader;
     if !program::has_area() {
-        return;
+        return Short::Written;
     }
-    if wanted != 1 || place.is_null() {
-        // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_fully(point.tag(), wanted, payload, shape) };
+    if wanted != 1 || place == 0 {
+        return Short::Unfit;
     }
+    let ring = place as *const RingHeader;
     let record = Record { tag: tag | point.tag(), payload, shape };
     // SAFETY: the area is never unmapped, and a collector set the bit after it had made the rings of slot 0.
-    match unsafe { write::write(place, record, Clocks) } {
-        Ok(()) => {}
-        Err(Unwritten::Long) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_fully(point.tag(), 1, payload, shape) }
-        }
-        Err(Unwritten::Restart { head, stamp, tag }) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_again(tag, payload, shape, place, head, stamp) }
-        }
+    match unsafe { write::write(ring, record, Clocks) } {
+        Ok(()) => Short::Written,
+        Err(unwritten) => Short::Unwritten(ring, unwritten),
     }
 }
 
@@ -72,7 +119,18 @@ pub(crate) unsafe fn emit_outlined(point: &Tracepoint, wanted: u8, payload: *con
     unsafe { emit(point, wanted, payload, shape) }
 }
 
-/// After a restart. All of it in words that are in registers then.
+/// [`emit_words`], likewise.
+///
+/// # Safety
+/// As for [`emit_words`].
+#[inline(never)]
+unsafe fn emit_words_outlined(point: &Tracepoint, wanted: u8, words: Words) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_words(point, wanted, words) }
+}
+
+/// Where the short way came to nothing: after an interruption, at the end of a sub-buffer. All of it in words that are in
+/// registers then.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -86,11 +144,43 @@ unsafe fn emit_again(
     head: u64,
     stamp: u64,
 ) {
+    let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_slots(tag & 0xffff_0000, 1, payload, shape, Attempt { ring, head, stamp }) };
+    unsafe { emit_slots(tag & 0xffff_0000, 1, payload, shape, attempt) };
 }
 
-/// A thread's first record, the end of a sub-buffer, records for several sessions, those of a vfork's child.
+/// [`emit_again`] with a payload of two words.
+///
+/// # Safety
+/// As for [`emit_words`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_words_again(
+    tag: u64,
+    first: u64,
+    second: u64,
+    ring: *const RingHeader,
+    head: u64,
+    stamp: u64,
+) {
+    let words: Words = [first, second];
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_again(tag, words.as_ptr().cast(), TWO_WORDS, ring, head, stamp) };
+}
+
+/// [`emit_fully`] with a payload of two words.
+///
+/// # Safety
+/// As for [`emit_words`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_words_fully(event: u64, wanted: u8, first: u64, second: u64) {
+    let words: Words = [first, second];
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_fully(event, wanted, words.as_ptr().cast(), TWO_WORDS) };
+}
+
+/// A thread's first record, records for several sessions, those of a vfork's child.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -112,7 +202,7 @@ unsafe fn emit_slots(event: u64, wanted: u8, payload: *const u8, shape: Shape, a
         thread::set_tag(u64::from(system::thread_id()) << 32);
     }
     let tag = if borrowed == 0 { thread::tag_and_place().0 } else { borrowed << 32 };
-    let record = Record { tag: tag | event, payload, shape };
+    let record = Record { tag: tag | event, payload: Bytes { from: payload, length: shape.copied() }, shape };
     for slot in (0..8).filter(|slot| wanted >> slot & 1 == 1) {
         let rings = program::rings_of(rings, slot);
         if borrowed == 0 {
@@ -204,6 +294,12 @@ pub unsafe fn record_staged(
         unsafe { stage.wrapping_add(length & !7).cast::<u64>().write(0) };
     }
     fill(stage);
+    if length == size_of::<Words>() {
+        // SAFETY: the stage has so much, aligned, and `fill` wrote it.
+        let words = unsafe { stage.cast::<Words>().read() };
+        // SAFETY: the caller's obligations are the same.
+        return unsafe { emit_words_outlined(point, wanted, words) };
+    }
     // SAFETY: the caller's obligations are the same.
     unsafe { emit_outlined(point, wanted, stage, Shape::of(length)) };
 }

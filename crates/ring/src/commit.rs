@@ -31,7 +31,7 @@ const TRIES: u32 = 1000;
 ///
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
-/// readable for its length.
+/// readable.
 pub(crate) unsafe fn write<S: Stamp>(header: &RingHeader, record: Record, stamp: S) -> bool {
     // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's.
     header.writers.fetch_add(1, Relaxed);
@@ -130,7 +130,7 @@ unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: Record) {
     unsafe { to.wrapping_add(RECORD_HEADER).cast::<[u32; 2]>().write(extra) };
     let to = to.wrapping_add(RECORD_HEADER + SHARED_EXTRA);
     // SAFETY: behind that; the payload is the program's own memory, not the ring's.
-    unsafe { to.copy_from_nonoverlapping(record.payload, payload) };
+    unsafe { to.copy_from_nonoverlapping(record.payload.from, payload) };
 }
 
 /// Makes the record at `place` visible.

@@ -15,7 +15,9 @@ use crate::layout::{LEFT_OUT, RingHeader};
 use crate::position::{Head, Plan, Shape, plan, stays};
 use crate::view::Ring;
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
-use sordino_percpu::{Commit, Leave, Outcome, cpu, current_cpu, expect_write, publish, publish_leaving};
+use sordino_percpu::{
+    Bytes, Commit, Leave, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
+};
 
 /// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
 /// interrupted within some 20 instructions; only a debugger that steps through them does that again and again.
@@ -74,11 +76,11 @@ impl Rings {
 
 /// A record to be written: its second word without the count of lost records, and its payload.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct Record<P = Bytes> {
     /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below do not matter.
     pub tag: u64,
-    /// The payload, readable up to the next multiple of 8 bytes.
-    pub payload: *const u8,
+    /// The payload, up to the next multiple of 8 bytes.
+    pub payload: P,
     /// Its length.
     pub shape: Shape,
 }
@@ -92,28 +94,25 @@ pub struct Attempt {
     pub head: u64,
     /// The time.
     pub stamp: u64,
+    /// Whose time it is.
+    pub clock: Clock,
 }
 
 impl Attempt {
     /// None was made.
-    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0 };
+    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0, clock: Clock::Cycles };
 }
 
-/// Why [`write()`] did not write.
+/// [`write()`] did not write: the short way is not enough, or the thread was interrupted, or is on another CPU. The words that
+/// a caller has in registers then: to go on, it needs no others.
 #[derive(Clone, Copy, Debug)]
-pub enum Unwritten {
-    /// The short way is not enough.
-    Long,
-    /// The thread was interrupted, or is on another CPU. The words that the section had in registers, as a caller needs
-    /// them to go on: then they need no others.
-    Restart {
-        /// The ring's head.
-        head: u64,
-        /// The time that the record was given.
-        stamp: u64,
-        /// The record's second word.
-        tag: u64,
-    },
+pub struct Unwritten {
+    /// The ring's head.
+    pub head: u64,
+    /// The cycle counter, which was read behind it.
+    pub stamp: u64,
+    /// The record's second word, but for its low 16 bits.
+    pub tag: u64,
 }
 
 /// Tries the short way: `record` fits where the head of `ring` is, and this thread is still on its CPU. If not, nothing
@@ -127,22 +126,26 @@ pub enum Unwritten {
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; whatever
 ///   it points to is mapped as long as the program lives.
-/// - `record.payload` is readable for `record.shape.copied()` bytes.
+/// - `record.payload` has `record.shape.copied()` bytes, which are readable.
 #[inline(always)]
-pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S) -> Result<(), Unwritten> {
+pub unsafe fn write<P: Payload, S: Stamp>(
+    ring: *const RingHeader,
+    record: Record<P>,
+    stamp: S,
+) -> Result<(), Unwritten> {
     // SAFETY: the caller's obligation; all atomics.
     let header = unsafe { &*ring };
     // ORDER(write:C) pairs with control:E, control:F and control:G.
     let head = Head(header.head.load(Acquire));
+    // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
+    // gap shows behind it. As soon as the head is there: what does not wait for the clock costs less behind it than before.
+    let at = stamp.cycles();
     let new = head.behind(record.shape.extent());
     if !stays(head, new, header.other_bits.load(Relaxed)) {
-        return Err(Unwritten::Long);
+        return Err(Unwritten { head: head.0, stamp: at, tag: record.tag });
     }
     let to = destination(header, head.start());
     expect_write::<AHEAD>(to);
-    // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
-    // gap shows behind it.
-    let at = stamp.cycles();
     let commit = Commit {
         cpu: header.cpu.load(Relaxed),
         head: &header.head,
@@ -152,7 +155,6 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
         stamp: at,
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
-        length: record.shape.copied(),
     };
     // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
     // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
@@ -160,7 +162,7 @@ pub unsafe fn write<S: Stamp>(ring: *const RingHeader, record: Record, stamp: S)
     // ring that was taken away restarts.
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
-        Outcome::Restart => Err(Unwritten::Restart { head: head.0, stamp: at, tag: commit.tag }),
+        Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag }),
     }
 }
 
@@ -251,7 +253,9 @@ unsafe fn try_write<S: Stamp>(
     };
     let lost = ring.lost.load(Relaxed);
     let at = match view.clock {
-        _ if std::ptr::eq(before.ring, ring) && before.head == head.0 => before.stamp,
+        clock if std::ptr::eq(before.ring, ring) && before.head == head.0 && before.clock == clock => {
+            before.stamp
+        }
         Clock::Cycles => stamp.cycles(),
         Clock::Monotonic => stamp.monotonic(),
     };
@@ -264,7 +268,6 @@ unsafe fn try_write<S: Stamp>(
         stamp: at,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
-        length: record.shape.copied(),
     };
     let left = start.turn() != head.turn();
     let outcome = if left {
@@ -279,7 +282,7 @@ unsafe fn try_write<S: Stamp>(
     };
     match outcome {
         Outcome::Committed => Ok(Done::Written { left }),
-        Outcome::Restart => Err(Attempt { ring, head: head.0, stamp: at }),
+        Outcome::Restart => Err(Attempt { ring, head: head.0, stamp: at, clock: view.clock }),
     }
 }
 

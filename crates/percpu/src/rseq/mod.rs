@@ -29,7 +29,7 @@ pub enum Outcome {
 ///
 /// The record is `stamp`, `tag` and the payload, one after the other, at `destination`.
 #[derive(Clone, Copy, Debug)]
-pub struct Commit<'a> {
+pub struct Commit<'a, P> {
     /// The CPU that `head` and `destination` belong to, as [`cpu`] gave it.
     pub cpu: u32,
     /// The word whose change makes the record visible.
@@ -44,10 +44,51 @@ pub struct Commit<'a> {
     pub stamp: u64,
     /// The record's second word.
     pub tag: u64,
-    /// The bytes behind them.
-    pub payload: *const u8,
+    /// What is behind them.
+    pub payload: P,
+}
+
+/// A payload in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    /// Where.
+    pub from: *const u8,
     /// How many, a multiple of 8.
     pub length: usize,
+}
+
+/// A payload of two words, in registers.
+pub type Words = [u64; 2];
+
+/// What a record can carry behind its first two words: [`Bytes`] or [`Words`].
+///
+/// # Safety
+/// `publish` does what [`publish()`] promises.
+pub unsafe trait Payload: Copy {
+    /// See [`publish()`].
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome;
+}
+
+// SAFETY: the architecture's sections are made for it.
+unsafe impl Payload for Bytes {
+    #[inline(always)]
+    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { arch::publish(arch::area(), commit) }
+    }
+}
+
+// SAFETY: the architecture's sections are made for it.
+unsafe impl Payload for Words {
+    #[inline(always)]
+    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { arch::publish_words(arch::area(), commit) }
+    }
 }
 
 /// Words that are written first, in the same section: what the sub-buffer that the record leaves behind must say of
@@ -106,16 +147,16 @@ pub fn current_cpu() -> u32 {
 /// it tries again.
 ///
 /// # Safety
-/// - `destination` is valid for writing `16 + length` bytes and `payload` for reading `length`, also when the thread is
-///   no longer on that CPU by now.
+/// - `destination` is valid for writing 16 bytes and the payload's length, and a payload in memory for reading it, also when the
+///   thread is no longer on that CPU by now.
 /// - Only sections that name the same CPU write to `head`, or to `destination` between `head`'s two values.
 /// - [`init`] was called.
 ///
 /// A page fault on any of these addresses inside the section is harmless: it does not restart the section.
 #[inline(always)]
-pub unsafe fn publish(commit: &Commit<'_>) -> Outcome {
+pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
     // SAFETY: the caller's obligations are the same.
-    unsafe { arch::publish(arch::area(), commit) }
+    unsafe { P::publish(commit) }
 }
 
 /// As [`publish`], and writes the words of `leave` before the record. They may be written even if the outcome is
@@ -125,7 +166,7 @@ pub unsafe fn publish(commit: &Commit<'_>) -> Outcome {
 /// As for [`publish`]; and `leave.destination` is valid for writing, by sections that name the same CPU alone, while
 /// `head` is `expected`.
 #[inline(always)]
-pub unsafe fn publish_leaving(commit: &Commit<'_>, leave: &Leave) -> Outcome {
+pub unsafe fn publish_leaving(commit: &Commit<'_, Bytes>, leave: &Leave) -> Outcome {
     // SAFETY: the caller's obligations are the same.
     unsafe { arch::publish_leaving(arch::area(), commit, leave) }
 }

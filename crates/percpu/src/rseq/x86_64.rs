@@ -4,7 +4,7 @@
 //! plain last store is a release store.
 
 use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{Commit, Leave, Outcome};
+use super::{Bytes, Commit, Leave, Outcome, Words};
 use core::arch::{asm, global_asm, naked_asm};
 
 // Hidden symbols are reached without the global offset table, from every module that this is linked into: a load less in
@@ -196,12 +196,12 @@ pub(super) fn current_cpu() -> u32 {
 }
 
 /// The section. 91 is its begin, 92 its end, 93 its description, 94 where the kernel continues after an abort.
-/// `first` are instructions that it starts with.
+/// `first` are instructions that it starts with, `copy` those that write the payload.
 ///
 /// The mismatch branches also go to 94: the description must not stay in the thread's area when we are out, because
 /// a plug-in that holds this code may be unloaded. For the same reason the committed path clears it too.
 macro_rules! section {
-    ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
+    ($area:ident, $commit:ident, [$($first:literal),*], [$($copy:literal),*], $($operands:tt)*) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -219,14 +219,7 @@ macro_rules! section {
             $($first,)*
             "mov qword ptr [{to}], {stamp}",
             "mov qword ptr [{to} + 8], {tag}",
-            "test {left}, {left}",
-            "jz 96f",
-            "95:",
-            "mov {t}, qword ptr [{from} + {left} - 8]",
-            "mov qword ptr [{to} + {left} + 8], {t}",
-            "sub {left}, 8",
-            "jnz 95b",
-            "96:",
+            $($copy,)*
             "mov qword ptr [{head}], {new}",
             "92:",
             "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
@@ -246,8 +239,6 @@ macro_rules! section {
             to = in(reg) $commit.destination,
             stamp = in(reg) $commit.stamp,
             tag = in(reg) $commit.tag,
-            from = in(reg) $commit.payload,
-            left = inout(reg) $commit.length => _,
             t = out(reg) _,
             CPU_ID = const CPU_ID,
             RSEQ_CS = const RSEQ_CS,
@@ -259,21 +250,60 @@ macro_rules! section {
     };
 }
 
+/// The section that copies its payload, from the end to the begin.
+macro_rules! copying_section {
+    ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
+        section!(
+            $area, $commit, [$($first),*],
+            [
+                "test {left}, {left}",
+                "jz 96f",
+                "95:",
+                "mov {t}, qword ptr [{from} + {left} - 8]",
+                "mov qword ptr [{to} + {left} + 8], {t}",
+                "sub {left}, 8",
+                "jnz 95b",
+                "96:"
+            ],
+            from = in(reg) $commit.payload.from,
+            left = inout(reg) $commit.payload.length => _,
+            $($operands)*
+        )
+    };
+}
+
 /// See [`super::publish`].
 #[inline(always)]
-pub(super) unsafe fn publish(area: isize, commit: &Commit<'_>) -> Outcome {
+pub(super) unsafe fn publish(area: isize, commit: &Commit<'_, Bytes>) -> Outcome {
     // SAFETY: the caller's obligations. Writes the record and the head, changes the flags and the registers it names,
     // leaves `rseq_cs` 0 on every way out. No call, no stack access.
-    unsafe { section!(area, commit, [],) };
+    unsafe { copying_section!(area, commit, [],) };
+    Outcome::Committed
+}
+
+/// See [`super::publish`].
+#[inline(always)]
+pub(super) unsafe fn publish_words(area: isize, commit: &Commit<'_, Words>) -> Outcome {
+    let [first, second] = commit.payload;
+    // SAFETY: as in `publish`.
+    unsafe {
+        section!(
+            area,
+            commit,
+            [],
+            ["mov qword ptr [{to} + 16], {first}", "mov qword ptr [{to} + 24], {second}"],
+            first = in(reg) first, second = in(reg) second,
+        );
+    }
     Outcome::Committed
 }
 
 /// See [`super::publish_leaving`].
 #[inline(always)]
-pub(super) unsafe fn publish_leaving(area: isize, commit: &Commit<'_>, leave: &Leave) -> Outcome {
+pub(super) unsafe fn publish_leaving(area: isize, commit: &Commit<'_, Bytes>, leave: &Leave) -> Outcome {
     // SAFETY: as in `publish`; also copies the words of `leave`.
     unsafe {
-        section!(
+        copying_section!(
             area,
             commit,
             [

@@ -107,6 +107,7 @@ extern struct sordino_tracepoint sordino_mark_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
 void sordino_emit(const struct sordino_tracepoint *point, uint8_t wanted, const void *payload, uint64_t shape);
+void sordino_emit_words(const struct sordino_tracepoint *point, uint8_t wanted, uint64_t first, uint64_t second);
 
 /* The sessions that want a tracepoint, a bit each. */
 static inline uint8_t sordino_wanted(const struct sordino_tracepoint *point)
@@ -118,6 +119,19 @@ static inline uint8_t sordino_wanted(const struct sordino_tracepoint *point)
 /* What a record of so many bytes of payload takes: see Shape in crates/ring/src/position.rs. */
 #define SORDINO_SHAPE(length) \
     ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
+
+/* Emits a staged payload of a fixed length; one of two words in registers, without the stage. */
+static inline __attribute__((always_inline)) void sordino_emit_fixed(
+    const struct sordino_tracepoint *point, uint8_t wanted, const unsigned char *stage, size_t length)
+{
+    if (length == 16) {
+        uint64_t words[2];
+        memcpy(words, stage, sizeof words);
+        sordino_emit_words(point, wanted, words[0], words[1]);
+    } else {
+        sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
+    }
+}
 
 /* Copies text of a known length and ends it. A zero byte that another thread put inside meanwhile would end it early in
  * the trace and displace what follows. */
@@ -225,7 +239,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             if (sordino_size % 8 != 0 || sordino_size == 0) \
                 memset(sordino_stage + (sordino_size & ~7), 0, 8); \
             SORDINO_EACH(SORDINO_PUT_FIXED, __VA_ARGS__) \
-            sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_size)); \
+            sordino_emit_fixed(&sordino_point_##id, sordino_w, sordino_stage, sordino_size); \
         } else { \
             sordino_hit_large_##id(sordino_w SORDINO_EACH(SORDINO_ARGUMENT, __VA_ARGS__)); \
         } \

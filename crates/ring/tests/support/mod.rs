@@ -1,6 +1,7 @@
 //! A program and its collector in one process: two mappings of one area.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+use sordino_percpu::Bytes;
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Attached, Program, Wanted};
@@ -74,15 +75,16 @@ impl Harness {
     pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
-        let record = Record { tag, payload: staged.as_ptr(), shape: Shape::of(payload.len()) };
+        let shape = Shape::of(payload.len());
+        let bytes = Bytes { from: staged.as_ptr(), length: shape.copied() };
+        let record = Record { tag, payload: bytes, shape };
         let rings = self.area.rings(slot);
         // As the probe does: the short way, to the ring of the CPU that this thread was on last.
         let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         let attempt = match unsafe { write(place, record, Counting) } {
             Ok(()) => return,
-            Err(Unwritten::Long) => Attempt::NONE,
-            Err(Unwritten::Restart { head, stamp, .. }) => Attempt { ring: place, head, stamp },
+            Err(Unwritten { head, stamp, .. }) => Attempt { ring: place, head, stamp, clock: Clock::Cycles },
         };
         // SAFETY: likewise.
         unsafe { write_fully(rings, record, Counting, attempt) };
