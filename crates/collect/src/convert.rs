@@ -22,6 +22,8 @@ pub(crate) struct KernelTrace {
     events: Vec<(Format, Mapping)>,
     /// Whether the kernel is the one that was recorded.
     same_boot: bool,
+    /// Whether what is missing before a CPU's first event was overwritten, not lost.
+    overwrite: bool,
 }
 
 /// Bytes of a packet.
@@ -31,8 +33,8 @@ type Advance<'a> = &'a mut dyn FnMut(u64);
 
 impl KernelTrace {
     /// Begins the trace with the state dump, as of now.
-    pub(crate) fn begin(directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
-        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true };
+    pub(crate) fn begin(directory: &Directory, clock: &TraceClock, overwrite: bool) -> Result<Self, Error> {
+        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true, overwrite };
         trace.write_metadata(directory, clock)?;
         let path = directory.kernel().join("statedump");
         let file = File::create(&path).map_err(Error::output(&path))?;
@@ -41,8 +43,8 @@ impl KernelTrace {
     }
 
     /// Takes up a trace that an earlier recorder began.
-    pub(crate) fn resume(uuid: Uuid) -> Self {
-        Self { uuid, events: Vec::new(), same_boot: false }
+    pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
+        Self { uuid, events: Vec::new(), same_boot: false, overwrite }
     }
 
     /// Adds what the hypervisor took.
@@ -150,6 +152,7 @@ impl KernelTrace {
             writer,
             converter,
             functions,
+            overwrite: self.overwrite,
             last: 0,
             result: KernelStream::of(cpu),
             payload: Vec::new(),
@@ -177,6 +180,8 @@ struct Conversion<'a, W> {
     writer: StreamWriter<W>,
     converter: &'a Converter,
     functions: &'a mut Functions,
+    /// See [`KernelTrace`].
+    overwrite: bool,
     /// The last event's time.
     last: u64,
     result: KernelStream,
@@ -190,11 +195,19 @@ impl<W: Write> Conversion<'_, W> {
             Err(damage) => return self.damaged(&damage.to_string()),
         };
         match page.missed {
+            Missed::Count(count) if self.overwrite && self.result.events == 0 => {
+                self.result.overwritten += count;
+            }
+            Missed::Unknown if self.overwrite && self.result.events == 0 => return self.records(&page),
             Missed::None => {}
             Missed::Count(count) => self.gap(page.ticks, count)?,
             Missed::Unknown => self.gap(page.ticks, 1)?,
         }
         self.result.uncounted |= page.missed == Missed::Unknown;
+        self.records(&page)
+    }
+
+    fn records(&mut self, page: &Page<'_>) -> Result<(), Error> {
         for record in page.records() {
             match record {
                 Ok(record) => self.record(record.ticks, record.bytes)?,

@@ -67,6 +67,8 @@ pub(crate) struct StreamEnd {
     pub(crate) cpu: Option<u32>,
     pub(crate) bytes: u64,
     pub(crate) lost: Lost,
+    /// Sub-buffers that were overwritten.
+    pub(crate) overwritten: u64,
     /// Records in the shared ring that writers reserved and did not finish.
     pub(crate) unfinished: u64,
     pub(crate) corrupt: Option<Corrupt>,
@@ -79,9 +81,10 @@ pub(crate) struct StreamEnd {
 /// The stamp that is now, in the recording's clock.
 pub(crate) type Now = fn() -> u64;
 
-/// Empties rings until all senders of orders are gone.
-pub(crate) fn run(polling: Polling, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>) {
+/// Empties rings until all senders of orders are gone; without `polling`, none before its end.
+pub(crate) fn run(polling: Option<Polling>, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>) {
     let mut programs: Vec<Streams> = Vec::new();
+    let Some(polling) = polling else { return wait_for_ends(&mut programs, now, orders, reports) };
     loop {
         let seen = wake_words(polling, &programs);
         let mut failed = false;
@@ -96,13 +99,7 @@ pub(crate) fn run(polling: Polling, now: Now, orders: &Receiver<Order>, reports:
         }
         loop {
             match next_order(orders, programs.is_empty()) {
-                Ok(Order::Add(program)) => programs.push(program),
-                Ok(Order::Finish(number)) => {
-                    let streams = finish(&mut programs, number, now);
-                    if reports.send(Report::Finished { number, streams }).is_err() {
-                        return;
-                    }
-                }
+                Ok(order) => carry_out(order, &mut programs, now, reports),
                 Err(TryRecvError::Empty) => break,
                 // Whoever gives orders is gone, and does not want what the rings hold.
                 Err(TryRecvError::Disconnected) => return,
@@ -110,6 +107,24 @@ pub(crate) fn run(polling: Polling, now: Now, orders: &Receiver<Order>, reports:
         }
         if !taken {
             pause(polling, &programs, &seen);
+        }
+    }
+}
+
+/// For rings that overwrite: they are read when they are full of what is wanted.
+fn wait_for_ends(programs: &mut Vec<Streams>, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>) {
+    for order in orders {
+        carry_out(order, programs, now, reports);
+    }
+}
+
+fn carry_out(order: Order, programs: &mut Vec<Streams>, now: Now, reports: &Sender<Report>) {
+    match order {
+        Order::Add(program) => programs.push(program),
+        Order::Finish(number) => {
+            let streams = finish(programs, number, now);
+            // Who asked waits for it, or is gone, and so are the orders.
+            let _ = reports.send(Report::Finished { number, streams });
         }
     }
 }
@@ -197,6 +212,7 @@ impl Stream {
             cpu: self.reader.cpu(),
             bytes: self.output.bytes(),
             lost: self.reader.lost(),
+            overwritten: self.reader.overwritten(),
             unfinished,
             corrupt: self.state.corrupt,
             unwritten: self.state.unwritten,

@@ -25,6 +25,8 @@ pub(crate) struct Kernel {
     thread: Option<JoinHandle<Result<Vec<Drained>, tracefs::Error>>>,
     stop: Arc<AtomicBool>,
     change: Change,
+    /// Whether nothing is moved before the end.
+    overwrite: bool,
     /// The events that are recorded.
     pub(crate) events: Vec<EventName>,
     /// KiB of buffer that each CPU really has.
@@ -46,6 +48,7 @@ impl Kernel {
         let mut instance = Instance::create(&tracefs, &name)?;
         instance.set_tracing(false)?;
         instance.set_clock(clock.kernel_name())?;
+        instance.set_overwrite(true)?;
         let buffer_kib = instance.set_buffer_kib(options.kernel_buffer_kib)?;
         let cpus: Vec<Cpu> = options.cpus.as_slice().iter().copied().map(Cpu).collect();
         instance.set_cpus(&cpus)?;
@@ -61,19 +64,20 @@ impl Kernel {
         let path = raw.join("page_size");
         fs::write(&path, page_size).map_err(Error::output(&path))?;
         let stop = Arc::new(AtomicBool::new(false));
-        Ok(Self { prepared: Some(drain), thread: None, stop, change, events, buffer_kib })
+        let overwrite = options.geometry.overwrite;
+        Ok(Self { prepared: Some(drain), thread: None, stop, change, overwrite, events, buffer_kib })
     }
 
     /// Begins to record.
     pub(crate) fn start(&mut self, place: Place) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
-        let stop = Arc::clone(&self.stop);
+        let (stop, overwrite) = (Arc::clone(&self.stop), self.overwrite);
         let thread = std::thread::Builder::new().name("sordino-kernel".to_owned());
         let spawned = thread.spawn(move || {
             // The first thread of this place has already said what is wrong with it.
             let _ = place.take();
-            empty(drain, &stop)
+            empty(drain, &stop, overwrite)
         });
         self.thread =
             Some(spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?);
@@ -98,10 +102,12 @@ impl Kernel {
     }
 }
 
-fn empty(mut drain: Drain, stop: &AtomicBool) -> Result<Vec<Drained>, tracefs::Error> {
+fn empty(mut drain: Drain, stop: &AtomicBool, overwrite: bool) -> Result<Vec<Drained>, tracefs::Error> {
     while !stop.load(Relaxed) {
         std::thread::sleep(PERIOD);
-        drain.drain()?;
+        if !overwrite {
+            drain.drain()?;
+        }
     }
     drain.finish()
 }

@@ -24,9 +24,10 @@ pub struct Options {
     pub kernel_threads: Vec<i32>,
     /// The programs' tracepoints.
     pub user: UserEvents,
-    /// The sizes of the programs' rings.
+    /// The programs' rings. Where they overwrite, so do the kernel's buffers: all keep the newest, and are written to disk when
+    /// the recording ends.
     pub geometry: Geometry,
-    /// When the collector looks for full sub-buffers.
+    /// When the collector looks for full sub-buffers, in rings that do not overwrite.
     pub polling: Polling,
     /// The CPUs that get buffers.
     pub cpus: CpuList,

@@ -55,7 +55,7 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         return Err(Error::NoRecording { path, reason });
     };
     let clock = TraceClock::known(clock, &summary.host);
-    let mut trace = KernelTrace::resume(uuid);
+    let mut trace = KernelTrace::resume(uuid, summary.overwrite);
     if summary.kernel_events.is_empty() {
         return trace.finish_without_events(directory, &clock);
     }

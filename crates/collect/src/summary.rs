@@ -36,6 +36,9 @@ pub struct Summary {
     pub kernel_events: Vec<String>,
     /// KiB of kernel buffer that each CPU had.
     pub kernel_buffer_kib: u64,
+    /// Whether buffers overwrote what was oldest: what is there is the newest, up to the end.
+    #[serde(default)]
+    pub overwrite: bool,
     /// The programs.
     pub programs: Vec<ProgramSummary>,
     /// The kernel, by CPU.
@@ -106,6 +109,9 @@ pub struct StreamSummary {
     pub too_large: u64,
     /// Records that their writers did not finish.
     pub unfinished: u64,
+    /// Sub-buffers that newer ones overwrote, as was wanted.
+    #[serde(default)]
+    pub overwritten: u64,
     /// Sub-buffers that could not be written to disk.
     pub unwritten: u64,
     /// What is wrong with it.
@@ -123,6 +129,9 @@ pub struct KernelStream {
     pub events: u64,
     /// Records lost because the kernel's buffer was overwritten.
     pub lost: u64,
+    /// Records that newer ones overwrote, as was wanted.
+    #[serde(default)]
+    pub overwritten: u64,
     /// There were more, and nobody knows how many.
     pub uncounted: bool,
     /// What was wrong with the kernel's pages.

@@ -10,14 +10,14 @@
 //! |---|---|---|
 //! | `commit:A`, the mark of a record's begin | `read:D` | who sees the mark sees the record |
 //! | `commit:B`, the count of committed bytes | `read:C` | who sees all bytes committed sees all records and what was left |
+//! | `commit:B`, likewise | `view:D` | who sees all bytes committed overwrites them after their writers |
 //! | `commit:C`, the reservation | itself | a writer that reserves later reads its clock later |
-//! | `read:B`, giving a sub-buffer back | `commit:D` | who sees it given back writes after it was read and its marks cleared |
 //! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
 
-use crate::layout::{RECORD_HEADER, RingHeader, SHARED_EXTRA};
+use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
-use crate::view::Ring;
+use crate::view::{Barred, Ring};
 use crate::write::{Clock, Record, Stamp};
 use sordino_percpu::primitive::{AcqRel, Acquire, Relaxed, Release, SeqCst, fence};
 
@@ -59,15 +59,17 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         if head.is_closed() {
             return false;
         }
-        // ORDER(commit:D) pairs with read:B.
-        let consumed = ring.header.consumed.load(Acquire);
-        let start = match plan(head, extent, ring.geometry, consumed) {
+        let start = match plan(head, extent, ring.geometry, ring.consumed(head)) {
             Plan::Fit => head,
-            Plan::Cross => {
-                let turn = head.turn().wrapping_add(1);
-                // SAFETY: the caller says it is mapped.
-                Head::entering(turn, unsafe { ring.place(turn) })
-            }
+            // SAFETY: the caller says it is mapped.
+            Plan::Cross => match unsafe { ring.enter(head) } {
+                Ok(start) => start,
+                Err(Barred::Stale) => continue,
+                Err(Barred::Unfinished) => {
+                    ring.lose(Plan::Full);
+                    return false;
+                }
+            },
             refused => {
                 ring.lose(refused);
                 return false;
@@ -92,7 +94,7 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         // SAFETY: the reservation made this place ours alone until we commit it.
         unsafe { fill(ring, start, words, record) };
         // SAFETY: the record is complete.
-        unsafe { commit(ring, start.start(), extent.size()) };
+        unsafe { commit(ring, start, extent.size()) };
         return left;
     }
     ring.lose(Plan::Full);
@@ -111,7 +113,7 @@ unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     let unused = size - (head.start() & (size - 1));
     // SAFETY: the caller's obligation.
     let (commits, _) = unsafe { ring.commits(head.start()) };
-    // ORDER(commit:B) pairs with read:C.
+    // ORDER(commit:B) pairs with read:C and view:D.
     commits.committed.fetch_add(u64::from(unused), Release);
 }
 
@@ -133,18 +135,32 @@ unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: Record) {
     unsafe { to.copy_from_nonoverlapping(record.payload.from, payload) };
 }
 
-/// Makes the record at `place` visible.
+/// Makes the record at `start` visible.
 ///
 /// # Safety
-/// `ring` is a mapped shared ring and `place` one of its positions.
-unsafe fn commit(ring: &Ring<'_>, place: u32, size: u32) {
+/// `ring` is a mapped shared ring and `start` one of its positions.
+unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
     // SAFETY: the caller's obligation.
-    let (commits, starts) = unsafe { ring.commits(place) };
-    let unit = (place as usize & (ring.geometry.size() - 1)) / 8;
-    if let Some(word) = starts.get(unit / 64) {
-        // ORDER(commit:A) pairs with read:D.
-        word.fetch_or(1 << (unit % 64), Release);
+    let (commits, marks) = unsafe { ring.commits(start.start()) };
+    let offset = start.start() as usize & (ring.geometry.size() - 1);
+    if let Some(word) = marks.get(offset / MARKED) {
+        mark(word, start.turn(), 1 << (offset % MARKED / 8));
     }
-    // ORDER(commit:B) pairs with read:C.
+    // ORDER(commit:B) pairs with read:C and view:D.
     commits.committed.fetch_add(u64::from(size), Release);
+}
+
+/// Marks a record's begin, and clears what an earlier turn left. Bounded: it is tried again only when another mark was
+/// set in the same word, which has 32.
+fn mark(word: &MarkWord, turn: u32, bit: u32) {
+    let mut before = word.load(Relaxed);
+    loop {
+        let marks = if (before >> 32) as u32 == turn { before as u32 } else { 0 };
+        let after = u64::from(turn) << 32 | u64::from(marks | bit);
+        // ORDER(commit:A) pairs with read:D. The marks before it keep their orders: each change continues their release.
+        match word.compare_exchange(before, after, Release, Relaxed) {
+            Ok(_) => return,
+            Err(now) => before = now,
+        }
+    }
 }

@@ -21,7 +21,7 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
@@ -121,7 +121,7 @@ pub struct RingHeader {
     /// Zero.
     pub unused0: [AtomicU32; 7],
 
-    /// Where the table of sub-buffers lies, relative to this header: a [`TableEntry`] for each in turn.
+    /// Where the table of sub-buffers lies, relative to this header: a [`TableEntry`] for each turn.
     pub table: AtomicU64,
     /// The same for the shared ring's commit words: a [`CommitHeader`] and its bitmap for each sub-buffer.
     pub commits: AtomicU64,
@@ -136,8 +136,10 @@ pub struct RingHeader {
     pub wake: AtomicU32,
     /// Those of the lost records that were larger than a sub-buffer takes.
     pub too_large: AtomicU64,
+    /// Whether writers overwrite the oldest sub-buffer when all are full (1), or lose the record (0).
+    pub overwrite: AtomicU32,
     /// Zero.
-    pub unused1: [AtomicU64; 3],
+    pub unused1: [AtomicU32; 5],
 
     /// How many sub-buffers the reader has given back, modulo 2^32.
     pub consumed: AtomicU32,
@@ -150,19 +152,26 @@ pub struct RingHeader {
     pub unused3: [AtomicU32; 15],
 }
 
-/// Which of the ring's places a sub-buffer is: its number.
+/// A [`table::Entry`](crate::table::Entry). In a ring that does not overwrite, its number alone counts, and never changes.
 pub type TableEntry = AtomicU64;
 
 /// How far one sub-buffer of the shared ring is.
 ///
-/// A bitmap follows, one bit for each 8 bytes of the sub-buffer: a complete record begins there. So a writer that was
-/// killed on the way hides none of the others' records.
+/// Marks follow, a [`MarkWord`] for each 256 bytes of the sub-buffer. So a writer that was killed on the way hides none
+/// of the others' records.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CommitHeader {
-    /// Bytes behind the packet header that are complete, padding included.
+    /// Bytes behind the packet header that are complete, padding included, of all turns so far: nobody resets it.
     pub committed: AtomicU64,
 }
+
+/// Where complete records begin: the turn in the upper half, in the lower a bit for each 8 bytes. Nobody clears it: whoever
+/// marks the first record of another turn does.
+pub type MarkWord = AtomicU64;
+
+/// Bytes of a sub-buffer to a [`MarkWord`].
+pub const MARKED: usize = 256;
 
 const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
 const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
@@ -186,6 +195,8 @@ pub struct Geometry {
     pub bits: u32,
     /// How many sub-buffers take turns, a power of two.
     pub count: u32,
+    /// Whether the ring overwrites its oldest sub-buffer; there is one more then, the reader's.
+    pub overwrite: bool,
 }
 
 impl Geometry {
@@ -209,7 +220,17 @@ impl Geometry {
         if !fits || !size.is_power_of_two() || !count.is_power_of_two() || size * count > Self::MAX_RING {
             return None;
         }
-        Some(Self { bits: size.trailing_zeros(), count: count as u32 })
+        Some(Self { bits: size.trailing_zeros(), count: count as u32, overwrite: false })
+    }
+
+    /// The same, for a ring that overwrites.
+    pub const fn overwriting(self) -> Self {
+        Self { overwrite: true, ..self }
+    }
+
+    /// How many sub-buffers there are.
+    pub const fn sub_buffers(self) -> usize {
+        self.count as usize + self.overwrite as usize
     }
 
     /// Bytes in a sub-buffer, packet header included.
@@ -224,17 +245,17 @@ impl Geometry {
 
     /// Bytes between the commit words of two sub-buffers.
     pub const fn commit_stride(self) -> usize {
-        (size_of::<CommitHeader>() + self.size() / 64).next_multiple_of(64)
+        (size_of::<CommitHeader>() + self.size() / MARKED * size_of::<MarkWord>()).next_multiple_of(64)
     }
 
     /// Bytes that all sub-buffers' commit words take, in whole pages.
     pub const fn commits_size(self) -> usize {
-        (self.count as usize * self.commit_stride()).next_multiple_of(PAGE)
+        (self.sub_buffers() * self.commit_stride()).next_multiple_of(PAGE)
     }
 
     /// Bytes that the sub-buffers take.
     pub const fn data_size(self) -> usize {
-        (self.count as usize) << self.bits
+        self.sub_buffers() << self.bits
     }
 }
 
@@ -249,7 +270,7 @@ mod tests {
         {
             assert_eq!(Geometry::new(size, count), None, "{size} x {count}");
         }
-        assert_eq!(Geometry::new(1 << 20, 32), Some(Geometry { bits: 20, count: 32 }));
+        assert_eq!(Geometry::new(1 << 20, 32), Some(Geometry { bits: 20, count: 32, overwrite: false }));
     }
 
     #[test]

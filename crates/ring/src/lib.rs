@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `layout` | the contract: every shared word, its offset, the sizes |
 //! | `position` | pure arithmetic: where a record goes |
+//! | `table` | pure: which sub-buffer a turn uses, and whose it is |
 //! | `write` | a CPU's ring: one restartable section a record |
 //! | `commit` | the shared ring: the papers' reserve and commit |
 //! | `read` | the collector's side of both |
@@ -22,5 +23,6 @@ pub mod layout;
 pub mod map;
 pub mod position;
 pub mod read;
+pub mod table;
 mod view;
 pub mod write;

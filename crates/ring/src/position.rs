@@ -149,7 +149,7 @@ pub const fn max_payload(geometry: Geometry) -> usize {
 mod tests {
     use super::*;
 
-    const SMALL: Geometry = Geometry { bits: 14, count: 4 };
+    const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
 
     #[test]
     fn a_head_tells_where_the_content_really_ends() {

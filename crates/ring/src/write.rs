@@ -5,7 +5,6 @@
 //! | label | partner | guarantee |
 //! |---|---|---|
 //! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
-//! | `read:B`, giving a sub-buffer back | `write:B` | who sees it given back writes after it was read |
 //! | `write:D`, counting up the futex | the collector's look at it, before the rings | a sub-buffer that is left while it falls asleep wakes it |
 //!
 //! The heads' own loads are `write:C`; their partners are in `control`.
@@ -237,15 +236,13 @@ unsafe fn try_write<S: Stamp>(
     // ORDER(write:C) pairs with control:E.
     let head = Head(ring.head.load(Acquire));
     let extent = record.shape.extent();
-    // ORDER(write:B) pairs with read:B: what the reader has given back, it has read.
-    let consumed = ring.consumed.load(Acquire);
-    let start = match plan(head, extent, view.geometry, consumed) {
+    let start = match plan(head, extent, view.geometry, view.consumed(head)) {
         Plan::Fit => head,
-        Plan::Cross => {
-            let turn = head.turn().wrapping_add(1);
-            // SAFETY: the collector mapped it for us before it enabled the event.
-            Head::entering(turn, unsafe { view.place(turn) })
-        }
+        // SAFETY: the collector mapped it for us before it enabled the event.
+        Plan::Cross => match unsafe { view.enter(head) } {
+            Ok(start) => start,
+            Err(_) => return Err(before),
+        },
         refused => {
             view.lose(refused);
             return Ok(Done::Lost);

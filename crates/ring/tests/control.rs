@@ -7,7 +7,7 @@ use sordino_ring::map;
 use std::os::fd::{AsFd, AsRawFd};
 use support::*;
 
-const SMALL: Geometry = Geometry { bits: 14, count: 2 };
+const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
 
 #[test]
 fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
@@ -84,7 +84,7 @@ fn after_detaching_nothing_is_written_and_the_memory_is_given_back() {
 fn rings_that_find_no_room_are_refused_with_the_room_there_is() {
     let harness = Harness::with_reserve(1 << 20);
     let Err(Refusal::NoRoom { needed, left }) =
-        harness.program.attach(&wanted(Geometry { bits: 20, count: 2 }, 1))
+        harness.program.attach(&wanted(Geometry { bits: 20, count: 2, overwrite: false }, 1))
     else {
         panic!("not refused")
     };

@@ -54,7 +54,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     };
     assert!(appended);
     let program = Program::open(&file).unwrap();
-    let geometry = Geometry { bits: 14, count: 2 };
+    let geometry = Geometry { bits: 14, count: 2, overwrite: false };
     let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
     program.enable(attached.slot, 0, true);
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();

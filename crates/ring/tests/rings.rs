@@ -6,7 +6,7 @@ use sordino_ring::position::max_payload;
 use sordino_ring::read::{Lost, Salvaged};
 use support::*;
 
-const SMALL: Geometry = Geometry { bits: 14, count: 4 };
+const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
 
 #[test]
 fn records_come_out_as_they_went_in() {
@@ -224,7 +224,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
     const EACH: u64 = 200_000;
     for shared in [false, true] {
         let harness = Harness::new();
-        let mut request = wanted(Geometry { bits: 16, count: 8 }, u32::MAX - 3);
+        let mut request = wanted(Geometry { bits: 16, count: 8, overwrite: false }, u32::MAX - 3);
         request.cpus = if shared { &[] } else { all_cpus() };
         let mut attached = harness.program.attach(&request).unwrap();
         let slot = attached.slot;

@@ -37,7 +37,8 @@ Examples:
   sordino record -- ./my-program --its-option
   sudo sordino record --kernel sched,irq,irq_vectors -- ./my-program
   sudo sordino record --kernel 'sched_switch if prev_prio < 100' --cpus 1 --duration 10s
-  sordino record --pid 4711 --user 'motor:*' -o trace")]
+  sordino record --pid 4711 --user 'motor:*' -o trace
+  sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days")]
 pub(crate) struct Options {
     /// Where to record to: a new or empty directory [default: sordino- and the time, here]
     #[arg(short, long, value_name = "DIR")]
@@ -64,6 +65,9 @@ pub(crate) struct Options {
     /// Look for full sub-buffers all the time: takes a CPU
     #[arg(long)]
     busy: bool,
+    /// Keep what is newest: full buffers overwrite what is oldest, and nothing is written to disk before the end or Ctrl-C
+    #[arg(long, conflicts_with_all = ["read_timer", "wakeup", "busy"])]
+    overwrite: bool,
     /// Size of a sub-buffer, a power of two
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size)]
     subbuf_size: u64,
@@ -194,7 +198,9 @@ fn kernel_buffer(bytes: u64) -> Result<u64, String> {
 
 fn geometry(options: &Options) -> Result<Geometry, String> {
     let (size, count) = (options.subbuf_size, options.num_subbuf);
-    Geometry::new(size, count).ok_or_else(|| {
+    let geometry = Geometry::new(size, count);
+    let geometry = if options.overwrite { geometry.map(Geometry::overwriting) } else { geometry };
+    geometry.ok_or_else(|| {
         format!(
             "--subbuf-size {size} with --num-subbuf {count}: both have to be powers of two, a sub-buffer {} to {} bytes, \
              {} to {} of them, {} MiB together at most",
@@ -277,6 +283,9 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
                     ("unfinished", stream.unfinished),
                 ],
             );
+            if stream.overwritten > 0 {
+                text += &format!(", before that {} sub-buffers overwritten", stream.overwritten);
+            }
             if let Some(problem) = &stream.problem {
                 text += &format!("\n    {problem}");
             }
@@ -292,6 +301,9 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     for stream in &summary.kernel {
         text += &format!("  kernel cpu{}: {} events, {}", stream.cpu, stream.events, bytes(stream.bytes));
         text += &loss(stream.lost, &[("kernel buffer overrun", stream.lost)]);
+        if stream.overwritten > 0 {
+            text += &format!(", before that {} events overwritten", stream.overwritten);
+        }
         if stream.uncounted {
             text += " and more that nobody counted";
         }

@@ -25,7 +25,8 @@ impl Collector {
         let (report, reports) = channel();
         let (ready, is_ready) = channel();
         let place = Place::of(options);
-        let (polling, now) = (options.polling, clock.now());
+        let polling = if options.geometry.overwrite { None } else { Some(options.polling) };
+        let now = clock.now();
         let thread = std::thread::Builder::new().name("sordino-collect".to_owned());
         let thread = thread.spawn(move || {
             let placed = place.take();

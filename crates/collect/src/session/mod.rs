@@ -125,6 +125,7 @@ impl<'a> Session<'a> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         summary.kernel_release = release.trim().to_owned();
         summary.user_patterns = options.user.patterns().to_vec();
+        summary.overwrite = options.geometry.overwrite;
         let kernel = match guardian.as_deref_mut() {
             Some(guardian) if !options.kernel.is_empty() => {
                 Some(Kernel::prepare(options, &directory, &clock, guardian)?)
@@ -140,7 +141,7 @@ impl<'a> Session<'a> {
                 .notes
                 .push(format!("stamped with CLOCK_MONOTONIC: the cycle counter is no clock here ({reason})"));
         }
-        let kernel_trace = KernelTrace::begin(&directory, &clock)?;
+        let kernel_trace = KernelTrace::begin(&directory, &clock, options.geometry.overwrite)?;
         let listener = Listener::new()?;
         let collector = Collector::start(options, &clock)?;
         Ok(Self {
@@ -334,11 +335,18 @@ impl<'a> Session<'a> {
             done += bytes;
             watch.working("converting the kernel's events", done, total);
         };
+        let overwrite = self.summary.overwrite;
         let mut streams = self.kernel_trace.convert(&self.directory, &self.clock, &mut advance)?;
         for stream in &mut streams {
             let counted = drained.iter().find(|drained| drained.cpu.0 == stream.cpu);
             // What the kernel overwrote behind the last page that was read is in no page.
-            let more = counted.map_or(0, |counted| counted.statistics.lost().saturating_sub(stream.lost));
+            let known = stream.lost + stream.overwritten;
+            let more = counted.map_or(0, |counted| counted.statistics.lost().saturating_sub(known));
+            if overwrite {
+                stream.overwritten += more;
+                stream.uncounted &= more == 0;
+                continue;
+            }
             if more > 0 {
                 stream.lost += more;
                 stream.uncounted = false;

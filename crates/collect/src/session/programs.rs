@@ -42,7 +42,11 @@ impl Session<'_> {
     fn attach_or_note(&mut self, found: &Found) {
         if let Err(error) = self.attach(found) {
             let name = identity(found.pid).name;
-            self.summary.notes.push(format!("skipped {name}: {error}"));
+            let note = format!("skipped {name}: {error}");
+            // It is looked at several times.
+            if !self.summary.notes.contains(&note) {
+                self.summary.notes.push(note);
+            }
         }
     }
 
@@ -187,6 +191,7 @@ fn stream(end: StreamEnd) -> StreamSummary {
         ring_full: end.lost.total - end.lost.too_large,
         too_large: end.lost.too_large,
         unfinished: end.unfinished,
+        overwritten: end.overwritten,
         unwritten: end.unwritten,
         problem: corrupt.or(failure),
     }

@@ -4,7 +4,8 @@ use super::{Program, Refusal};
 use crate::layout::{self, ATTACH_LOCK, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry};
 use crate::map::{self, Mapping};
 use crate::position::Head;
-use crate::read::Reader;
+use crate::read::{Exchange, Reader};
+use crate::table::{Entry, Spare};
 use crate::write::Clock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
@@ -152,10 +153,14 @@ impl Program {
         let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus));
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
         let geometry = wanted.geometry;
-        for number in 0..geometry.count as usize {
-            let entry = region.at(plan.table + number * size_of::<TableEntry>()).cast::<TableEntry>();
+        let first = wanted.first_turn;
+        for turn in (0..geometry.count).map(|step| first.wrapping_add(step)) {
+            let number = turn & (geometry.count - 1);
+            let before = Entry::of(turn.wrapping_sub(geometry.count), Spare { number, uses: 0 });
+            let entry = if turn == first { before.claimed(turn) } else { before };
+            let word = region.at(plan.table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
             // SAFETY: the plan leaves room for the table at this place of the region; atomics.
-            unsafe { &*entry }.store(number as u64, Relaxed);
+            unsafe { &*word }.store(entry.0, Relaxed);
         }
         header.cpu.store(plan.cpu.unwrap_or(layout::UNKNOWN_CPU), Relaxed);
         header.data.store(relative(plan.data), Relaxed);
@@ -163,6 +168,7 @@ impl Program {
         header.commits.store(plan.commits.map_or(0, relative), Relaxed);
         header.bits.store(geometry.bits, Relaxed);
         header.clock.store(wanted.clock as u32, Relaxed);
+        header.overwrite.store(u32::from(geometry.overwrite), Relaxed);
         header.lost.store(0, Relaxed);
         header.too_large.store(0, Relaxed);
         header.consumed.store(wanted.first_turn, Relaxed);
@@ -182,7 +188,14 @@ impl Program {
             commits: plan.commits,
             region: Arc::clone(region),
             geometry,
-            turn: wanted.first_turn,
+            first_turn: first,
+            turn: first,
+            exchange: geometry.overwrite.then_some(Exchange {
+                table: plan.table,
+                spare: Spare { number: geometry.count, uses: 0 },
+                held: None,
+                overwritten: 0,
+            }),
             cpu: plan.cpu,
         }
     }

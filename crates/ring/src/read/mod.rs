@@ -1,12 +1,26 @@
 //! The collector's side of a ring. The writers are not trusted: what they say is checked, and read once.
 //!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `read:B`, giving a sub-buffer back | `view:C` | who sees it given back writes after it was read |
+//! | `exchange:A`, exchanging a sub-buffer | `view:B` | who claims the sub-buffer that was given writes after it was read |
+//!
 //! A broken or hostile program can spoil the bytes of its own records and nothing else: sizes and offsets are the
 //! reader's own, the file cannot shrink under it, and a head that cannot be is an error.
 
-use crate::layout::{Geometry, LEFT, PACKET_HEADER, RECORD_HEADER, RingHeader, SHARED_EXTRA};
+mod exchange;
+mod salvage;
+
+pub(crate) use exchange::Exchange;
+pub use salvage::Salvaged;
+
+use crate::layout::{
+    CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
+};
 use crate::map::Mapping;
 use crate::position::Head;
-use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed, Release};
+use crate::view::all_committed;
+use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -105,17 +119,6 @@ impl SubBuffer<'_> {
     }
 }
 
-/// What could be saved of a sub-buffer of the shared ring in which writers did not finish.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvaged {
-    /// Header room and the complete records, one after the other.
-    pub bytes: Vec<u8>,
-    /// What its packet's header has to say.
-    pub content: Content,
-    /// Places where at least one record was reserved and not finished.
-    pub unfinished: u64,
-}
-
 /// A ring's header in shared memory.
 #[derive(Debug)]
 pub(crate) struct HeaderRef {
@@ -141,8 +144,12 @@ pub struct Reader {
     pub(crate) commits: Option<usize>,
     pub(crate) region: Arc<Mapping>,
     pub(crate) geometry: Geometry,
+    /// The turn at which the ring began.
+    pub(crate) first_turn: u32,
     /// The turn of the sub-buffer that is read next.
     pub(crate) turn: u32,
+    /// Of a ring that overwrites.
+    pub(crate) exchange: Option<Exchange>,
     /// Whose ring it is; `None` for the shared one.
     pub(crate) cpu: Option<u32>,
 }
@@ -164,29 +171,43 @@ impl Reader {
         Lost { total, too_large: self.header.too_large.load(Relaxed).min(total) }
     }
 
+    /// Sub-buffers that were overwritten before this reader came to them.
+    pub fn overwritten(&self) -> u64 {
+        self.exchange.as_ref().map_or(0, |exchange| exchange.overwritten)
+    }
+
     /// How many sub-buffers wait to be read, the one being filled not among them.
     ///
     /// # Errors
     /// If the head cannot be.
     pub fn waiting(&self) -> Result<u32, Corrupt> {
-        self.head().map(|head| head.turn().wrapping_sub(self.turn))
+        let ahead = self.head()?.turn().wrapping_sub(self.turn);
+        Ok(ahead.min(self.geometry.count - 1))
     }
 
-    /// The next sub-buffer that its writers have left; `None` if there is none yet.
+    /// The next sub-buffer that its writers have left; `None` if there is none yet. In a ring that overwrites, the oldest that
+    /// is still there.
     ///
     /// # Errors
     /// If the head cannot be.
     pub fn take(&mut self) -> Result<Option<SubBuffer<'_>>, Corrupt> {
         let head = self.head()?;
-        if head.turn() == self.turn || !self.is_committed(self.turn) {
-            return Ok(None);
-        }
-        let left = self.data(self.place(self.turn)).wrapping_add(LEFT).cast::<[u64; 4]>();
+        let number = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head) };
+        let Some(number) = number else { return Ok(None) };
+        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
         // SAFETY: within the sub-buffer; volatile, because the program may write there if it is hostile.
         let [stamp, end, too_large, lost] = unsafe { left.read_volatile() };
         let lost = Lost { total: lost, too_large: too_large.min(lost) };
         let end = u32::try_from(end).unwrap_or(u32::MAX);
-        Ok(Some(self.sub_buffer(self.turn, end, stamp, lost)))
+        Ok(Some(self.sub_buffer(number, end, stamp, lost)))
+    }
+
+    /// The next sub-buffer of a ring that does not overwrite, if its writers are done with it.
+    fn next(&self, head: Head) -> Option<u32> {
+        let number = self.number(self.turn)?;
+        let rounds = self.turn.wrapping_sub(self.first_turn) / self.geometry.count;
+        let done = head.turn() != self.turn && self.is_committed(number, (rounds + 1) as u16);
+        done.then_some(number)
     }
 
     /// What the sub-buffer being filled holds so far, once its program is gone or no longer writes; `None` if it is not
@@ -200,104 +221,40 @@ impl Reader {
             return Ok(None);
         }
         let (end, lost) = (head.content_end(self.geometry), self.lost());
-        Ok(Some(self.sub_buffer(self.turn, end, now, lost)))
+        Ok(Some(self.sub_buffer(head.start() >> self.geometry.bits, end, now, lost)))
     }
 
     /// Gives the sub-buffer that [`take`](Self::take) or [`rest`](Self::rest) returned back to the writers.
     pub fn give_back(&mut self) {
-        if let Some((commits, starts)) = self.commit_words(self.turn) {
-            starts.iter().for_each(|word| word.store(0, Relaxed));
-            commits.store(0, Relaxed);
-        }
         self.turn = self.turn.wrapping_add(1);
-        // ORDER(read:B) pairs with write:B and commit:D: who sees it writes after we have read.
-        self.header.consumed.store(self.turn, Release);
-    }
-
-    /// Hands `take` the complete records of what is left in the shared ring, sub-buffer by sub-buffer, also of those
-    /// in which writers did not finish. For the end: when the program is gone or no longer recorded. `now` is a stamp
-    /// that is not before the last record's. Does nothing for a CPU's ring, which has no unfinished records.
-    ///
-    /// # Errors
-    /// If the head cannot be.
-    pub fn salvage(&self, now: u64, mut take: impl FnMut(Salvaged)) -> Result<(), Corrupt> {
-        let head = self.head()?;
-        let size = self.geometry.size() as u32;
-        let ahead = head.turn().wrapping_sub(self.turn);
-        let mut parts = Vec::new();
-        for turn in (0..=ahead).map(|step| self.turn.wrapping_add(step)) {
-            let Some((_, starts)) = self.commit_words(turn) else { return Ok(()) };
-            let end = if turn == head.turn() { head.start() & (size - 1) } else { size };
-            parts.push(self.gather(turn, starts, end));
+        match &mut self.exchange {
+            Some(exchange) => exchange.give_back(),
+            // ORDER(read:B) pairs with view:C: who sees it writes after we have read.
+            None => self.header.consumed.store(self.turn, Release),
         }
-        // A packet ends when the next one begins. What its last writer left does not tell: that may be the one who was killed.
-        let mut next = now;
-        for part in parts.iter_mut().rev() {
-            let first = stamp_at(&part.bytes, PACKET_HEADER).unwrap_or(next);
-            (part.content.first_stamp, part.content.last_stamp) = (first, next.max(first));
-            next = first;
-        }
-        parts.into_iter().for_each(&mut take);
-        Ok(())
     }
 
-    /// Copies the marked records of one sub-buffer, of which `end` bytes are reserved. Their times are still to be looked at.
-    fn gather(&self, turn: u32, starts: &[AtomicU64], end: u32) -> Salvaged {
-        let from = self.data(self.place(turn));
-        let mut bytes = vec![0; PACKET_HEADER];
-        let (mut unfinished, mut behind, mut length) = (0, PACKET_HEADER as u32, PACKET_HEADER);
-        for start in marked(starts).take_while(|&start| start < end) {
-            let record = from.wrapping_add(start as usize);
-            let length_word = record.wrapping_add(RECORD_HEADER + SHARED_EXTRA / 2).cast::<u32>();
-            // SAFETY: aligned; inside the sub-buffer or less than 24 bytes behind it, where the region goes on.
-            let claimed = unsafe { length_word.read_volatile() };
-            let most = end.saturating_sub(start);
-            if start < behind || claimed > most || (claimed as usize) < RECORD_HEADER + SHARED_EXTRA {
-                continue;
-            }
-            unfinished += u64::from(start > behind);
-            behind = start + claimed.next_multiple_of(8);
-            bytes.resize(bytes.len().next_multiple_of(8), 0);
-            let to = bytes.len();
-            bytes.resize(to + claimed as usize, 0);
-            let copy = bytes[to..].as_mut_ptr();
-            // SAFETY: `start + claimed <= end`, which is inside the sub-buffer; the copy has as many bytes.
-            unsafe { copy.copy_from_nonoverlapping(record, claimed as usize) };
-            length = bytes.len();
-        }
-        let left_unfinished = behind < end && !self.ends_in_padding(turn, behind);
-        unfinished += u64::from(left_unfinished);
-        bytes.truncate(length);
-        let content = Content { end: bytes.len() as u32, first_stamp: 0, last_stamp: 0, lost: self.lost() };
-        Salvaged { bytes, content, unfinished }
-    }
-
-    /// Whether the sub-buffer was left and its content ended at `behind`, so that the rest is padding.
-    fn ends_in_padding(&self, turn: u32, behind: u32) -> bool {
-        let left = self.data(self.place(turn)).wrapping_add(LEFT).cast::<[u64; 4]>();
-        // SAFETY: within the sub-buffer.
-        let words = unsafe { left.read_volatile() };
-        words[1].next_multiple_of(8) == u64::from(behind)
-    }
-
-    /// Whether all records of the sub-buffer at `turn` are complete. They always are in a CPU's ring.
-    fn is_committed(&self, turn: u32) -> bool {
-        let all = (self.geometry.size() - PACKET_HEADER) as u64;
+    /// Whether all records of a sub-buffer that was claimed `uses` times are complete. They always are in a CPU's ring.
+    fn is_committed(&self, number: u32, uses: u16) -> bool {
         // ORDER(read:C) pairs with commit:B.
-        self.commit_words(turn).is_none_or(|(commits, _)| commits.load(Acquire) == all)
+        let committed = |commits: &CommitHeader| commits.committed.load(Acquire);
+        self.commit_words(number)
+            .is_none_or(|(commits, _)| all_committed(self.geometry, committed(commits), uses))
     }
 
-    fn commit_words(&self, turn: u32) -> Option<(&AtomicU64, &[AtomicU64])> {
-        let number = (turn & (self.geometry.count - 1)) as usize;
-        let offset = self.commits? + number * self.geometry.commit_stride();
-        let first = self.region.at(offset).cast::<AtomicU64>();
-        // SAFETY: inside the region (`control` made it so), aligned to 64: the count and its bitmap, all atomics.
-        let words = unsafe { std::slice::from_raw_parts(first, 1 + self.geometry.size() / 512) };
-        words.split_first()
+    fn commit_words(&self, number: u32) -> Option<(&CommitHeader, &[MarkWord])> {
+        let offset = self.commits? + number as usize * self.geometry.commit_stride();
+        let first = self.region.at(offset).cast::<CommitHeader>();
+        let marks = first.wrapping_add(1).cast::<MarkWord>();
+        // SAFETY: inside the region (`control` made it so), aligned to 64; all atomics.
+        let commits = unsafe { &*first };
+        // SAFETY: behind it, likewise.
+        let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
+        Some((commits, marks))
     }
 
-    fn sub_buffer(&mut self, turn: u32, end: u32, last_stamp: u64, lost: Lost) -> SubBuffer<'_> {
-        let bytes = self.data(self.place(turn));
+    fn sub_buffer(&mut self, number: u32, end: u32, last_stamp: u64, lost: Lost) -> SubBuffer<'_> {
+        let bytes = self.data(number);
         let size = self.geometry.size();
         let end = end.clamp(PACKET_HEADER as u32, size as u32);
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
@@ -318,33 +275,26 @@ impl Reader {
         // ORDER(read:A) pairs with write:A: if we see this head, we see the records before it and what was left.
         let head = Head(self.header.head.load(Acquire));
         let ahead = head.turn().wrapping_sub(self.turn);
-        let offset = head.start().wrapping_sub(self.place(head.turn()));
-        let possible = ahead < self.geometry.count
-            && offset >= PACKET_HEADER as u32
-            && offset < self.geometry.size() as u32;
+        let offset = head.start() & (self.geometry.size() as u32 - 1);
+        let number = head.start() >> self.geometry.bits;
+        let in_its_place = match self.exchange {
+            Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
+            None => ahead < self.geometry.count && number == head.turn() & (self.geometry.count - 1),
+        };
+        let possible = in_its_place && offset >= PACKET_HEADER as u32;
         if possible { Ok(head) } else { Err(Corrupt { head: head.0, turn: self.turn }) }
     }
 
-    /// Where the sub-buffer of this turn starts. They take turns in the order they lie in.
-    fn place(&self, turn: u32) -> u32 {
-        (turn & (self.geometry.count - 1)) << self.geometry.bits
+    /// The sub-buffer of a turn; `None` if a later turn has it. Without overwriting they take turns in the order they lie in.
+    fn number(&self, turn: u32) -> Option<u32> {
+        if self.exchange.is_some() {
+            self.number_in_table(turn)
+        } else {
+            Some(turn & (self.geometry.count - 1))
+        }
     }
 
-    fn data(&self, place: u32) -> *mut u8 {
-        self.region.at(self.data + place as usize)
+    fn data(&self, number: u32) -> *mut u8 {
+        self.region.at(self.data + ((number as usize) << self.geometry.bits))
     }
-}
-
-/// The offsets that a bitmap marks, ascending.
-fn marked(starts: &[AtomicU64]) -> impl Iterator<Item = u32> {
-    starts.iter().zip((0..).step_by(64)).flat_map(|(word, base)| {
-        // ORDER(read:D) pairs with commit:A: what is marked is complete.
-        let word = word.load(Acquire);
-        (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 8 * (base + bit))
-    })
-}
-
-fn stamp_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    let word = bytes.get(offset..offset + 8)?.try_into().ok()?;
-    Some(u64::from_ne_bytes(word))
 }
