@@ -270,7 +270,7 @@ unsafe fn try_write<S: Stamp>(
     let outcome = if left {
         let words = [at, u64::from(head.content_end(view.geometry)), ring.too_large.load(Relaxed), lost];
         let leave = Leave { destination: view.left_words(head), words };
-        // SAFETY: as in `write`. The next sub-buffer is free: the reader gave it back (write:B). The words go to the packet
+        // SAFETY: as in `write`. The next sub-buffer is free: the reader gave it back or we claimed it (view:B, view:C). The words go to the packet
         // header of the sub-buffer that the head is in, which is the writers' until the head leaves it.
         unsafe { publish_leaving(&commit, &leave) }
     } else {
