@@ -1,6 +1,7 @@
 //! The gaps that a tracer adds to a real-time loop.
 
 use crate::Bench;
+use crate::knob::Knob;
 use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
@@ -35,27 +36,8 @@ impl Figures {
     }
 }
 
-/// Lifts the limit on real-time threads, and puts it back.
-struct Unthrottled(String);
-
-impl Unthrottled {
-    fn new() -> Result<Self, String> {
-        let before = fs::read_to_string(THROTTLE).map_err(|error| error.to_string())?;
-        fs::write(THROTTLE, "-1").map_err(|error| format!("{THROTTLE}: {error} (needs root)"))?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for Unthrottled {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(THROTTLE, &self.0) {
-            eprintln!("{THROTTLE} could not be set back to {}: {error}", self.0.trim());
-        }
-    }
-}
-
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let _unthrottled = Unthrottled::new()?;
+    let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
     let [mut untraced, mut sordino, mut lttng] = [Figures::default(), Figures::default(), Figures::default()];
     let mut daemon = Lttng::start()?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
@@ -81,6 +63,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
             let _ = fs::remove_dir_all(path(name));
         }
     }
+    unthrottled.restore()?;
     table.heading("Gaps between loops of a SCHED_FIFO thread with a tracepoint in each");
     for (figures, who) in [(&untraced, "untraced"), (&sordino, "sordino"), (&lttng, "LTTng-UST")] {
         for (name, samples) in NAMES.iter().zip(&figures.0) {

@@ -7,10 +7,12 @@
 mod collector;
 mod cost;
 mod gaps;
+mod knob;
 mod peers;
 mod programs;
 mod rate;
 mod reading;
+mod scaling;
 mod start;
 mod table;
 
@@ -30,6 +32,7 @@ type Measurement = fn(&Bench, &mut Table) -> Result<(), String>;
 const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("cost", cost::measure),
     ("gaps", gaps::measure),
+    ("scaling", scaling::measure),
     ("rate", rate::measure),
     ("collector", collector::measure),
     ("reading", reading::measure),

@@ -27,6 +27,8 @@ pub(crate) struct Recorded {
 pub(crate) enum Polling {
     /// They look every 200 us.
     Timer,
+    /// Seldom, with rings that hold a whole burst: writers and the collector are not at work at the same time.
+    Between,
     /// As they do when nothing is said: sordino on a timer that follows the size of the rings, LTTng-UST woken by the
     /// program.
     Default,
@@ -43,9 +45,13 @@ pub(crate) fn sordino(
     record
         .args(["record", "--json", "--user", "bench:two", "--collector-cpu"])
         .arg(COLLECTOR_CPU.to_string());
-    if polling == Polling::Timer {
-        record.args(["--read-timer", "200us"]);
-    }
+    match polling {
+        Polling::Timer => record.args(["--read-timer", "200us"]),
+        Polling::Between => {
+            record.args(["--read-timer", "20ms", "--subbuf-size", "128M", "--num-subbuf", "2"])
+        }
+        Polling::Default => &mut record,
+    };
     record.arg("-o").arg(directory).arg("--").args(command);
     let text = output_of(&mut record)?;
     let mut lines: Vec<&str> = text.lines().collect();

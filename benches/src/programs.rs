@@ -47,7 +47,7 @@ impl Programs {
         let library = directory.path().join("libsordino.so.0");
         std::fs::copy(release.join("libsordino_c.so"), &library).map_err(|error| error.to_string())?;
         let programs = Self { directory, sordino };
-        for name in ["cost", "gaps", "rate", "start"] {
+        for name in ["cost", "gaps", "scaling", "rate", "start"] {
             for tracer in [Tracer::None, Tracer::Sordino, Tracer::Lttng] {
                 programs.compile(root, name, tracer)?;
             }
@@ -58,7 +58,7 @@ impl Programs {
     fn compile(&self, root: &Path, name: &str, tracer: Tracer) -> Result<(), String> {
         let sources = root.join("benches/programs");
         let mut command = Command::new("gcc");
-        command.args(["-O2", "-std=gnu11", "-o"]).arg(self.path(name, tracer));
+        command.args(["-O2", "-std=gnu11", "-pthread", "-o"]).arg(self.path(name, tracer));
         command.arg("-I").arg(&sources).arg(sources.join(format!("{name}.c")));
         let directory = self.directory.path().display().to_string();
         match tracer {

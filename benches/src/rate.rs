@@ -1,14 +1,13 @@
 //! The highest rate of events without a lost one.
 
 use crate::Bench;
+use crate::knob::Knob;
 use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
-use sordino_undo::{Guardian, Step};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 /// The search ends when it knows the rate to this fraction.
 const PRECISION: f64 = 0.07;
@@ -34,9 +33,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
             highest(bench.seconds, |rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6,
         );
     }
-    if let Some(guardian) = kept {
-        guardian.undo().map_err(|error| error.to_string())?;
-    }
+    kept.map_or(Ok(()), Knob::restore)?;
     table.heading(&format!("Highest rate without a lost event, {} s, to a tmpfs", bench.seconds));
     table.figure("sordino", &sordino, "10^6/s");
     table.figure("LTTng-UST", &lttng, "10^6/s");
@@ -59,14 +56,8 @@ const NONE: &str = "11";
 
 /// Where a virtual machine gives free memory back to its hypervisor, has it keep it meanwhile: what a removed recording held would
 /// else have to be fetched again by the next one, at a tenth of the speed of writing to it.
-fn keep_memory(bench: &Bench) -> Result<Option<Guardian>, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{REPORTED}: {error}");
-    let Ok(step) = Step::restore(REPORTED) else { return Ok(None) };
-    let mut command = Command::new(&bench.programs.sordino);
-    let mut guardian = Guardian::start(command.arg("undo-guard")).map_err(|error| failed(&error))?;
-    guardian.add(step).map_err(|error| failed(&error))?;
-    Step::write(Path::new(REPORTED), NONE.as_bytes()).map_err(|error| failed(&error))?;
-    Ok(Some(guardian))
+fn keep_memory(bench: &Bench) -> Result<Option<Knob>, String> {
+    if Path::new(REPORTED).exists() { Knob::hold(bench, REPORTED, NONE).map(Some) } else { Ok(None) }
 }
 
 /// Writes and removes a file: a hypervisor gives a machine its memory when it is touched first, and that is not what is

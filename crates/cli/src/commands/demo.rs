@@ -97,7 +97,7 @@ fn say(judged: &[(&Planted, Option<Explanation>)]) -> Result<bool, Failure> {
                 "NOT FOUND as the cause of its gap".to_owned()
             }
         };
-        text += &format!("  {:<34} {verdict}\n", planted.name());
+        text += &format!("  {:<38} {verdict}\n", planted.name());
     }
     crate::commands::print(&text)?;
     Ok(is_fine)

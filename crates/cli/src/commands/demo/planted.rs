@@ -18,8 +18,9 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Planted {
     kind: Kind,
-    /// From when to when, as its own tracepoints say; `None` without them.
-    window: Option<(Time, Time)>,
+    /// From when to when, as its own tracepoints say; none without them. One that a hypervisor takes the CPU away in
+    /// hides behind that.
+    windows: Vec<(Time, Time)>,
 }
 
 /// The tracepoints that begin and end each.
@@ -32,8 +33,8 @@ const MARKS: [(Kind, &str, &str); 3] = [
 impl Planted {
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Hog => "a thread of priority 95, 3 ms",
-            Kind::Timers => "400 timers within 400 us",
+            Kind::Hog => "a thread of priority 95, 3 ms, 3 times",
+            Kind::Timers => "400 timers within 400 us, 3 times",
             Kind::Faults => "256 page faults in npt",
         }
     }
@@ -49,13 +50,13 @@ impl Planted {
         }
     }
 
-    /// The longest gap in its time that it is the main cause of.
+    /// The longest gap in its times that it is the main cause of.
     pub(super) fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
-        let (begin, end) = self.window?;
         let of_it = |gap: &&Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part));
-            let is_there = gap.interval.begin <= end && begin <= gap.interval.end;
-            is_there && main.is_some_and(|part| self.kind.is(&part.cause))
+            let overlaps =
+                |(begin, end): &(Time, Time)| gap.interval.begin <= *end && *begin <= gap.interval.end;
+            self.windows.iter().any(overlaps) && main.is_some_and(|part| self.kind.is(&part.cause))
         };
         gaps.iter().filter(of_it).max_by_key(|gap| gap.length)
     }
@@ -88,20 +89,20 @@ pub(super) fn find(recording: &mut Recording) -> Result<Vec<Planted>, Failure> {
     };
     let marks =
         MARKS.map(|(kind, begin, end)| (kind, ids(&recording.classes, begin), ids(&recording.classes, end)));
-    let mut windows = [None; MARKS.len()];
+    let mut windows = [const { Vec::new() }; MARKS.len()];
     recording.pass(Some("looking for what was planted"), |item| {
         let Item::Event(moment) = item else { return Ok(true) };
         let event = moment.event;
-        for ((kind, begins, ends), window) in marks.iter().zip(&mut windows) {
+        for ((kind, begins, ends), windows) in marks.iter().zip(&mut windows) {
             if begins.contains(&event.class) && has_word(event, kind.word()) {
-                *window = Some((event.time, event.time));
+                windows.push((event.time, event.time));
             } else if ends.contains(&event.class) && has_word(event, kind.word()) {
-                *window = window.map(|(begin, _)| (begin, event.time));
+                windows.last_mut().into_iter().for_each(|(_, end)| *end = event.time);
             }
         }
         Ok(true)
     })?;
-    let planted = |((kind, ..), window): ((Kind, _, _), _)| Planted { kind, window };
+    let planted = |((kind, ..), windows): ((Kind, _, _), _)| Planted { kind, windows };
     Ok(MARKS.into_iter().zip(windows).map(planted).collect())
 }
 

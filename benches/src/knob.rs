@@ -1,0 +1,32 @@
+//! Settings of the machine that a measurement changes, undone also when it is killed.
+
+use crate::Bench;
+use sordino_undo::{Guardian, Step};
+use std::path::Path;
+use std::process::Command;
+
+/// A file that holds another text meanwhile.
+#[derive(Debug)]
+pub(crate) struct Knob {
+    file: &'static str,
+    guardian: Guardian,
+}
+
+impl Knob {
+    /// Writes `text` to `file`.
+    pub(crate) fn hold(bench: &Bench, file: &'static str, text: &str) -> Result<Self, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("{file}: {error} (needs root)");
+        let step = Step::restore(file).map_err(|error| failed(&error))?;
+        let mut command = Command::new(&bench.programs.sordino);
+        let mut guardian = Guardian::start(command.arg("undo-guard")).map_err(|error| failed(&error))?;
+        guardian.add(step).map_err(|error| failed(&error))?;
+        Step::write(Path::new(file), text.as_bytes()).map_err(|error| failed(&error))?;
+        Ok(Self { file, guardian })
+    }
+
+    /// Writes what was there before. Dropped, it does so too, but tells nobody whether it could.
+    pub(crate) fn restore(self) -> Result<(), String> {
+        let failures = self.guardian.undo().map_err(|error| format!("{}: {error}", self.file))?;
+        failures.first().map_or(Ok(()), |failure| Err(failure.to_string()))
+    }
+}
