@@ -12,11 +12,16 @@
 //! All assembly of the project lies in `rseq/`, one file per architecture. `std::sync::atomic` is named in
 //! [`primitive`] alone.
 
+#[cfg(loom)]
+pub mod model;
 pub mod primitive;
+#[cfg(not(loom))]
 pub mod process;
 mod rseq;
+#[cfg(not(loom))]
 pub mod thread;
 
+#[cfg(not(loom))]
 pub use rseq::arch::vfork;
 pub use rseq::{
     Bytes, Commit, Leave, NO_CPU, Outcome, Payload, Words, cpu, current_cpu, expect_write, init, publish,

@@ -19,7 +19,7 @@ use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::{Barred, Ring};
 use crate::write::{Clock, Record, Stamp};
-use sordino_percpu::primitive::{AcqRel, Acquire, Relaxed, Release, SeqCst, fence};
+use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
 /// How often a writer competes for a place. Others win only while they make progress themselves; so many in a
 /// row do not happen, but a bound there must be.
@@ -82,7 +82,7 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         };
         let new = start.behind(extent);
         // ORDER(commit:C): release, for the acquire load above.
-        if ring.header.head.compare_exchange(head.0, new.0, AcqRel, Relaxed).is_err() {
+        if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
         let left = start.turn() != head.turn();
@@ -108,7 +108,8 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
 unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     let words = [at, u64::from(head.content_end(ring.geometry)), ring.header.too_large.load(Relaxed), lost];
     // SAFETY: nobody else writes there, and the reader waits for the commit below.
-    unsafe { ring.left_words(head).write(words) };
+    unsafe { plain::write(ring.left_words(head), words) };
+    // Never nothing: no record ends with a sub-buffer's last byte. So it is not complete before the words above are there.
     let size = ring.geometry.size() as u32;
     let unused = size - (head.start() & (size - 1));
     // SAFETY: the caller's obligation.
@@ -127,12 +128,12 @@ unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: Record) {
     let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;
     let extra = [sordino_percpu::current_cpu(), length];
     // SAFETY: the reserved place has room for it and is aligned to 8.
-    unsafe { to.cast::<[u64; 2]>().write(words) };
+    unsafe { plain::write(to.cast(), words) };
     // SAFETY: behind it, likewise.
-    unsafe { to.wrapping_add(RECORD_HEADER).cast::<[u32; 2]>().write(extra) };
+    unsafe { plain::write(to.wrapping_add(RECORD_HEADER).cast(), extra) };
     let to = to.wrapping_add(RECORD_HEADER + SHARED_EXTRA);
     // SAFETY: behind that; the payload is the program's own memory, not the ring's.
-    unsafe { to.copy_from_nonoverlapping(record.payload.from, payload) };
+    unsafe { plain::copy_in(to, record.payload.from, payload) };
 }
 
 /// Makes the record at `start` visible.

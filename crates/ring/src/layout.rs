@@ -27,7 +27,7 @@ pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
 pub const ATTACH_LOCK: u64 = SLOTS as u64;
 /// Tracepoints that one area takes.
-pub const POINTS: usize = 8192;
+pub const POINTS: usize = if cfg!(loom) { 1 } else { 8192 };
 /// Alignment of everything that is mapped or written to disk on its own.
 pub const PAGE: usize = 4096;
 /// The largest record, header included. Larger ones are lost with that cause.
@@ -183,7 +183,7 @@ const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 32 <= PACKET_HE
 /// Where the parts of an area for so many CPUs lie: (points, rings, catalogue).
 pub const fn offsets(cpus: u32) -> (usize, usize, usize) {
     let points = PAGE;
-    let rings = points + POINTS;
+    let rings = (points + POINTS).next_multiple_of(align_of::<RingHeader>());
     let catalogue = rings + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
     (points, rings, catalogue.next_multiple_of(PAGE))
 }
@@ -201,7 +201,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// The smallest sub-buffer: 16 KiB.
-    pub const MIN_SIZE: u64 = 16 << 10;
+    pub const MIN_SIZE: u64 = if cfg!(loom) { 512 } else { 16 << 10 };
     /// The largest: 256 MiB.
     pub const MAX_SIZE: u64 = 256 << 20;
     /// The fewest sub-buffers: one to fill, one to take.

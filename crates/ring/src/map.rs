@@ -89,6 +89,8 @@ pub fn allocate(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+    #[cfg(loom)]
+    sordino_percpu::model::clear(offset as usize, length as usize);
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: on an owned descriptor.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, length as i64) };
@@ -159,6 +161,34 @@ fn flock(kind: i32, byte: u64) -> libc::flock {
     }
 }
 
+#[cfg(not(loom))]
+fn map_shared(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let (fd, offset) = (file.as_raw_fd(), offset as i64);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
+    check(start as isize)?;
+    NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// # Safety
+/// It is the caller's mapping, and nobody uses it any more.
+#[cfg(not(loom))]
+unsafe fn unmap(start: NonNull<u8>, length: usize) {
+    // SAFETY: the caller's obligation.
+    unsafe { libc::munmap(start.as_ptr().cast(), length) };
+}
+
+/// In the model every mapping is a part of the same memory: loom knows a word by its address.
+#[cfg(loom)]
+fn map_shared(_file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
+    Ok(sordino_percpu::model::memory(offset as usize, length))
+}
+
+#[cfg(loom)]
+unsafe fn unmap(_start: NonNull<u8>, _length: usize) {}
+
 /// A part of a file in this process's memory, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
@@ -177,16 +207,7 @@ impl Mapping {
     /// # Errors
     /// What the kernel says.
     pub fn new(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        let (fd, offset) = (file.as_raw_fd(), offset as i64);
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
-        check(start as isize)?;
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { start, length }),
-            None => Err(io::Error::from_raw_os_error(libc::ENOMEM)),
-        }
+        map_shared(file, offset, length).map(|start| Self { start, length })
     }
 
     /// Its first byte.
@@ -232,7 +253,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and nobody borrows from it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        unsafe { unmap(self.start, self.length) };
     }
 }
 

@@ -137,7 +137,8 @@ pub const fn plan(head: Head, extent: Extent, geometry: Geometry, consumed: u32)
     }
     // Sub-buffers that are entered and not given back, the one that the head is in among them.
     let used = head.turn().wrapping_add(1).wrapping_sub(consumed);
-    if used >= geometry.count { Plan::Full } else { Plan::Cross }
+    // More than there are: the reader is past a head that is old, and publishing will refuse it.
+    if used == geometry.count { Plan::Full } else { Plan::Cross }
 }
 
 /// The largest payload that a sub-buffer of such a ring takes, in a record with `RECORD_HEADER` bytes of header.
@@ -196,6 +197,12 @@ mod tests {
         assert_eq!(plan(end, extent, SMALL, 10), Plan::Cross);
         assert_eq!(plan(end, extent, SMALL, 8), Plan::Cross);
         assert_eq!(plan(end, extent, SMALL, 7), Plan::Full);
+    }
+
+    #[test]
+    fn a_head_that_the_reader_is_past_does_not_make_the_ring_full() {
+        let end = Head((10 << 32) + SMALL.size() as u64 - 8);
+        assert_eq!(plan(end, Extent::of(16, 0), SMALL, 12), Plan::Cross);
     }
 
     #[test]

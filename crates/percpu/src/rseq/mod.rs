@@ -1,10 +1,14 @@
 //! Restartable sequences: what they promise, and where the thread's area lies.
 
+#[cfg_attr(loom, expect(dead_code, reason = "the assembly names the rest"))]
 mod abi;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(loom)))]
 #[path = "x86_64.rs"]
 pub(crate) mod arch;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(loom)]
+#[path = "model.rs"]
+pub(crate) mod arch;
+#[cfg(not(any(target_arch = "x86_64", loom)))]
 compile_error!(
     "sordino records on x86-64 only so far: another architecture needs a file beside rseq/x86_64.rs"
 );

@@ -21,7 +21,7 @@ use crate::layout::{self, Header, MAGIC, PAGE, POINTS, RingHeader, SLOTS, Slot, 
 use crate::map::{self, Mapping};
 use crate::read::HeaderRef;
 use sizes::Sizes;
-use sordino_percpu::primitive::{Acquire, AtomicU8, AtomicU32, Relaxed, Release};
+use sordino_percpu::primitive::{Acquire, AtomicU8, AtomicU32, Relaxed, Release, plain};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Program {
         let mut text = vec![0; length.saturating_sub(from)];
         let (_, _, catalogue) = layout::offsets(self.cpus);
         // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
-        unsafe { text.as_mut_ptr().copy_from_nonoverlapping(self.control.at(catalogue + from), text.len()) };
+        unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };
         text
     }
 
@@ -150,7 +150,7 @@ impl Program {
         if on {
             self.point(usize::from(id)).fetch_or(bit, Release);
         } else {
-            self.point(usize::from(id)).fetch_and(!bit, Release);
+            self.point(usize::from(id)).fetch_and(!bit, Relaxed);
         }
     }
 

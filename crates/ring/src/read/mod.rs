@@ -20,7 +20,7 @@ use crate::layout::{
 use crate::map::Mapping;
 use crate::position::Head;
 use crate::view::all_committed;
-use sordino_percpu::primitive::{Acquire, Relaxed, Release};
+use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl SubBuffer<'_> {
     pub fn set_header(&mut self, header: &[u8]) {
         assert!(header.len() <= PACKET_HEADER);
         // SAFETY: the sub-buffer is mapped and larger; a program that writes there at the same time spoils its own packet.
-        unsafe { self.bytes.copy_from_nonoverlapping(header.as_ptr(), header.len()) };
+        unsafe { plain::copy_in(self.bytes, header.as_ptr(), header.len()) };
     }
 
     /// Writes the first `length` bytes to `file` at `offset`, by one system call; how many the kernel took.
@@ -114,7 +114,7 @@ impl SubBuffer<'_> {
     pub fn copy(&self) -> Vec<u8> {
         let mut copy = vec![0; self.content.end as usize];
         // SAFETY: `end` is at most the sub-buffer's size; bytes that change meanwhile are some bytes or others.
-        unsafe { copy.as_mut_ptr().copy_from_nonoverlapping(self.bytes, copy.len()) };
+        unsafe { plain::copy_out(copy.as_mut_ptr(), self.bytes, copy.len()) };
         copy
     }
 }
@@ -195,8 +195,8 @@ impl Reader {
         let number = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head) };
         let Some(number) = number else { return Ok(None) };
         let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
-        // SAFETY: within the sub-buffer; volatile, because the program may write there if it is hostile.
-        let [stamp, end, too_large, lost] = unsafe { left.read_volatile() };
+        // SAFETY: within the sub-buffer.
+        let [stamp, end, too_large, lost] = unsafe { plain::read(left) };
         let lost = Lost { total: lost, too_large: too_large.min(lost) };
         let end = u32::try_from(end).unwrap_or(u32::MAX);
         Ok(Some(self.sub_buffer(number, end, stamp, lost)))
@@ -261,7 +261,7 @@ impl Reader {
         let first_word = bytes.wrapping_add(PACKET_HEADER).cast::<u64>();
         let first_stamp = if has_record {
             // SAFETY: inside the sub-buffer and aligned.
-            unsafe { first_word.read_volatile() }
+            unsafe { plain::read(first_word) }
         } else {
             last_stamp
         };

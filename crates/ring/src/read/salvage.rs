@@ -1,8 +1,8 @@
 //! What is left of the shared ring when writers did not finish.
 
-use super::{Content, Corrupt, Reader};
+use super::{Content, Corrupt, Lost, Reader};
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_percpu::primitive::Acquire;
+use sordino_percpu::primitive::{Acquire, plain};
 
 /// What could be saved of a sub-buffer of the shared ring in which writers did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +34,21 @@ impl Reader {
             parts.push(self.gather(number, marked(marks, turn), end));
         }
         // A packet ends when the next one begins. What its last writer left does not tell: that may be the one who was killed.
-        let mut next = now;
+        // Nor do the counts of lost records: but each record has the low bits of the total before it.
+        let (mut next, mut lost) = (now, self.lost());
         for part in parts.iter_mut().rev() {
-            let first = stamp_at(&part.bytes, PACKET_HEADER).unwrap_or(next);
-            (part.content.first_stamp, part.content.last_stamp) = (first, next.max(first));
+            let first = word_at(&part.bytes, PACKET_HEADER).unwrap_or(next);
+            part.content = Content { first_stamp: first, last_stamp: next.max(first), lost, ..part.content };
             next = first;
+            let before = word_at(&part.bytes, PACKET_HEADER + 8).unwrap_or(lost.total);
+            lost.total = lost.total.saturating_sub(lost.total.wrapping_sub(before) & 0xffff);
+            lost.too_large = lost.too_large.min(lost.total);
         }
         parts.into_iter().for_each(&mut take);
         Ok(())
     }
 
-    /// Copies the marked records of one sub-buffer, of which `end` bytes are reserved. Their times are still to be looked at.
+    /// Copies the marked records of one sub-buffer, of which `end` bytes are reserved. Their times and counts are still to be looked at.
     fn gather(&self, number: u32, starts: impl Iterator<Item = u32>, end: u32) -> Salvaged {
         let from = self.data(number);
         let mut bytes = vec![0; PACKET_HEADER];
@@ -53,7 +57,7 @@ impl Reader {
             let record = from.wrapping_add(start as usize);
             let length_word = record.wrapping_add(RECORD_HEADER + SHARED_EXTRA / 2).cast::<u32>();
             // SAFETY: aligned; inside the sub-buffer or less than 24 bytes behind it, where the region goes on.
-            let claimed = unsafe { length_word.read_volatile() };
+            let claimed = unsafe { plain::read(length_word) };
             let most = end.saturating_sub(start);
             if start < behind || claimed > most || (claimed as usize) < RECORD_HEADER + SHARED_EXTRA {
                 continue;
@@ -65,13 +69,14 @@ impl Reader {
             bytes.resize(to + claimed as usize, 0);
             let copy = bytes[to..].as_mut_ptr();
             // SAFETY: `start + claimed <= end`, which is inside the sub-buffer; the copy has as many bytes.
-            unsafe { copy.copy_from_nonoverlapping(record, claimed as usize) };
+            unsafe { plain::copy_out(copy, record, claimed as usize) };
             length = bytes.len();
         }
         let left_unfinished = behind < end && !self.ends_in_padding(number, behind);
         unfinished += u64::from(left_unfinished);
         bytes.truncate(length);
-        let content = Content { end: bytes.len() as u32, first_stamp: 0, last_stamp: 0, lost: self.lost() };
+        let content =
+            Content { end: bytes.len() as u32, first_stamp: 0, last_stamp: 0, lost: Lost::default() };
         Salvaged { bytes, content, unfinished }
     }
 
@@ -79,7 +84,7 @@ impl Reader {
     fn ends_in_padding(&self, number: u32, behind: u32) -> bool {
         let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
         // SAFETY: within the sub-buffer.
-        let words = unsafe { left.read_volatile() };
+        let words = unsafe { plain::guess(left) };
         words[1].next_multiple_of(8) == u64::from(behind)
     }
 }
@@ -94,7 +99,7 @@ fn marked(marks: &[MarkWord], turn: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-fn stamp_at(bytes: &[u8], offset: usize) -> Option<u64> {
+fn word_at(bytes: &[u8], offset: usize) -> Option<u64> {
     let word = bytes.get(offset..offset + 8)?.try_into().ok()?;
     Some(u64::from_ne_bytes(word))
 }

@@ -1,0 +1,104 @@
+//! Atomics that lie where std's would, and do what loom's do.
+
+use super::known;
+use core::any::Any;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+pub use loom::sync::atomic::fence;
+
+/// What loom knows of an atomic.
+struct Known<A> {
+    atomic: A,
+    /// Written with every load. Loom 0.7 looks for another order only where a step conflicts with the last one of the same
+    /// object, and two loads do not: so a thread's load hides another's before it from the thread's own store behind it.
+    looked_at: loom::sync::atomic::AtomicU8,
+}
+
+macro_rules! atomics {
+    ($($name:ident($value:ty)),*) => {
+        $(
+            #[doc = concat!("As std's; loom's [`", stringify!($name), "`](loom::sync::atomic::", stringify!($name), ") does the work.")]
+            #[repr(transparent)]
+            pub struct $name(UnsafeCell<$value>);
+
+            // SAFETY: its value is never touched.
+            unsafe impl Sync for $name {}
+
+            impl fmt::Debug for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.debug_struct(stringify!($name)).finish_non_exhaustive()
+                }
+            }
+
+            #[allow(missing_docs, reason = "as std's")]
+            impl $name {
+                fn known(&self) -> std::rc::Rc<Known<loom::sync::atomic::$name>> {
+                    known(self.as_ptr() as usize, || Known {
+                        atomic: loom::sync::atomic::$name::new(0),
+                        looked_at: loom::sync::atomic::AtomicU8::new(0),
+                    })
+                }
+
+                pub const fn as_ptr(&self) -> *mut $value {
+                    self.0.get()
+                }
+
+                pub fn load(&self, order: Ordering) -> $value {
+                    let known = self.known();
+                    known.looked_at.store(0, Ordering::Relaxed);
+                    known.atomic.load(order)
+                }
+
+                pub fn store(&self, value: $value, order: Ordering) {
+                    self.known().atomic.store(value, order);
+                }
+
+                pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                    self.known().atomic.swap(value, order)
+                }
+
+                pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                    self.known().atomic.fetch_add(value, order)
+                }
+
+                pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                    self.known().atomic.fetch_sub(value, order)
+                }
+
+                pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                    self.known().atomic.fetch_and(value, order)
+                }
+
+                pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                    self.known().atomic.fetch_or(value, order)
+                }
+
+                /// As std's.
+                ///
+                /// # Errors
+                /// The value, if it is not `current`.
+                pub fn compare_exchange(
+                    &self,
+                    current: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    self.known().atomic.compare_exchange(current, new, success, failure)
+                }
+            }
+        )*
+
+        /// Stores zero, if it is an atomic.
+        pub(super) fn clear(known: &dyn Any) {
+            $(
+                if let Some(word) = known.downcast_ref::<Known<loom::sync::atomic::$name>>() {
+                    word.atomic.store(0, Ordering::Relaxed);
+                }
+            )*
+        }
+    };
+}
+
+atomics!(AtomicU8(u8), AtomicU32(u32), AtomicU64(u64));

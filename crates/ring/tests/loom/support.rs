@@ -1,0 +1,180 @@
+//! A program and its collector, and records that verify themselves.
+
+use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sordino_percpu::{Bytes, model};
+use sordino_ring::area::{Area, Request};
+use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::position::Shape;
+use sordino_ring::read::{Reader, Salvaged};
+use sordino_ring::write::{
+    Attempt, Clock, Record, Rings, Stamp, Unwritten, write, write_fully, write_shared,
+};
+use std::sync::Arc;
+
+/// Two sub-buffers, the fewest.
+pub(crate) const SMALL: Geometry = Geometry { bits: 9, count: 2, overwrite: false };
+/// A payload of which a sub-buffer of 512 bytes takes two, and of which it takes one; in either kind of ring.
+pub(crate) const HALF: usize = 168;
+pub(crate) const WHOLE: usize = 216;
+/// A stamp behind all others.
+pub(crate) const END_OF_TIME: u64 = 1 << 32;
+
+/// Checks `model`. How many preemptions each order may have, `LOOM_MAX_PREEMPTIONS` says.
+pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 10_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(move || {
+        model::begin();
+        model();
+    });
+}
+
+pub(crate) const REQUEST: Request =
+    Request { cpus: 1, catalogue: 64, reserve: 60 << 10, pid: 1, restartable: true };
+
+pub(crate) fn area() -> (Area, Program) {
+    let (area, file) = Area::create(&REQUEST).unwrap();
+    let program = Program::open(&file).unwrap();
+    (area, program)
+}
+
+/// What a session wants that has a ring for each of `cpus`.
+pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
+    let (geometry, clock) = (SMALL, Clock::Cycles);
+    Wanted { name: "", geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
+}
+
+/// The area of a program that was recorded before, by a session that wanted the same: so loom knows every word that the
+/// threads will use before they start.
+pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
+    let (area, program) = area();
+    area.point(0).load(Relaxed);
+    let mut before = program.attach(wanted).unwrap();
+    program.wake_word(before.slot).load(Relaxed);
+    for number in 0..4 * wanted.geometry.count {
+        before.readers.iter_mut().for_each(|reader| drop(take(reader, HALF)));
+        share(area.rings(before.slot), number.into(), HALF, None);
+        emit(area.rings(before.slot), number.into(), HALF);
+    }
+    program.detach(&before).unwrap();
+    (area, program)
+}
+
+/// The same with a session.
+pub(crate) fn attached(wanted: &Wanted<'_>) -> (Area, Program, Attached) {
+    let (area, program) = recorded_area(wanted);
+    let attached = program.attach(wanted).unwrap();
+    (area, program, attached)
+}
+
+/// A clock that other threads may see move on later than this one.
+#[derive(Clone)]
+pub(crate) struct Time(Arc<AtomicU64>);
+
+impl Time {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1)))
+    }
+
+    pub(crate) fn pass(&self) {
+        self.0.store(2, Relaxed);
+    }
+}
+
+/// Reads a [`Time`], or the one time there is.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a>(Option<&'a Time>);
+
+impl Stamp for Reading<'_> {
+    fn cycles(self) -> u64 {
+        self.0.map_or(1, |time| time.0.load(Relaxed))
+    }
+    fn cycles_in_order(self) -> u64 {
+        self.cycles()
+    }
+    fn monotonic(self) -> u64 {
+        self.cycles()
+    }
+}
+
+/// The writer's `number`th record, with a payload of `length` bytes, handed to `write`.
+fn record(number: u64, length: usize, write: impl FnOnce(Record)) {
+    let payload = vec![number; length.div_ceil(8)];
+    let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
+    write(Record { tag: number << 32, payload, shape: Shape::of(length) });
+}
+
+/// Writes it to the shared ring.
+pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
+    // SAFETY: the model's memory stays; the payload has whole words.
+    record(number, length, |record| unsafe { write_shared(rings, record, Reading(time)) });
+}
+
+/// Writes it to the ring of CPU 0, which this thread runs on, as the probe does.
+pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
+    model::run_on(0);
+    record(number, length, |record| {
+        let ring = rings.at(0);
+        // SAFETY: the model's memory stays; the payload has whole words.
+        let Err(Unwritten { head, stamp, .. }) = (unsafe { write(ring, record, Reading(None)) }) else {
+            return;
+        };
+        let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
+        // SAFETY: likewise.
+        unsafe { write_fully(rings, record, Reading(None), attempt) };
+    });
+}
+
+/// The stamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.
+pub(crate) fn records(bytes: &[u8], header: usize, length: usize) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    for record in bytes[PACKET_HEADER..].chunks((header + length).next_multiple_of(8)) {
+        let words: Vec<u64> =
+            record.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
+        let number = words[1] >> 32;
+        assert!(words[header / 8..].iter().all(|&word| word == number), "a torn record: {words:x?}");
+        assert_eq!(record.len(), header + length, "a record without its end");
+        found.push((words[0], number));
+    }
+    found
+}
+
+/// Takes the next sub-buffer, if there is one, and gives it back: the numbers of its records.
+pub(crate) fn take(reader: &mut Reader, length: usize) -> Vec<u64> {
+    let header = if reader.cpu().is_some() { 16 } else { 24 };
+    let Some(sub_buffer) = reader.take().unwrap() else { return Vec::new() };
+    let numbers = records(&sub_buffer.copy(), header, length).into_iter().map(|(_, number)| number).collect();
+    reader.give_back();
+    numbers
+}
+
+/// All that is left in a ring whose writers are gone.
+pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    loop {
+        let taken = take(reader, length);
+        if taken.is_empty() {
+            break;
+        }
+        numbers.extend(taken);
+    }
+    if let Some(rest) = reader.rest(END_OF_TIME).unwrap() {
+        numbers.extend(records(&rest.copy(), 16, length).into_iter().map(|(_, number)| number));
+    }
+    let (shared, unfinished) = salvage(reader, length);
+    assert_eq!(unfinished, 0);
+    [numbers, shared].concat()
+}
+
+/// The numbers of the complete records in the shared ring, and in how many places others are unfinished.
+pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
+    let (mut numbers, mut unfinished) = (Vec::new(), 0);
+    let gather = |part: Salvaged| {
+        numbers.extend(records(&part.bytes, 24, length).into_iter().map(|(_, number)| number));
+        unfinished += part.unfinished;
+    };
+    reader.salvage(END_OF_TIME, gather).unwrap();
+    (numbers, unfinished)
+}
