@@ -91,7 +91,9 @@ impl<'a> Ring<'a> {
                 Entering::Claim => {
                     // SAFETY: the caller's obligation.
                     if !unsafe { self.is_complete(entry) } {
-                        return Err(Barred::Unfinished);
+                        // Unless the reader has exchanged it, and it is somewhere else in use.
+                        let is_same = word.load(Relaxed) == entry.0;
+                        return Err(if is_same { Barred::Unfinished } else { Barred::Stale });
                     }
                     // ORDER(view:B) pairs with exchange:A: what the reader gave us, it has read.
                     let claim = word.compare_exchange(entry.0, entry.claimed(turn).0, Acquire, Relaxed);

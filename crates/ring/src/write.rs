@@ -230,11 +230,15 @@ unsafe fn try_write<S: Stamp>(
     stamp: S,
     before: Attempt,
 ) -> Result<Done, Attempt> {
+    // ORDER(write:C) pairs with control:E. Before the rest: if another session opens the ring meanwhile, the section refuses
+    // this head, whatever else we see.
+    let head = Head(ring.head.load(Acquire));
     let Some(view) = Ring::of(ring) else {
         return Ok(if is_left_out(ring) { Done::LeftOut } else { Done::NoRing });
     };
-    // ORDER(write:C) pairs with control:E.
-    let head = Head(ring.head.load(Acquire));
+    if head.is_closed() {
+        return Ok(Done::NoRing);
+    }
     let extent = record.shape.extent();
     let start = match plan(head, extent, view.geometry, view.consumed(head)) {
         Plan::Fit => head,

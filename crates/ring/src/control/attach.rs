@@ -115,8 +115,10 @@ impl Program {
     fn find_room(&self, slot: usize, needed: u64) -> Result<u64, Refusal> {
         let mut used = Vec::new();
         for (index, other) in self.header().slots.iter().enumerate() {
-            if index != slot && (self.has_writers(index) || map::is_locked(&self.file, index as u64)?) {
-                let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
+            // Whether or not its collector lives: one that was killed a moment ago has neither lock nor writers, and its rings
+            // are still open. `take_slot` clears away what is really left.
+            let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
+            if index != slot && length != 0 {
                 used.push((offset, offset.saturating_add(length)));
             }
         }
@@ -174,6 +176,8 @@ impl Program {
         header.consumed.store(wanted.first_turn, Relaxed);
         let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
         header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);
+        // Once more: a section that was under way when the ring was closed may have stored its head since.
+        header.head.store(Head::CLOSED.0, Relaxed);
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: all of the above is seen with it.
         header.count.store(geometry.count, Release);
         let place = (wanted.first_turn & (geometry.count - 1)) << geometry.bits;
