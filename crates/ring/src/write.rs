@@ -7,7 +7,7 @@
 //! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
 //! | `write:D`, counting up the futex | the collector's look at it, before the rings | a sub-buffer that is left while it falls asleep wakes it |
 //!
-//! The heads' own loads are `write:C`; their partners are in `control`.
+//! The heads' own loads are `write:C`, that of the other bits is `write:E`; their partners are in `control`.
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, RingHeader};
@@ -134,13 +134,14 @@ pub unsafe fn write<P: Payload, S: Stamp>(
 ) -> Result<(), Unwritten> {
     // SAFETY: the caller's obligation; all atomics.
     let header = unsafe { &*ring };
-    // ORDER(write:C) pairs with control:E, control:F and control:G.
+    // ORDER(write:C) pairs with control:E and control:G.
     let head = Head(header.head.load(Acquire));
     // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
     // gap shows behind it. As soon as the head is there: what does not wait for the clock costs less behind it than before.
     let at = stamp.cycles();
     let new = head.behind(record.shape.extent());
-    if !stays(head, new, header.other_bits.load(Relaxed)) {
+    // ORDER(write:E) pairs with control:F: with the short way open, the section sees that the ring is.
+    if !stays(head, new, header.other_bits.load(Acquire)) {
         return Err(Unwritten { head: head.0, stamp: at, tag: record.tag });
     }
     let to = destination(header, head.start());

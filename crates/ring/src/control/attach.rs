@@ -182,7 +182,7 @@ impl Program {
         header.count.store(geometry.count, Release);
         let place = (wanted.first_turn & (geometry.count - 1)) << geometry.bits;
         header.head.store(Head::entering(wanted.first_turn, place).0, Release);
-        // ORDER(control:F) pairs with write:C: the short way opens last. The shared ring has none, and neither has another
+        // ORDER(control:F) pairs with write:E: the short way opens last. The shared ring has none, and neither has another
         // clock than the cycle counter.
         let short = plan.commits.is_none() && wanted.clock == Clock::Cycles;
         header.other_bits.store(if short { !(geometry.size() as u64 - 1) } else { u64::MAX }, Release);

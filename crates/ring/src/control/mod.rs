@@ -7,7 +7,7 @@
 //! | `control:A`, the enable byte | `point:A`, the look at it | who sees a session's bit sees its rings |
 //! | `control:D`, looking for writers | `commit:E` and `commit:F` | a writer that is not seen sees the ring closed, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | who sees either sees where the ring lies |
-//! | `control:F`, its other bits, after the head | `write:C` | who finds the short way open finds this head, or one that the section refuses |
+//! | `control:F`, its other bits, after the head | `write:E` | who finds the short way open finds this head, or one that the section refuses |
 //! | `control:G`, a closed ring's head, after its other bits | `write:C` | who finds it closed finds the short way closed |
 
 mod attach;
