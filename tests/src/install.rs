@@ -86,6 +86,26 @@ pub fn installed() -> &'static Path {
     })
 }
 
+/// One of this package's programs, built as users build theirs.
+pub fn release_program(name: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--release", "-p", "sordino-tests", "--bin", name]);
+    succeed(build.current_dir(root()).env("CARGO_TARGET_DIR", target()));
+    target().join("release").join(name)
+}
+
+/// The compilers' names, and as much of their versions as changes what they make: `gcc 12.2` and `rustc 1.95`.
+pub fn compilers() -> [String; 2] {
+    let gcc = succeed(Command::new("gcc").arg("-dumpfullversion"));
+    let rustc = succeed(Command::new("rustc").arg("--version").current_dir(root()));
+    [("gcc", gcc), ("rustc", rustc)].map(|(name, text)| {
+        let number = |word: &str| word.split('.').take(2).all(|part| part.parse::<u32>().is_ok());
+        let version = text.split_whitespace().find(|word| number(word));
+        let version = version.unwrap_or_else(|| panic!("no version of {name} in '{text}'"));
+        format!("{name} {}", version.split('.').take(2).collect::<Vec<_>>().join("."))
+    })
+}
+
 /// The program `sordino`.
 pub fn sordino() -> PathBuf {
     installed().join("bin/sordino")

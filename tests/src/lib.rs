@@ -6,14 +6,24 @@
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
+//! | [`assembly`] | what compilers made of a function |
 //! | [`machine`] | what tests could leave behind on a machine |
+//! | [`exchange`] | a collector of our own that exchanges sub-buffers as fast as it can |
+//! | [`stepper`] | a debugger that counts the instructions of a hit |
+//! | [`storm`] | a program under all loads at once |
+//! | [`verified`] | its records, which verify themselves |
 #![forbid(unsafe_code)]
 
+pub mod assembly;
+pub mod exchange;
 pub mod install;
 pub mod machine;
 pub mod recording;
 pub mod running;
 pub mod scene;
+pub mod stepper;
+pub mod storm;
+pub mod verified;
 
 pub use install::{COMPILERS, Compiler, installed};
 pub use recording::{Recording, Seen};

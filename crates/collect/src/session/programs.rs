@@ -9,11 +9,14 @@ use crate::listen::Announced;
 use crate::options::Programs;
 use crate::program::Traced;
 use crate::summary::{ProgramSummary, StreamSummary};
+use sordino_ring::control::{Program, Refusal};
 use std::fs;
 
 /// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
 /// a moment ago has not made it yet.
 const LOOKS: u8 = 10;
+/// At how many of them an area may be incomplete: its program may have been interrupted while it made it.
+const LOOKS_UNTIL_MADE: u8 = 3;
 
 impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is.
@@ -117,6 +120,9 @@ impl Session<'_> {
             // Other users' programs are theirs.
             let mut areas = areas(pid).unwrap_or_default();
             areas.retain(|found| self.programs.iter().all(|program| program.inode != found.inode));
+            if *looks < LOOKS_UNTIL_MADE {
+                areas.retain(is_made);
+            }
             if !areas.is_empty() {
                 self.seen.insert(incarnation, LOOKS);
                 self.let_go_replaced(pid);
@@ -146,6 +152,11 @@ impl Session<'_> {
         self.summary.programs.push(summarise(&program, streams, &self.directory));
         self.traces.push(program.trace);
     }
+}
+
+/// Whether an area is complete, as far as that can be seen.
+fn is_made(found: &Found) -> bool {
+    !matches!(Program::open(&found.file), Err(Refusal::Unsealed | Refusal::NoArea))
 }
 
 /// Whether `pid` is one of `ancestors`, or was started by one, however indirectly.

@@ -85,7 +85,7 @@ impl Reader {
         let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
         // SAFETY: within the sub-buffer.
         let words = unsafe { plain::guess(left) };
-        words[1].next_multiple_of(8) == u64::from(behind)
+        words[1].checked_next_multiple_of(8) == Some(u64::from(behind))
     }
 }
 

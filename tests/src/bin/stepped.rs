@@ -1,0 +1,66 @@
+//! The Rust twin of `programs/stepped.c`: hits a tracepoint between two breakpoints: `stepped two_words TIMES`.
+
+use std::arch::{asm, global_asm};
+use std::io::Write;
+use std::mem::zeroed;
+
+// As in `programs/fake_rseq.h`.
+global_asm!(
+    ".pushsection .tbss, \"awT\", @nobits",
+    ".p2align 5",
+    ".globl fake_rseq",
+    ".type fake_rseq, @object",
+    ".size fake_rseq, 32",
+    "fake_rseq:",
+    ".zero 32",
+    ".popsection",
+    ".pushsection .data.rel.ro, \"aw\"",
+    ".balign 8",
+    ".globl __rseq_offset, __rseq_size",
+    ".type __rseq_offset, @object",
+    ".size __rseq_offset, 8",
+    "__rseq_offset: .quad fake_rseq@tpoff",
+    ".type __rseq_size, @object",
+    ".size __rseq_size, 4",
+    "__rseq_size: .long 32",
+    ".popsection",
+);
+
+/// Where this thread's area is.
+fn fake_rseq() -> usize {
+    let area;
+    // SAFETY: the thread pointer points to itself; adds a constant.
+    unsafe { asm!("mov {a}, fs:0", "lea {a}, [{a} + fake_rseq@tpoff]", a = out(reg) area) };
+    area
+}
+
+/// What the golden assembly shows.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn two_words(first: u64, second: u64) {
+    sordino::tracepoint!(stepped:shown, first: u64 = first, second: u64 = second);
+}
+
+fn main() {
+    let times: u64 = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut number = 0;
+    // SAFETY: a zeroed set has room for signals.
+    let mut begin: libc::sigset_t = unsafe { zeroed() };
+    // SAFETY: a set of our own.
+    unsafe { libc::sigaddset(&mut begin, libc::SIGUSR2) };
+    // SAFETY: likewise.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &begin, std::ptr::null_mut()) };
+    println!("ready");
+    std::io::stdout().flush().expect("an output");
+    // SAFETY: likewise.
+    unsafe { libc::sigwait(&begin, &mut number) };
+    let area = fake_rseq();
+    for number in 0..times {
+        // SAFETY: for the debugger, which finds the area in this register.
+        unsafe { asm!("int3", in("rdi") area) };
+        sordino::tracepoint!(stepped:two_words, first: u64 = number, second: u64 = !number);
+        // SAFETY: likewise.
+        unsafe { asm!("int3") };
+    }
+    two_words(times, times);
+}

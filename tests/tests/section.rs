@@ -1,0 +1,128 @@
+//! Every instruction of the restartable sections of the library that is installed: a thread that is stopped there is aborted,
+//! and a program that is killed there has published all that it had.
+
+use rustix::process::Signal;
+use sordino_tests::install::succeed;
+use sordino_tests::storm::{Program, Shared, number};
+use sordino_tests::verified::Lanes;
+use sordino_tests::{Recording, Scene, installed, wait_until};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+
+/// A section's instructions, as addresses in the library, and its abort handler's.
+#[derive(Clone, Debug)]
+struct Section {
+    instructions: Vec<u64>,
+    /// The first instruction behind it, where the record is published.
+    behind: u64,
+    abort: u64,
+}
+
+/// The library's name, as it is mapped.
+const LIBRARY: &str = "libsordino.so";
+
+/// Where process `pid` has the library, and its sections: the linker has filled in their descriptions.
+fn sections(pid: i32) -> (u64, Vec<Section>) {
+    let library = installed().join("lib/libsordino.so.0");
+    let headers = succeed(Command::new("readelf").arg("-SW").arg(&library));
+    let line = headers.lines().find(|line| line.contains("__rseq_cs")).expect("a section of descriptions");
+    let mut words = line.split_whitespace().skip_while(|word| *word != "PROGBITS").skip(1);
+    let mut hexadecimal = || u64::from_str_radix(words.next().expect("a number"), 16).expect("hexadecimal");
+    let (address, _, size) = (hexadecimal(), hexadecimal(), hexadecimal());
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let first = maps.lines().find(|line| line.contains(LIBRARY)).expect("the library");
+    let base = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let sections = (0..size / 32).map(|index| {
+        let mut bytes = [0; 32];
+        memory.read_exact_at(&mut bytes, base + address + 32 * index).unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let (start, length, abort) = (word(8) - base, word(16), word(24) - base);
+        let mut objdump = Command::new("objdump");
+        objdump.args(["-d", "--no-show-raw-insn", &format!("--start-address={start}")]);
+        let text = succeed(objdump.arg(format!("--stop-address={}", start + length)).arg(&library));
+        let address = |line: &str| u64::from_str_radix(line.trim().split_once(":\t")?.0, 16).ok();
+        let instructions = text.lines().filter_map(address).collect();
+        Section { instructions, behind: start + length, abort }
+    });
+    (base, sections.collect())
+}
+
+/// Starts a storm that is recorded, lets `stop` stop it, and checks what it left.
+fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)) {
+    let (command, shared) = program.storm(scene, seed, 60_000, &["signals", "migration"]);
+    let options = ["--subbuf-size", "16K", "--num-subbuf", "8", "--read-timer", "200us"];
+    let (mut recorder, output) = scene.recorder(&options);
+    let running = scene.start(recorder.arg("--").args(command));
+    wait_until("the storm is ready", || shared.pid() != 0);
+    shared.go();
+    stop(&shared);
+    let recording = Recording::of(running.end(), output);
+    assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw(), "{}", recording.ended.errors);
+    let (begun, done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
+    lanes.read(&recording.path.join("user"), false);
+    let missing = lanes.missing(&begun, &done);
+    let at_work = begun.values().sum::<u64>() - done.values().sum::<u64>();
+    assert!(
+        (missing..=missing + at_work).contains(&recording.lost()),
+        "{missing} missing, {} lost",
+        recording.lost()
+    );
+    fs::remove_dir_all(&recording.path).unwrap();
+}
+
+/// Stops the storm's threads at an instruction; how often one came there, and how often it was aborted.
+fn stop_at(
+    scene: &Scene,
+    breaker: &std::path::Path,
+    shared: &Shared,
+    address: u64,
+    abort: u64,
+    times: u32,
+) -> [u32; 2] {
+    let numbers = [shared.pid().to_string(), address.to_string(), abort.to_string(), times.to_string()];
+    let ended = scene.run(Command::new(breaker).args(numbers));
+    assert_eq!(ended.status, 0, "{}", ended.errors);
+    let mut said = ended.output.split_whitespace().map(|number| number.parse().unwrap());
+    [said.next().unwrap(), said.next().unwrap()]
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a table")]
+fn a_thread_that_is_stopped_in_a_section_starts_over_and_one_that_is_killed_has_published_all() {
+    const TIMES: u32 = 20;
+    let scene = Scene::new();
+    let (program, breaker) = (Program::new(&scene), scene.program("breaker.c"));
+    // All of them take two minutes.
+    let every = if number("STORM_KILLS").is_some() { 1 } else { 9 };
+    let mut known = Vec::new();
+    storm(&scene, &program, 1, |shared| {
+        let (_, sections) = sections(shared.pid());
+        known = sections;
+        rustix::process::kill_process(rustix::process::Pid::from_raw(shared.pid()).unwrap(), Signal::KILL)
+            .unwrap();
+    });
+    assert!(known.len() >= 4 && known.iter().all(|section| section.instructions.len() >= 9), "{known:?}");
+    let points = known.iter().flat_map(|section| {
+        let points = section.instructions.iter().map(|&point| (point, true)).chain([(section.behind, false)]);
+        points.map(move |(point, inside)| (point, inside, section.abort))
+    });
+    for (index, (point, inside, abort)) in points.enumerate().filter(|(index, _)| index % every == 0) {
+        for times in [0, TIMES] {
+            let mut seen = [0; 2];
+            storm(&scene, &program, index as u64, |shared| {
+                let (base, _) = sections(shared.pid());
+                seen = stop_at(&scene, &breaker, shared, base + point, base + abort, times);
+            });
+            eprintln!(
+                "{point:#x} {}: stopped {}, aborted {}",
+                if inside { "inside" } else { "behind" },
+                seen[0],
+                seen[1]
+            );
+            assert_eq!(seen[0], times.max(1), "nobody came to {point:#x}");
+            assert_eq!(seen[1], if inside { times } else { 0 }, "at {point:#x}");
+        }
+    }
+}

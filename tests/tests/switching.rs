@@ -1,0 +1,78 @@
+//! Switching tracepoints in a running program: stores to shared memory, of which its CPU is not told.
+
+use rustix::process::Signal;
+use sordino_event::catalogue;
+use sordino_ring::control::{Program, Wanted};
+use sordino_ring::layout::Geometry;
+use sordino_ring::write::Clock;
+use sordino_tests::Scene;
+use sordino_tests::exchange::area;
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+const POINTS: usize = 1000;
+const ROUNDS: usize = 100;
+
+/// How many interrupts CPU `cpu` got from other CPUs, by what `/proc/interrupts` says of function calls (`membarrier` is one) and
+/// of translations that were taken away.
+fn interrupts_from_others(cpu: usize) -> u64 {
+    let text = fs::read_to_string("/proc/interrupts").unwrap();
+    let lines =
+        text.lines().filter(|line| ["CAL:", "TLB:"].iter().any(|name| line.trim_start().starts_with(name)));
+    lines.map(|line| line.split_whitespace().nth(1 + cpu).unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// "Enabling and disabling 1,000 tracepoints in a running program: no interrupt is sent to the traced CPU."
+#[test]
+#[allow(clippy::print_stderr, reason = "a measurement")]
+fn switching_a_thousand_tracepoints_interrupts_nobody() {
+    const TRACED: usize = 1;
+    let scene = Scene::new();
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return Scene::not_measured("one CPU: nobody to interrupt it");
+    }
+    let mut running = scene.start(Command::new(scene.program("points.c")).arg(TRACED.to_string()));
+    running.says("ready");
+    let program = Program::open(&area(running.pid())).unwrap();
+    let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
+    let (cpus, clock) = ([0, TRACED as u32], Clock::Cycles);
+    let wanted = Wanted {
+        name: "switching",
+        geometry,
+        clock,
+        cpus: &cpus,
+        leave_out_others: false,
+        wake: false,
+        first_turn: 5,
+    };
+    let attached = program.attach(&wanted).unwrap();
+    let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
+    let ids: Vec<u16> = points
+        .iter()
+        .filter(|(_, schema)| schema.full_name().starts_with("points:"))
+        .map(|(id, _)| *id)
+        .collect();
+    assert_eq!(ids.len(), POINTS);
+
+    let before = interrupts_from_others(TRACED);
+    let (mut longest, begin) = (0, Instant::now());
+    for _ in 0..ROUNDS {
+        for on in [true, false] {
+            let begin = Instant::now();
+            ids.iter().for_each(|&id| program.enable(attached.slot, id, on));
+            longest = begin.elapsed().as_nanos().max(longest);
+        }
+    }
+    let (all, interrupts) = (begin.elapsed(), interrupts_from_others(TRACED) - before);
+    eprintln!(
+        "{POINTS} tracepoints switched {} times in {all:?}, the longest in {} us; {interrupts} interrupts by other CPUs",
+        2 * ROUNDS,
+        longest / 1000
+    );
+    // Others on this machine send some, too.
+    assert!(interrupts < (2 * ROUNDS * POINTS / 100) as u64, "{interrupts} interrupts");
+    program.detach(&attached).unwrap();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+}
