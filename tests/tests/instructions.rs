@@ -1,0 +1,321 @@
+//! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
+
+use rustix::process::Signal;
+use sordino_event::catalogue;
+use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
+use sordino_ring::write::Clock;
+use sordino_tests::exchange::area;
+use sordino_tests::install::{compilers, release_program, root, succeed};
+use sordino_tests::stepper::{Hit, Interruption, Stepper};
+use sordino_tests::{Scene, wait_until};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How far below its row of the table a count may be: a table that is too careful is wrong, too.
+const SLACK: u64 = 4;
+/// Records of two words that a sub-buffer of 16 KiB takes, in a CPU's ring and in the shared ring.
+const FILL: u64 = (16384 - 80) / 32;
+const SHARED_FILL: u64 = (16384 - 80) / 40;
+
+/// How a hit gets to a path: what is hit, by which program, who records it, what happened before.
+#[derive(Clone, Debug)]
+struct Way<'a> {
+    program: &'a PathBuf,
+    case: &'a str,
+    environment: &'a [(&'a str, &'a str)],
+    sessions: usize,
+    wanted: Wanted<'a>,
+    enabled: bool,
+    before: u64,
+    interruption: Interruption,
+}
+
+impl Way<'_> {
+    /// Goes there; what the hit came to, and before it, one in a signal handler; and what happened in the rings.
+    fn go(&self, scene: &Scene) -> (Vec<Hit>, Rings) {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", "0"]).arg(self.program);
+        command.args([self.case, &(self.before + 1).to_string()]);
+        // Functions are looked up at their first call or, as a real-time program has it, before.
+        command.env("LD_BIND_NOW", "1").envs(self.environment.iter().copied());
+        let mut running = scene.start(&mut command);
+        running.says("ready");
+        let attach = |_| {
+            let program = Program::open(&area(running.pid())).unwrap();
+            let attached = program.attach(&self.wanted).unwrap();
+            (program, attached)
+        };
+        let mut sessions: Vec<(Program, Attached)> = (0..self.sessions).map(attach).collect();
+        for (program, attached) in sessions.iter().filter(|_| self.enabled) {
+            let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
+            points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, true));
+        }
+        let stepper = Stepper::new(&running).unwrap();
+        running.signal(Signal::USR2);
+        stepper.skip(self.before).unwrap();
+        let before = Rings::of(&mut sessions);
+        let hits = stepper.step(self.interruption).unwrap();
+        let after = Rings::of(&mut sessions);
+        (hits, Rings { lost: after.lost - before.lost, left: after.left - before.left, ..after })
+    }
+}
+
+/// What happened in the rings of all sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rings {
+    /// Records that were lost.
+    lost: u64,
+    /// Sub-buffers that were left.
+    left: u32,
+    /// Whether anything is in the shared ring.
+    shared: bool,
+}
+
+impl Rings {
+    fn of(sessions: &mut [(Program, Attached)]) -> Self {
+        let mut rings = Self { lost: 0, left: 0, shared: false };
+        for reader in sessions.iter_mut().flat_map(|(_, attached)| &mut attached.readers) {
+            rings.lost += reader.lost().total;
+            rings.left += reader.waiting().unwrap();
+            reader.salvage(u64::MAX, |part| rings.shared |= part.bytes.len() > PACKET_HEADER).unwrap();
+        }
+        rings
+    }
+
+    /// What a hit does there, by the name of its path.
+    fn expected(name: &str, sessions: usize) -> Self {
+        let left = if name.contains("end of a sub-buffer") { sessions as u32 } else { 0 };
+        Self { lost: name.contains("lost:").into(), left, shared: name.starts_with("shared ring") }
+    }
+}
+
+/// A session as most have it, with the smallest rings.
+fn session() -> Wanted<'static> {
+    Wanted {
+        name: "instructions",
+        geometry: Geometry::new(16 << 10, 2).unwrap(),
+        clock: Clock::Cycles,
+        cpus: &[0, 1],
+        leave_out_others: false,
+        wake: false,
+        first_turn: u32::MAX,
+    }
+}
+
+/// The second record of two words of a program's thread.
+fn typical(program: &PathBuf) -> Way<'_> {
+    Way {
+        program,
+        case: "two_words",
+        environment: &[],
+        sessions: 1,
+        wanted: session(),
+        enabled: true,
+        before: 1,
+        interruption: Interruption::None,
+    }
+}
+
+/// Every path's row in the table.
+fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
+    let overwrite = Wanted { geometry: session().geometry.overwriting(), ..session() };
+    let elsewhere = Wanted { cpus: &[1], ..session() };
+    let of = || typical(c);
+    let in_rust = || typical(rust);
+    let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };
+    let signal = Interruption::Signalled(nix::sys::signal::SIGUSR1);
+    vec![
+        ("C, nobody records it", Way { enabled: false, ..of() }),
+        ("Rust, nobody records it", Way { enabled: false, ..in_rust() }),
+        ("C, two words", of()),
+        ("Rust, two words", in_rust()),
+        ("C, 8 bytes", Way { case: "one_word", ..of() }),
+        ("C, 64 bytes", Way { case: "eight_words", ..of() }),
+        ("C, 512 bytes", Way { case: "many_words", ..of() }),
+        ("end of a sub-buffer", Way { before: FILL, ..of() }),
+        ("Rust, end of a sub-buffer", Way { before: FILL, ..in_rust() }),
+        ("end of a sub-buffer, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
+        (
+            "end of a sub-buffer, the recorder asked to be woken",
+            Way { before: FILL, wanted: Wanted { wake: true, ..session() }, ..of() },
+        ),
+        ("first record of a thread", Way { before: 0, ..of() }),
+        ("another CPU than the record before", Way { case: "elsewhere", ..of() }),
+        ("interrupted once", Way { interruption: Interruption::Preempted(1), ..of() }),
+        ("interrupted by a signal whose handler records", Way { interruption: signal, ..of() }),
+        ("two sessions", Way { sessions: 2, ..of() }),
+        ("eight sessions", Way { sessions: SLOTS, ..of() }),
+        ("eight sessions, end of a sub-buffer in each", Way { sessions: SLOTS, before: FILL, ..of() }),
+        ("lost: ring full", Way { before: 2 * FILL, ..of() }),
+        ("lost: too large", Way { case: "too_large", ..of() }),
+        (
+            "not wanted: a CPU that is left out",
+            Way { wanted: Wanted { leave_out_others: true, ..elsewhere.clone() }, ..of() },
+        ),
+        ("shared ring", shared()),
+        ("shared ring, end of a sub-buffer", Way { before: SHARED_FILL, ..shared() }),
+        (
+            "shared ring, end of a sub-buffer, overwriting",
+            Way { before: SHARED_FILL, wanted: overwrite, ..shared() },
+        ),
+        ("shared ring, first record of a thread", Way { before: 0, ..shared() }),
+        ("shared ring, lost: ring full", Way { before: 2 * SHARED_FILL, ..shared() }),
+        ("shared ring, from a CPU without a ring", Way { wanted: elsewhere, ..of() }),
+        (
+            "shared ring, interrupted in every try",
+            Way { interruption: Interruption::Preempted(u32::MAX), ..of() },
+        ),
+    ]
+}
+
+/// The page, and whether its numbers are those of the compilers and the C library that are here.
+fn page() -> (String, bool) {
+    let text = fs::read_to_string(root().join("docs/instructions.md")).unwrap();
+    let c_library = succeed(Command::new("getconf").arg("GNU_LIBC_VERSION"));
+    let here: Vec<String> = compilers().into_iter().chain([c_library.trim().to_owned()]).collect();
+    let comparable = here.iter().all(|name| text.contains(name));
+    if !comparable {
+        Scene::not_measured(&format!("whether docs/instructions.md is right, which is not about {here:?}"));
+    }
+    (text, comparable)
+}
+
+/// The rows of its table: `| path | instructions | system calls |`.
+fn table(page: &str) -> BTreeMap<&str, Hit> {
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+        let [name, instructions, system_calls, ..] = cells[..] else { return None };
+        let hit = Hit { instructions: instructions.parse().ok()?, system_calls: system_calls.parse().ok()? };
+        Some((name, hit))
+    });
+    rows.collect()
+}
+
+/// Whether a count is what its row says.
+fn fits(hit: Hit, said: Option<&Hit>) -> bool {
+    said.is_some_and(|said| (hit.instructions..=hit.instructions + SLACK).contains(&said.instructions))
+}
+
+/// Puts `rows` in the place of those of the same names; a path without a row gets none.
+fn accept(page: &str, rows: &str) {
+    let name = |line: &str| line.split('|').nth(1).map(str::to_owned);
+    let newer =
+        |line: &str| rows.lines().find(|row| name(row) == name(line)).unwrap_or(line).to_owned() + "\n";
+    let page: String = page.lines().map(newer).collect();
+    fs::write(root().join("docs/instructions.md"), page).unwrap();
+}
+
+/// "No system call on any path" but where the recorder asks for one.
+#[test]
+fn no_path_takes_more_instructions_than_the_table_says() {
+    let scene = Scene::new();
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return Scene::not_measured("one CPU: no other than the record before");
+    }
+    let (c, rust) = (scene.program("stepped.c"), release_program("stepped"));
+    let (page, comparable) = page();
+    let (mut said, mut typical, mut agrees, mut rows) = (table(&page), None, true, String::new());
+    said.retain(|name, _| !name.starts_with("LTTng"));
+    for (name, way) in paths(&c, &rust) {
+        let (mut hits, rings) = way.go(&scene);
+        assert_eq!(rings, Rings::expected(name, way.sessions), "{name}");
+        let hit = hits.pop().unwrap();
+        rows += &format!("| {name} | {} | {} |\n", hit.instructions, hit.system_calls);
+        assert_eq!(hit.system_calls, u64::from(way.wanted.wake), "{name}");
+        agrees &= fits(hit, said.remove(name).as_ref());
+        typical = typical.or((name == "C, two words").then_some(hit));
+        assert_eq!(hits.len(), usize::from(matches!(way.interruption, Interruption::Signalled(_))), "{name}");
+        assert!(hits.iter().all(|handlers| Some(*handlers) == typical), "{name}: {hits:?}");
+    }
+    if !comparable || agrees && said.is_empty() {
+        return;
+    }
+    if std::env::var_os("SORDINO_ACCEPT").is_none() {
+        panic!("docs/instructions.md says otherwise, SORDINO_ACCEPT=1 writes what is here:\n{rows}");
+    }
+    accept(&page, &rows);
+}
+
+/// How many instructions that takes is the dynamic linker's.
+#[test]
+fn the_first_hit_of_a_lazily_linked_program_makes_no_system_call() {
+    let scene = Scene::new();
+    let program = scene.program("stepped.c");
+    let first = Way { before: 0, ..typical(&program) };
+    let linked = first.go(&scene).0[0];
+    let lazily = Way { environment: &[("LD_BIND_NOW", "")], ..first }.go(&scene).0[0];
+    assert!(lazily.instructions > linked.instructions, "{lazily:?}, {linked:?}");
+    assert_eq!(lazily.system_calls, 0);
+}
+
+/// The user `nobody`: LTTng's daemon for him is no other's.
+const NOBODY: u32 = 65534;
+
+/// Steps through `times` hits of LTTng-UST's, in a session of its own with the smallest sub-buffers and no timer.
+fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<Hit> {
+    let (home, program) = (scene.path("home"), scene.path("stepped_lttng"));
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-I.", "stepped_lttng.c", "-o"])
+        .arg(&program)
+        .current_dir(root().join("tests/programs"));
+    succeed(gcc.args(["-llttng-ust", "-llttng-ust-common", "-ldl"]));
+    let by_nobody = |program: &Path, words: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(words).uid(NOBODY).gid(NOBODY).current_dir(&home);
+        command.env("HOME", &home).env("LTTNG_HOME", &home).env("LD_BIND_NOW", "1");
+        command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
+        command
+    };
+    let left = || fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.path());
+    let before: Vec<PathBuf> = left().collect();
+    let lttng = |words: &[&str]| scene.run(&mut by_nobody("lttng".as_ref(), words)).status;
+    let daemon = scene.start(&mut by_nobody("lttng-sessiond".as_ref(), &["--no-kernel"]));
+    wait_until("LTTng's daemon answers", || lttng(&["list"]) == 0);
+    for words in [
+        &["create", "session", "--output", "trace"][..],
+        &["enable-channel", "--userspace", "--subbuf-size=4K", "--num-subbuf=64", "channel"],
+        &["enable-event", "--userspace", "--channel=channel", "stepped:two_words"],
+        &["start"],
+    ] {
+        assert_eq!(lttng(words), 0, "{words:?}");
+    }
+    let mut running = scene.start(&mut by_nobody(&program, &["two_words", &times.to_string()]));
+    running.says("ready");
+    let stepper = Stepper::new(&running).unwrap();
+    running.signal(Signal::USR2);
+    let hits = (0..times).map(|_| stepper.step(Interruption::None).unwrap()[0]).collect();
+    drop(running);
+    assert_eq!(lttng(&["destroy"]), 0);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let is_of_lttng = |file: &PathBuf| file.to_string_lossy().contains("/lttng-ust-");
+    left()
+        .filter(|file| is_of_lttng(file) && !before.contains(file))
+        .for_each(|file| fs::remove_file(file).unwrap());
+    hits
+}
+
+/// LTTng-UST's typical hit, beside ours.
+#[test]
+fn a_hit_of_lttng_takes_as_many_instructions_as_the_table_says() {
+    let scene = Scene::new();
+    let version = scene.run(Command::new("pkg-config").args(["--modversion", "lttng-ust"]));
+    if version.status != 0 {
+        return Scene::not_measured("LTTng-UST is not installed (package liblttng-ust-dev)");
+    }
+    let name = format!("LTTng-UST {}, two words", version.output.trim());
+    let mut hits = hits_of_lttng(&scene, 100);
+    hits.sort_by_key(|hit| hit.instructions);
+    let (hit, (page, comparable)) = (hits[hits.len() / 2], page());
+    match table(&page).get(name.as_str()) {
+        Some(said) if comparable => assert!(fits(hit, Some(said)), "{name}: {hit:?}"),
+        _ => Scene::not_measured(&format!("{name}: the table has no such row")),
+    }
+}
