@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
     const int file = (int)memfd_create("sordino", MFD_ALLOW_SEALING);
-    struct header header = { "sordino", 1, 2, 0x10000, 1 << 20, 4096, 8192, 16384, 4096, 20480, 0, 0, 0, 1 };
+    struct header header = { "sordino", 2, 2, 0x10000, 1 << 20, 4096, 8192, 16384, 4096, 20480, 0, 0, 0, 1 };
     header.pid = (uint32_t)getpid();
     if (!strcmp(kind, "magic"))
         memcpy(header.magic, "sordini", 8);
