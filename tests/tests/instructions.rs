@@ -315,7 +315,11 @@ fn a_hit_of_lttng_takes_as_many_instructions_as_the_table_says() {
     hits.sort_by_key(|hit| hit.instructions);
     let (hit, (page, comparable)) = (hits[hits.len() / 2], page());
     match table(&page).get(name.as_str()) {
-        Some(said) if comparable => assert!(fits(hit, Some(said)), "{name}: {hit:?}"),
+        // Its clock takes up to 70 more when low bits have wrapped: more hits of one run than of another.
+        Some(said) if comparable => {
+            let about = hit.instructions.abs_diff(said.instructions) <= 80;
+            assert!(about && hit.system_calls == said.system_calls, "{name}: {hit:?}");
+        }
         _ => Scene::not_measured(&format!("{name}: the table has no such row")),
     }
 }
