@@ -2,11 +2,25 @@
 
 use sordino_tests::{Scene, wait_until};
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
+
+/// What a process's descriptors are of.
+fn descriptors(pid: i32) -> Vec<PathBuf> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect()
+}
+
+/// Waits until a recorder has let go of the programs that have ended: of all but the one that starts them, which announces
+/// nothing.
+fn wait_until_let_go(recorder: i32) {
+    let holds_one = || descriptors(recorder).iter().any(|path| path.to_string_lossy().contains("[pidfd]"));
+    wait_until("no program is held", || !holds_one());
+}
 
 /// How many descriptors a process has open, and how much memory it has in KiB.
 fn size_of_process(pid: i32) -> (usize, u64) {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let descriptors = descriptors(pid).len();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     (descriptors, line.trim().trim_end_matches(" kB").parse().unwrap_or(0))
@@ -34,17 +48,16 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     let (mut recorder, output) = scene.recorder(&["--subbuf-size", "64K", "--num-subbuf", "4"]);
     let running = scene.start(recorder.args(["--", "sh", "-c", &script]));
     wait_until("fifty have ended", || early.exists());
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_until_let_go(running.pid());
     let before = size_of_process(running.pid());
     fs::write(format!("{}1", go_on.display()), "").unwrap();
     wait_until("all have ended", || late.exists());
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_until_let_go(running.pid());
     let after = size_of_process(running.pid());
     fs::write(format!("{}2", go_on.display()), "").unwrap();
     let recording = sordino_tests::Recording::of(running.end(), output);
     assert_eq!((recording.programs().len(), recording.user_events() as usize), (PROGRAMS, PROGRAMS));
-    // The last of the fifty may not have been let go yet.
-    assert!(after.0 <= before.0, "{} descriptors, then {}", before.0, after.0);
+    assert_eq!(after.0, before.0, "descriptors");
     assert!(after.1 < before.1 + 4096, "{} KiB, {} KiB", before.1, after.1);
     assert_eq!(recording.babeltrace().len(), PROGRAMS);
 }
