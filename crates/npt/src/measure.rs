@@ -54,7 +54,7 @@ fn measure(plan: &Plan) -> Result<Measured, Error> {
     }
     let guess = Rate::measure(Duration::from_millis(50)).ok_or(Error::Nothing)?;
     let mut notes = Notes::new(plan, &guess);
-    if plan.lock_memory && plan.faults_at.is_some() {
+    if plan.lock_memory && !plan.faults_at.is_empty() {
         // Or the burst's memory would be made present when it is mapped, without a fault.
         lock_memory(Lock::Present).map_err(Error::Memory)?;
     }
@@ -91,7 +91,7 @@ struct Notes {
     limit: u64,
     pace: u64,
     note_over: u64,
-    faults_at: u64,
+    bursts: Bursts,
 }
 
 impl Notes {
@@ -110,7 +110,7 @@ impl Notes {
             limit: plan.duration.map_or(u64::MAX, cycles),
             pace: cycles(plan.pace),
             note_over: cycles(plan.note_over),
-            faults_at: plan.faults_at.map_or(u64::MAX, cycles),
+            bursts: Bursts::new(plan.faults_at.iter().copied().map(cycles)),
         }
     }
 
@@ -132,9 +132,8 @@ impl Notes {
             if gap > self.note_over && self.gaps.len() < self.gaps.capacity() {
                 self.gaps.push(Gap { end: now, cycles: gap });
             }
-            if last.wrapping_sub(first) >= self.faults_at {
-                self.faults_at = u64::MAX;
-                fault();
+            if last.wrapping_sub(first) >= self.bursts.next {
+                self.bursts.fault();
             }
         }
         self.span = (first, last);
@@ -156,16 +155,38 @@ impl Notes {
     }
 }
 
-/// Touches memory that is not there: 256 pages, one by one.
-#[cold]
-#[inline(never)]
-fn fault() {
+/// The planted page faults.
+struct Bursts {
+    /// When the next comes, in cycles after the first loop; never: `u64::MAX`.
+    next: u64,
+    /// When those after it come, the last first.
+    later: Vec<u64>,
+    /// What was touched. Given back, it would be there already for the next burst.
+    touched: Vec<Vec<u8>>,
+}
+
+impl Bursts {
+    /// What each burst touches: 256 pages.
     const SIZE: usize = 1 << 20;
-    sordino::tracepoint!(npt:faults_begin);
-    let mut memory: Vec<u8> = Vec::with_capacity(SIZE);
-    memory.resize(SIZE, 1);
-    std::hint::black_box(&memory);
-    sordino::tracepoint!(npt:faults_end);
+
+    fn new(at: impl Iterator<Item = u64>) -> Self {
+        let mut later: Vec<u64> = at.collect();
+        later.sort_unstable_by(|a, b| b.cmp(a));
+        let touched = Vec::with_capacity(later.len());
+        Self { next: later.pop().unwrap_or(u64::MAX), later, touched }
+    }
+
+    /// Touches memory that is not there, page by page.
+    #[cold]
+    #[inline(never)]
+    fn fault(&mut self) {
+        sordino::tracepoint!(npt:faults_begin);
+        let mut memory: Vec<u8> = Vec::with_capacity(Self::SIZE);
+        memory.resize(Self::SIZE, 1);
+        self.touched.push(memory);
+        sordino::tracepoint!(npt:faults_end);
+        self.next = self.later.pop().unwrap_or(u64::MAX);
+    }
 }
 
 #[cfg(test)]
@@ -204,18 +225,38 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_faults_shows_as_a_gap() {
+    fn each_burst_of_faults_shows_as_a_gap() {
         let measured = run(&Plan {
             loops: u64::MAX,
-            duration: Some(Duration::from_millis(30)),
-            faults_at: Some(Duration::from_millis(10)),
+            duration: Some(Duration::from_millis(50)),
+            // In any order.
+            faults_at: [30, 10].map(Duration::from_millis).to_vec(),
             note_over: Duration::from_micros(5),
             ..plan()
         })
         .unwrap();
         let begin = measured.span.0;
         let at = |gap: &Gap| measured.rate.nanoseconds(gap.end - begin) / 1e6;
-        assert!(measured.gaps.iter().any(|gap| (9.9..30.0).contains(&at(gap))), "{:?}", measured.gaps);
+        for burst in [9.9..30.0, 29.9..50.0] {
+            assert!(measured.gaps.iter().any(|gap| burst.contains(&at(gap))), "{:?}", measured.gaps);
+        }
+    }
+
+    #[test]
+    fn each_burst_finds_its_memory_missing() {
+        let faults = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            // proc(5): minflt is field 10, the third after the comm's parenthesis is field 5.
+            fields[7].parse::<u64>().unwrap()
+        };
+        let mut bursts = Bursts::new([1, 2, 3].into_iter());
+        for next in [2, 3, u64::MAX] {
+            let before = faults();
+            bursts.fault();
+            assert!(faults() - before >= 256, "{} faults", faults() - before);
+            assert_eq!(bursts.next, next);
+        }
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub struct Plan {
     pub pace: Duration,
     /// Gaps longer than this are noted one by one.
     pub note_over: Duration,
-    /// A burst of page faults in the measuring thread, so long after the first loop: a disturbance that is known, to see
-    /// whether it is found.
-    pub faults_at: Option<Duration>,
+    /// Bursts of page faults in the measuring thread, so long after the first loop: disturbances that are known, to see
+    /// whether they are found.
+    pub faults_at: Vec<Duration>,
 }
 
 impl Default for Plan {
@@ -42,7 +42,7 @@ impl Default for Plan {
             tracepoint: true,
             pace: Duration::ZERO,
             note_over: Duration::from_micros(10),
-            faults_at: None,
+            faults_at: Vec::new(),
         }
     }
 }

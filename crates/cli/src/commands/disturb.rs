@@ -13,11 +13,11 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Plant a disturbance on a CPU, at a known time, to see whether your tools find it
+/// Plant a disturbance on a CPU, at known times, to see whether your tools find it
 ///
 /// Needs the right to real-time priority. The tracepoints disturb:begin and disturb:end say when it really happened.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  sudo sordino disturb hog --cpu 1 --prio 95 --at 1s --for 3ms")]
+#[command(after_help = "Example:\n  sudo sordino disturb hog --cpu 1 --prio 95 --at 1s,2s --for 3ms")]
 pub(crate) struct Options {
     /// What to plant
     #[arg(value_enum)]
@@ -28,9 +28,9 @@ pub(crate) struct Options {
     /// With which SCHED_FIFO priority; has to be above that of what is to be disturbed
     #[arg(short, long, value_name = "PRIO", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=99))]
     prio: u8,
-    /// How long from now
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
-    at: Duration,
+    /// How long from now; once for each time
+    #[arg(long, value_name = "TIME,...", default_value = "0s", value_delimiter = ',', value_parser = duration)]
+    at: Vec<Duration>,
     /// For how long (hog), or within which time the timers expire (timers)
     #[arg(long = "for", value_name = "TIME", default_value = "3ms", value_parser = duration)]
     length: Duration,
@@ -59,10 +59,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
     set_policy(Policy::Fifo(options.prio))?;
     allow_prompt_sleep();
-    std::thread::sleep(options.at.saturating_sub(start.elapsed()));
-    match options.kind {
-        Kind::Hog => hog(options.length),
-        Kind::Timers => timers(options)?,
+    let mut times = options.at.clone();
+    times.sort_unstable();
+    for at in times {
+        std::thread::sleep(at.saturating_sub(start.elapsed()));
+        match options.kind {
+            Kind::Hog => hog(options.length),
+            Kind::Timers => timers(options)?,
+        }
     }
     // What the end of a process takes is not to disturb: elsewhere, as far as there is another CPU.
     let elsewhere = everywhere.without(&CpuList::new([options.cpu]));

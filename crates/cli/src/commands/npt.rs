@@ -51,8 +51,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pace: Duration,
     /// Touch a megabyte of new memory, so long after the first loop: a disturbance that should be found
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    faults_at: Option<Duration>,
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration)]
+    faults_at: Vec<Duration>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -100,7 +100,7 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         warm_up: options.warm_up,
         tracepoint: !options.no_tracepoint,
         pace: options.pace,
-        faults_at: options.faults_at,
+        faults_at: options.faults_at.clone(),
         ..Plan::default()
     })
 }

@@ -4,20 +4,22 @@ use crate::Failure;
 use crate::privilege::is_root;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use sordino_sched::CpuList;
+use sordino_sched::{CpuList, set_affinity};
 use std::ffi::OsString;
 use std::fmt;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long npt runs.
 pub(super) const LENGTH: Duration = Duration::from_secs(5);
-/// When the load comes, the thread of higher priority, the timers, and the page faults.
-const LOAD_AT: Duration = Duration::from_millis(700);
+/// When the load comes, the thread of higher priority, the timers, and the page faults, after npt's first loop or so.
+const LOAD_AT: Duration = Duration::from_millis(500);
 // Three times each: what a hypervisor takes the CPU for meanwhile can be the larger part of a gap.
-const HOG_AT: [&str; 3] = ["1200ms", "1500ms", "1800ms"];
-const TIMERS_AT: [&str; 3] = ["2200ms", "2500ms", "2800ms"];
-const FAULTS_AT: &str = "3500ms";
+const HOG_AT: &str = "800ms,1100ms,1400ms";
+const TIMERS_AT: &str = "1800ms,2100ms,2400ms";
+const FAULTS_AT: &str = "3200ms,3500ms,3800ms";
+/// How long npt may take to its first loop: its rings' memory can be slow to come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The programs that the demo records, started and waited for by one that is not seen.
 #[derive(Args, Debug)]
@@ -115,23 +117,46 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let cpu = options.cpu.to_string();
     let start = |words: &[&str]| Command::new(&sordino).args(words).spawn();
     let (prio, length) = (options.prio.to_string(), format!("{}s", LENGTH.as_secs()));
-    let mut others = Started(Vec::new());
-    if options.prio > 0 {
-        for at in HOG_AT {
-            others.0.push(start(&["disturb", "hog", "--cpu", &cpu, "--at", at, "--for", "3ms"])?);
-        }
-        for at in TIMERS_AT {
-            others.0.push(start(&["disturb", "timers", "--cpu", &cpu, "--at", at, "--for", "400us"])?);
-        }
-    }
     let npt = ["npt", "--cpu", &cpu, "--prio", &prio, "--pace", "1us", "--duration", &length];
     let mut npt = Started(vec![start(&[&npt[..], &["--faults-at", FAULTS_AT]].concat())?]);
+    let mut others = Started(Vec::new());
+    if options.prio > 0 && is_measuring_within(PATIENCE, &mut npt.0[0])? {
+        let everywhere = sordino_sched::affinity()?;
+        // Where npt runs, they would wait for the CPU before they can ask for their priority.
+        set_affinity(&everywhere.without(&CpuList::new([options.cpu])))?;
+        others.0.push(start(&["disturb", "hog", "--cpu", &cpu, "--at", HOG_AT, "--for", "3ms"])?);
+        others.0.push(start(&["disturb", "timers", "--cpu", &cpu, "--at", TIMERS_AT, "--for", "400us"])?);
+        set_affinity(&everywhere)?;
+    }
     // The load comes when all the others run, so that it does not delay their start.
     std::thread::sleep(LOAD_AT);
     others.0.extend(hackbench());
     let status = npt.0[0].wait()?;
     drop(others);
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Waits until npt's loop runs; whether it does.
+fn is_measuring_within(limit: Duration, npt: &mut Child) -> Result<bool, Failure> {
+    let begin = Instant::now();
+    while npt.try_wait()?.is_none() && begin.elapsed() < limit {
+        if is_measuring(npt.id()) {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(false)
+}
+
+/// Whether the process has a real-time thread `npt`: it becomes one right before its first loop.
+fn is_measuring(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    stats.into_iter().any(|stat| {
+        // proc(5): the name in parentheses is field 2, the policy field 41.
+        let after_name = stat.split_once("(npt) ").map(|(_, rest)| rest.split(' ').nth(38));
+        after_name.flatten().is_some_and(|policy| policy == "1")
+    })
 }
 
 /// Load on the whole machine, for a time that is bounded even if nobody ends it.

@@ -35,7 +35,7 @@ impl Planted {
         match self.kind {
             Kind::Hog => "a thread of priority 95, 3 ms, 3 times",
             Kind::Timers => "400 timers within 400 us, 3 times",
-            Kind::Faults => "256 page faults in npt",
+            Kind::Faults => "256 page faults in npt, 3 times",
         }
     }
 
@@ -52,13 +52,25 @@ impl Planted {
 
     /// The longest gap in its times that it is the main cause of.
     pub(super) fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
-        let of_it = |gap: &&Explanation| {
+        let is_its = |gap: &&Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part));
+            main.is_some_and(|part| self.kind.is(&part.cause))
+        };
+        self.gaps(gaps).filter(is_its).max_by_key(|gap| gap.length)
+    }
+
+    /// The longest gap in its times.
+    pub(super) fn longest_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
+        self.gaps(gaps).max_by_key(|gap| gap.length)
+    }
+
+    fn gaps<'a>(&self, gaps: &'a [Explanation]) -> impl Iterator<Item = &'a Explanation> {
+        let is_in = |gap: &&Explanation| {
             let overlaps =
                 |(begin, end): &(Time, Time)| gap.interval.begin <= *end && *begin <= gap.interval.end;
-            self.windows.iter().any(overlaps) && main.is_some_and(|part| self.kind.is(&part.cause))
+            self.windows.iter().any(overlaps)
         };
-        gaps.iter().filter(of_it).max_by_key(|gap| gap.length)
+        gaps.iter().filter(is_in)
     }
 }
 
