@@ -47,7 +47,7 @@ impl Places {
             (4 | 5, Some(commits)) => commits + 8 * (index % (self.geometry.commits_size() as u64 / 8)),
             (6, _) => {
                 let sub_buffer = index / 4 % self.geometry.sub_buffers() as u64;
-                self.data + (sub_buffer << self.geometry.bits) + LEFT as u64 + 8 * (index % 4)
+                self.data + (sub_buffer << self.geometry.bits) + LEFT as u64 + 8 * (index % 3)
             }
             _ => self.data + 8 * (index % (self.geometry.data_size() as u64 / 8)),
         };

@@ -85,12 +85,18 @@ fn another_head_or_another_cpu_restarts() {
 fn what_is_left_behind_is_written_with_the_record() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
-    let mut left = [0u64; 4];
-    let leave = Leave { destination: &mut left, words: [5, 6, 7, 8] };
+    let mut left = [0u64; 3];
+    let leave = Leave { destination: &mut left, lost: 7 };
     // SAFETY: as above; `left` outlives the call and nobody else uses it.
-    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), &leave) });
-    assert_eq!((outcome, left), (Outcome::Committed, [5, 6, 7, 8]));
-    assert_eq!(&place.bytes[..4], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909]);
+    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), leave) });
+    // The stamp, the head as it was, the count.
+    assert_eq!((outcome, left), (Outcome::Committed, [1, 100, 7]));
+    assert_eq!(place.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
+    // SAFETY: likewise.
+    let outcome =
+        settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 116, [3, 4]), Leave { lost: 8, ..leave }) });
+    assert_eq!((outcome, left), (Outcome::Committed, [1, 116, 8]));
+    assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub extern "C" fn sordino_ready() {
 /// `payload` is laid out as the tracepoint's fields say and readable for as many bytes as `shape`, which the header's
 /// `SORDINO_SHAPE` made, says are copied. `wanted` is what the tracepoint's byte said.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: u64) {
+pub unsafe extern "C-unwind" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: u64) {
     // SAFETY: the caller's obligations are the same.
     unsafe { internal::emit(point, wanted, payload, internal::Shape(shape)) }
 }
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *
 /// # Safety
 /// As for [`sordino_emit`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sordino_emit_words(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
+pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
     // SAFETY: the caller's obligations are the same.
     unsafe { internal::emit_words(point, wanted, [first, second]) }
 }

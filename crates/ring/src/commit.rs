@@ -19,6 +19,7 @@ use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::{Barred, Ring};
 use crate::write::{Clock, Record, Stamp};
+use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
 /// How often a writer competes for a place. Others win only while they make progress themselves; so many in a
@@ -59,19 +60,21 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         if head.is_closed() {
             return false;
         }
-        let start = match plan(head, extent, ring.geometry, ring.consumed(head)) {
+        // SAFETY: the caller says that it is mapped.
+        let is_complete = |entry| unsafe { ring.is_complete(entry) };
+        let start = match plan(head, extent, ring.other_bits) {
             Plan::Fit => head,
-            // SAFETY: the caller says it is mapped.
-            Plan::Cross => match unsafe { ring.enter(head) } {
-                Ok(start) => start,
+            // SAFETY: likewise.
+            Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
+                Ok((turn, place)) => Head::entering(turn, place),
                 Err(Barred::Stale) => continue,
-                Err(Barred::Unfinished) => {
-                    ring.lose(Plan::Full);
+                Err(Barred::Full) => {
+                    ring.lose();
                     return false;
                 }
             },
-            refused => {
-                ring.lose(refused);
+            Plan::TooLarge => {
+                ring.lose_too_large();
                 return false;
             }
         };
@@ -97,7 +100,7 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         unsafe { commit(ring, start, extent.size()) };
         return left;
     }
-    ring.lose(Plan::Full);
+    ring.lose();
     false
 }
 
@@ -106,9 +109,9 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
 /// # Safety
 /// `ring` is a mapped shared ring and the caller's reservation the one that left this sub-buffer.
 unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
-    let words = [at, u64::from(head.content_end(ring.geometry)), ring.header.too_large.load(Relaxed), lost];
+    let Leave { destination, lost } = ring.leave(head, lost);
     // SAFETY: nobody else writes there, and the reader waits for the commit below.
-    unsafe { plain::write(ring.left_words(head), words) };
+    unsafe { plain::write(destination, [at, head.0, lost]) };
     // Never nothing: no record ends with a sub-buffer's last byte. So it is not complete before the words above are there.
     let size = ring.geometry.size() as u32;
     let unused = size - (head.start() & (size - 1));

@@ -42,9 +42,8 @@ pub const UNKNOWN_CPU: u32 = u32::MAX;
 pub const LEFT_OUT: u32 = u32::MAX - 1;
 /// Room for the packet header at the start of each sub-buffer; the first record lies behind it.
 pub const PACKET_HEADER: usize = 80;
-/// Offset in that room of four words that the writers leave behind when they are done with a sub-buffer: the stamp
-/// of whoever left, the end of the content in bytes, how many records were too large, how many were lost.
-/// The counts are the ring's, since it began.
+/// Offset in that room of three words that the writers leave behind when they are done with a sub-buffer: the stamp
+/// of whoever left, the head as it was then, how many records were lost since the ring began.
 pub const LEFT: usize = 32;
 
 /// The start of the area.
@@ -121,7 +120,7 @@ pub struct RingHeader {
     /// Zero.
     pub unused0: [AtomicU32; 7],
 
-    /// Where the table of sub-buffers lies, relative to this header: a [`TableEntry`] for each turn.
+    /// Where the table of sub-buffers of a ring that overwrites lies, relative to this header: a [`TableEntry`] for each turn.
     pub table: AtomicU64,
     /// The same for the shared ring's commit words: a [`CommitHeader`] and its bitmap for each sub-buffer.
     pub commits: AtomicU64,
@@ -152,7 +151,7 @@ pub struct RingHeader {
     pub unused3: [AtomicU32; 15],
 }
 
-/// A [`table::Entry`](crate::table::Entry). In a ring that does not overwrite, its number alone counts, and never changes.
+/// A [`table::Entry`](crate::table::Entry).
 pub type TableEntry = AtomicU64;
 
 /// How far one sub-buffer of the shared ring is.
@@ -178,7 +177,7 @@ const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(H
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<RingHeader>() == 256);
 const _: () = assert!(offset_of!(RingHeader, table) == 64 && offset_of!(RingHeader, consumed) == 128);
-const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 32 <= PACKET_HEADER);
+const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 24 <= PACKET_HEADER);
 
 /// Where the parts of an area for so many CPUs lie: (points, rings, catalogue).
 pub const fn offsets(cpus: u32) -> (usize, usize, usize) {
@@ -236,6 +235,12 @@ impl Geometry {
     /// Bytes in a sub-buffer, packet header included.
     pub const fn size(self) -> usize {
         1 << self.bits
+    }
+
+    /// The bits of a position that are the same within a sub-buffer: those above a place in it.
+    #[inline(always)]
+    pub const fn other_bits(self) -> u64 {
+        !(self.size() as u64 - 1)
     }
 
     /// Bytes that the table takes, in whole pages.

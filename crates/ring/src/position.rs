@@ -18,8 +18,9 @@ pub struct Head(pub u64);
 
 impl Head {
     /// At the start of the sub-buffer that is the `turn`-th to be entered and lies at `place`.
+    #[inline(always)]
     pub const fn entering(turn: u32, place: u32) -> Self {
-        Self((turn as u64) << 32 | (place + PACKET_HEADER as u32) as u64)
+        Self(((turn as u64) << 32) + (place + PACKET_HEADER as u32) as u64)
     }
 
     /// Of a ring that no session uses. No other head is the same: a record never starts in a packet's header.
@@ -40,12 +41,19 @@ impl Head {
         self.0 as u32 & !7
     }
 
-    /// How many bytes of the sub-buffer are content.
+    /// Where the sub-buffer starts that it is in. `other_bits` are the geometry's.
+    #[inline(always)]
+    pub const fn sub_buffer(self, other_bits: u64) -> u32 {
+        self.0 as u32 & other_bits as u32
+    }
+
+    /// How many bytes of the sub-buffer are content; of a head that cannot be, any number.
     pub const fn content_end(self, geometry: Geometry) -> u32 {
-        (self.start() & (geometry.size() as u32 - 1)) - (self.0 as u32 & 7)
+        (self.start() & (geometry.size() as u32 - 1)).wrapping_sub(self.0 as u32 & 7)
     }
 
     /// The head behind a record of `extent`, which fits here.
+    #[inline(always)]
     pub const fn behind(self, extent: Extent) -> Self {
         Self((self.0 & !7) + extent.0)
     }
@@ -113,32 +121,40 @@ pub const fn stays(from: Head, to: Head, other_bits: u64) -> bool {
     ((from.0 & !7) ^ to.0) & other_bits == 0
 }
 
-/// What a record does to a ring.
+/// Where a record goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// It goes where the head is.
+    /// Where the head is.
     Fit,
-    /// It goes to the start of the next sub-buffer.
+    /// To the start of the next sub-buffer.
     Cross,
-    /// The next sub-buffer is not free.
-    Full,
-    /// No sub-buffer can take it.
+    /// Nowhere: no sub-buffer can take it.
     TooLarge,
 }
 
-/// Plans a record of `extent` at `head`, in a ring whose reader has given back `consumed` sub-buffers.
-pub const fn plan(head: Head, extent: Extent, geometry: Geometry, consumed: u32) -> Plan {
-    let size = geometry.size() as u32;
-    if extent.size() >= size - PACKET_HEADER as u32 {
-        return Plan::TooLarge;
+/// Whether a record of `extent` fits into an empty sub-buffer of a ring with these `other_bits`.
+#[inline(always)]
+pub const fn fits_alone(extent: Extent, other_bits: u64) -> bool {
+    // Not with its last byte: see `stays`. These bits are the size's negative.
+    (other_bits as u32) < (PACKET_HEADER as u32 + extent.size()).wrapping_neg()
+}
+
+/// Plans a record of `extent` at `head`.
+pub const fn plan(head: Head, extent: Extent, other_bits: u64) -> Plan {
+    if !fits_alone(extent, other_bits) {
+        Plan::TooLarge
+    } else if stays(head, head.behind(extent), other_bits) {
+        Plan::Fit
+    } else {
+        Plan::Cross
     }
-    if (head.start() & (size - 1)) + extent.size() < size {
-        return Plan::Fit;
-    }
-    // Sub-buffers that are entered and not given back, the one that the head is in among them.
-    let used = head.turn().wrapping_add(1).wrapping_sub(consumed);
+}
+
+/// Whether the sub-buffer of `turn` is not the writers', in a ring whose reader has given back `consumed` sub-buffers.
+#[inline(always)]
+pub const fn is_full(turn: u32, consumed: u32, count: u32) -> bool {
     // More than there are: the reader is past a head that is old, and publishing will refuse it.
-    if used == geometry.count { Plan::Full } else { Plan::Cross }
+    turn.wrapping_sub(consumed) == count
 }
 
 /// The largest payload that a sub-buffer of such a ring takes, in a record with `RECORD_HEADER` bytes of header.
@@ -175,14 +191,19 @@ mod tests {
 
     #[test]
     fn the_short_check_and_the_plan_agree() {
-        let other_bits = !(SMALL.size() as u64 - 1);
+        let other_bits = SMALL.other_bits();
         for start in (80..SMALL.size() as u32).step_by(8) {
             for payload in [0, 1, 8, 100, 4000, 16_200] {
                 let head = Head(u64::from(start) + (5 << 32));
                 let extent = Extent::of(16, payload);
-                let plan = plan(head, extent, SMALL, 5);
+                let plan = plan(head, extent, other_bits);
                 let short = stays(head, head.behind(extent), other_bits);
                 assert_eq!(short, plan == Plan::Fit, "{start} {payload}");
+                assert_eq!(
+                    !short && fits_alone(extent, other_bits),
+                    plan == Plan::Cross,
+                    "{start} {payload}"
+                );
                 if short {
                     assert!(start + extent.size() < SMALL.size() as u32);
                 }
@@ -192,37 +213,32 @@ mod tests {
 
     #[test]
     fn a_ring_is_full_when_the_reader_holds_all_but_the_current_sub_buffer() {
-        let end = Head((10 << 32) + SMALL.size() as u64 - 8);
-        let extent = Extent::of(16, 0);
-        assert_eq!(plan(end, extent, SMALL, 10), Plan::Cross);
-        assert_eq!(plan(end, extent, SMALL, 8), Plan::Cross);
-        assert_eq!(plan(end, extent, SMALL, 7), Plan::Full);
+        assert!(!is_full(11, 10, 4));
+        assert!(!is_full(11, 8, 4));
+        assert!(is_full(11, 7, 4));
     }
 
     #[test]
     fn a_head_that_the_reader_is_past_does_not_make_the_ring_full() {
-        let end = Head((10 << 32) + SMALL.size() as u64 - 8);
-        assert_eq!(plan(end, Extent::of(16, 0), SMALL, 12), Plan::Cross);
+        assert!(!is_full(11, 12, 4));
     }
 
     #[test]
     fn turns_count_on_through_their_overflow() {
-        let end = Head((u64::from(u32::MAX) << 32) + SMALL.size() as u64 - 8);
-        assert_eq!(plan(end, Extent::of(16, 0), SMALL, u32::MAX - 2), Plan::Cross);
-        assert_eq!(plan(end, Extent::of(16, 0), SMALL, u32::MAX - 3), Plan::Full);
+        assert!(!is_full(0, u32::MAX - 2, 4));
+        assert!(is_full(0, u32::MAX - 3, 4));
     }
 
     #[test]
     fn what_no_sub_buffer_takes_is_too_large() {
-        let head = Head::entering(0, 0);
-        let largest = max_payload(SMALL);
-        assert_eq!(plan(head, Extent::of(16, largest), SMALL, 0), Plan::Fit);
-        assert_eq!(plan(head, Extent::of(16, largest + 1), SMALL, 0), Plan::TooLarge);
+        let (head, bits, largest) = (Head::entering(0, 0), SMALL.other_bits(), max_payload(SMALL));
+        assert_eq!(plan(head, Extent::of(16, largest), bits), Plan::Fit);
+        assert_eq!(plan(head, Extent::of(16, largest + 1), bits), Plan::TooLarge);
     }
 
     #[test]
     fn a_record_of_any_size_never_changes_the_turn_unnoticed() {
         let last = Head((1 << 32) + 0xffff_fff8);
-        assert!(!stays(last, last.behind(Extent::of(16, 0)), !(SMALL.size() as u64 - 1)));
+        assert!(!stays(last, last.behind(Extent::of(16, 0)), SMALL.other_bits()));
     }
 }

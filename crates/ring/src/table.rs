@@ -45,17 +45,19 @@ impl Entry {
     }
 
     /// As it is when writers have claimed it for `turn`.
+    #[inline(always)]
     pub const fn claimed(self, turn: u32) -> Self {
-        let Spare { number, uses } = self.spare();
-        Self::of(turn, Spare { number, uses: uses.wrapping_add(1) })
+        // The count of uses overflows out of the lower half.
+        Self((turn as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
     }
 
     /// What a writer has to do to enter `turn`, in a ring where `count` sub-buffers take turns.
+    #[inline(always)]
     pub const fn entering(self, turn: u32, count: u32) -> Entering {
-        if self.turn() == turn {
-            Entering::Claimed
-        } else if self.turn() == turn.wrapping_sub(count) {
+        if self.turn().wrapping_add(count) == turn {
             Entering::Claim
+        } else if self.turn() == turn {
+            Entering::Claimed
         } else {
             Entering::Stale
         }

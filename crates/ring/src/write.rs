@@ -10,12 +10,12 @@
 //! The heads' own loads are `write:C`, that of the other bits is `write:E`; their partners are in `control`.
 
 use crate::commit;
-use crate::layout::{LEFT_OUT, RingHeader};
-use crate::position::{Head, Plan, Shape, plan, stays};
-use crate::view::Ring;
+use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
+use crate::position::{Head, Plan, Shape, fits_alone, plan, stays};
+use crate::view::{Barred, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
-    Bytes, Commit, Leave, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
+    Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
 };
 
 /// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
@@ -76,7 +76,7 @@ impl Rings {
 /// A record to be written: its second word without the count of lost records, and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<P = Bytes> {
-    /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below do not matter.
+    /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below are 0.
     pub tag: u64,
     /// The payload, up to the next multiple of 8 bytes.
     pub payload: P,
@@ -112,6 +112,8 @@ pub struct Unwritten {
     pub stamp: u64,
     /// The record's second word, but for its low 16 bits.
     pub tag: u64,
+    /// Whether there is room in this sub-buffer: the thread was interrupted, or is on another CPU. Else [`cross`] may help.
+    pub stays: bool,
 }
 
 /// Tries the short way: `record` fits where the head of `ring` is, and this thread is still on its CPU. If not, nothing
@@ -142,7 +144,7 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     let new = head.behind(record.shape.extent());
     // ORDER(write:E) pairs with control:F: with the short way open, the section sees that the ring is.
     if !stays(head, new, header.other_bits.load(Acquire)) {
-        return Err(Unwritten { head: head.0, stamp: at, tag: record.tag });
+        return Err(Unwritten { head: head.0, stamp: at, tag: record.tag, stays: false });
     }
     let to = destination(header, head.start());
     expect_write::<AHEAD>(to);
@@ -159,11 +161,52 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
     // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
     // head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit to a
-    // ring that was taken away restarts.
+    // ring that was taken away restarts, unless the section outlasts a detach and an attach (docs/how-it-works.md).
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
-        Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag }),
+        Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag, stays: true }),
     }
+}
+
+/// Goes on with `record` at the start of the next sub-buffer, where a [`write()`] came to nothing at `head` because this one is
+/// full; whether it did. If not, nothing has happened, and [`write_fully`] takes over: that was not the reason, there is no
+/// room, or the thread was interrupted.
+///
+/// A way of its own, since no program can avoid it: at most 60 instructions more than the short way, not over 400.
+///
+/// Real-time: no system call but for the wake-up where the session asked for it, no lock, no allocation; one try, bounded by the
+/// record's length.
+///
+/// # Safety
+/// As for [`write()`]; `stamp` is the cycle counter, read behind `head`.
+#[inline(always)]
+pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u64, stamp: u64) -> bool {
+    // SAFETY: the caller's obligation; all atomics.
+    let header = unsafe { &*ring };
+    let (head, extent) = (Head(head), record.shape.extent());
+    let view = Ring::open(header);
+    if !fits_alone(extent, view.other_bits) {
+        return false;
+    }
+    // SAFETY: the collector mapped it for us before it enabled the event.
+    let Ok((turn, place)) = (unsafe { view.enter(head, |_| true) }) else { return false };
+    let lost = header.lost.load(Relaxed);
+    let commit = Commit {
+        cpu: header.cpu.load(Relaxed),
+        head: &header.head,
+        expected: head.0,
+        new: Head::entering(turn, place).0 + extent.0,
+        destination: view.data(place + PACKET_HEADER as u32),
+        stamp,
+        tag: record.tag | lost & 0xffff,
+        payload: record.payload,
+    };
+    // SAFETY: as in `try_write`.
+    let outcome = unsafe { publish_leaving(&commit, view.leave(head, lost)) };
+    if outcome == Outcome::Committed {
+        wake(header);
+    }
+    outcome == Outcome::Committed
 }
 
 /// Where position `place` lies, given the ring's header.
@@ -187,8 +230,7 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 /// # Safety
 /// As for [`write()`], for all of `rings`.
 pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, attempt: Attempt) {
-    let (mut attempt, mut record) = (attempt, record);
-    record.tag &= !0xffff;
+    let mut attempt = attempt;
     for _ in 0..TRIES {
         let cpu = cpu();
         if cpu >= rings.cpus {
@@ -198,7 +240,7 @@ pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, atte
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller's obligations are the same.
         match unsafe { try_write(ring, cpu, record, stamp, attempt) } {
-            Ok(Done::Written { left: true }) => return wake(rings, cpu),
+            Ok(Done::Written { left: true }) => return wake(ring),
             Ok(Done::Written { left: false } | Done::Lost | Done::LeftOut) => return,
             Ok(Done::NoRing) => break,
             Err(unfinished) => attempt = unfinished,
@@ -241,15 +283,19 @@ unsafe fn try_write<S: Stamp>(
         return Ok(Done::NoRing);
     }
     let extent = record.shape.extent();
-    let start = match plan(head, extent, view.geometry, view.consumed(head)) {
+    let start = match plan(head, extent, view.other_bits) {
         Plan::Fit => head,
         // SAFETY: the collector mapped it for us before it enabled the event.
-        Plan::Cross => match unsafe { view.enter(head) } {
-            Ok(start) => start,
-            Err(_) => return Err(before),
+        Plan::Cross => match unsafe { view.enter(head, |_| true) } {
+            Ok((turn, place)) => Head::entering(turn, place),
+            Err(Barred::Stale) => return Err(before),
+            Err(Barred::Full) => {
+                view.lose();
+                return Ok(Done::Lost);
+            }
         },
-        refused => {
-            view.lose(refused);
+        Plan::TooLarge => {
+            view.lose_too_large();
             return Ok(Done::Lost);
         }
     };
@@ -273,11 +319,9 @@ unsafe fn try_write<S: Stamp>(
     };
     let left = start.turn() != head.turn();
     let outcome = if left {
-        let words = [at, u64::from(head.content_end(view.geometry)), ring.too_large.load(Relaxed), lost];
-        let leave = Leave { destination: view.left_words(head), words };
         // SAFETY: as in `write`. The next sub-buffer is free: the reader gave it back or we claimed it (view:B, view:C). The words go to the packet
         // header of the sub-buffer that the head is in, which is the writers' until the head leaves it.
-        unsafe { publish_leaving(&commit, &leave) }
+        unsafe { publish_leaving(&commit, view.leave(head, lost)) }
     } else {
         // SAFETY: as in `write`.
         unsafe { publish(&commit) }
@@ -310,19 +354,23 @@ pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {
     // SAFETY: the last ring is the shared one; the caller's obligations for the rest.
     let left = unsafe { commit::write(ring, record, stamp) };
     if left {
-        wake(rings, rings.cpus);
+        wake(ring);
     }
 }
 
-/// Tells a collector that asked for it that a sub-buffer was left.
-#[cold]
-fn wake(rings: Rings, index: u32) {
-    // SAFETY: `index <= cpus`: the caller has just written there.
-    let ring = unsafe { rings.get(index) };
+/// Tells a collector that asked for it that a sub-buffer of `ring` was left.
+#[inline(always)]
+fn wake(ring: &RingHeader) {
     let offset = ring.wake.load(Relaxed) as usize;
-    if offset == 0 {
-        return;
+    if offset != 0 {
+        wake_at(ring, offset);
     }
+}
+
+/// `offset` is what the ring's header says of the futex.
+#[cold]
+#[inline(never)]
+fn wake_at(ring: &RingHeader, offset: usize) {
     let header: *const RingHeader = ring;
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.

@@ -3,7 +3,7 @@ mod support;
 
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::Program;
-use sordino_ring::layout::{Geometry, RingHeader};
+use sordino_ring::layout::{Geometry, LEFT, RingHeader};
 use sordino_ring::map::Mapping;
 use std::fmt::Write;
 use std::os::fd::AsFd;
@@ -82,4 +82,17 @@ fn the_page_shows_the_bytes_that_are_there() {
     }
     assert_eq!(dump(&bytes), block("Two records"));
     assert_eq!(content.end, 123);
+}
+
+#[test]
+fn the_page_shows_what_is_left_behind() {
+    pin(0);
+    let harness = Harness::new();
+    let geometry = Geometry { bits: 14, count: 2, overwrite: false };
+    let mut attached = harness.attach(geometry, 3);
+    (0..510).for_each(|_| harness.write(attached.slot, 1 << 32, &[0; 16]));
+    let reader = attached.readers.iter_mut().find(|reader| reader.cpu() == Some(0)).unwrap();
+    let mut left = reader.take().unwrap().expect("a full sub-buffer").copy()[LEFT..LEFT + 24].to_vec();
+    left[..8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
+    assert_eq!(dump(&left), block("What is left behind"));
 }

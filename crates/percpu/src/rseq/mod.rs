@@ -67,43 +67,42 @@ pub type Words = [u64; 2];
 /// What a record can carry behind its first two words: [`Bytes`] or [`Words`].
 ///
 /// # Safety
-/// `publish` does what [`publish()`] promises.
+/// `publish` does what [`publish()`] and [`publish_leaving()`] promise.
 pub unsafe trait Payload: Copy {
-    /// See [`publish()`].
+    /// See [`publish()`] and, with `leave`, [`publish_leaving()`].
     ///
     /// # Safety
     /// As there.
     #[doc(hidden)]
-    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome;
+    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome;
 }
 
 // SAFETY: the architecture's sections are made for it.
 unsafe impl Payload for Bytes {
     #[inline(always)]
-    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome {
+    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
         // SAFETY: the caller's obligations are the same.
-        unsafe { arch::publish(arch::area(), commit) }
+        unsafe { arch::publish(arch::area(), commit, leave) }
     }
 }
 
 // SAFETY: the architecture's sections are made for it.
 unsafe impl Payload for Words {
     #[inline(always)]
-    unsafe fn publish(commit: &Commit<'_, Self>) -> Outcome {
+    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
         // SAFETY: the caller's obligations are the same.
-        unsafe { arch::publish_words(arch::area(), commit) }
+        unsafe { arch::publish_words(arch::area(), commit, leave) }
     }
 }
 
-/// Words that are written first, in the same section: what the sub-buffer that the record leaves behind must say of
-/// itself before the record is visible.
+/// What is written first, in the same section, because the sub-buffer that the record leaves behind must say it of itself before
+/// the record is visible: the record's stamp, the head that was expected, and a count.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
 pub struct Leave {
-    /// Where they go.
-    pub destination: *mut [u64; 4],
-    /// What they are.
-    pub words: [u64; 4],
+    /// Where these three words go.
+    pub destination: *mut [u64; 3],
+    /// How many records were lost.
+    pub lost: u64,
 }
 
 /// Finds the area that the C library registered with the kernel, once, before anything else of this crate is used;
@@ -160,7 +159,7 @@ pub fn current_cpu() -> u32 {
 #[inline(always)]
 pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
     // SAFETY: the caller's obligations are the same.
-    unsafe { P::publish(commit) }
+    unsafe { P::publish(commit, None) }
 }
 
 /// As [`publish`], and writes the words of `leave` before the record. They may be written even if the outcome is
@@ -170,9 +169,9 @@ pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
 /// As for [`publish`]; and `leave.destination` is valid for writing, by sections that name the same CPU alone, while
 /// `head` is `expected`.
 #[inline(always)]
-pub unsafe fn publish_leaving(commit: &Commit<'_, Bytes>, leave: &Leave) -> Outcome {
+pub unsafe fn publish_leaving<P: Payload>(commit: &Commit<'_, P>, leave: Leave) -> Outcome {
     // SAFETY: the caller's obligations are the same.
-    unsafe { arch::publish_leaving(arch::area(), commit, leave) }
+    unsafe { P::publish(commit, Some(leave)) }
 }
 
 /// Wakes whoever sleeps on `word`, a futex in memory that is shared between processes.

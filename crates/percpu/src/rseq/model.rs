@@ -35,17 +35,20 @@ pub(super) fn futex_wake(word: *mut u32) {
     model::futex::wake(word);
 }
 
-/// The section: `first`, the record, whose payload `copy` writes, the head.
+/// The section: what is left, the record, whose payload `copy` writes, the head.
 ///
 /// # Safety
 /// As for [`super::publish`].
-unsafe fn section<P>(commit: &Commit<'_, P>, first: impl FnOnce(), copy: impl FnOnce(*mut u8)) -> Outcome {
+unsafe fn section<P>(commit: &Commit<'_, P>, leave: Option<Leave>, copy: impl FnOnce(*mut u8)) -> Outcome {
     model::section(|| {
         if cpu(area()) != commit.cpu || commit.head.load(Relaxed) != commit.expected {
             return Outcome::Restart;
         }
-        first();
-        // SAFETY: the caller's obligation.
+        if let Some(leave) = leave {
+            // SAFETY: the caller's obligation.
+            unsafe { plain::write(leave.destination, [commit.stamp, commit.expected, leave.lost]) };
+        }
+        // SAFETY: likewise.
         unsafe { plain::write(commit.destination.cast(), [commit.stamp, commit.tag]) };
         copy(commit.destination.wrapping_add(16));
         commit.head.store(commit.new, Release);
@@ -53,32 +56,23 @@ unsafe fn section<P>(commit: &Commit<'_, P>, first: impl FnOnce(), copy: impl Fn
     })
 }
 
-fn nothing() {}
-
 /// See [`super::publish`].
-pub(super) unsafe fn publish(_area: isize, commit: &Commit<'_, Bytes>) -> Outcome {
+pub(super) unsafe fn publish(_area: isize, commit: &Commit<'_, Bytes>, leave: Option<Leave>) -> Outcome {
     let Bytes { from, length } = commit.payload;
     // SAFETY: the caller's obligation.
     let copy = |to| unsafe { plain::copy_in(to, from, length) };
     // SAFETY: likewise.
-    unsafe { section(commit, nothing, copy) }
+    unsafe { section(commit, leave, copy) }
 }
 
 /// See [`super::publish`].
-pub(super) unsafe fn publish_words(_area: isize, commit: &Commit<'_, Words>) -> Outcome {
+pub(super) unsafe fn publish_words(
+    _area: isize,
+    commit: &Commit<'_, Words>,
+    leave: Option<Leave>,
+) -> Outcome {
     // SAFETY: the caller's obligation.
     let copy = |to: *mut u8| unsafe { plain::write(to.cast(), commit.payload) };
     // SAFETY: likewise.
-    unsafe { section(commit, nothing, copy) }
-}
-
-/// See [`super::publish_leaving`].
-pub(super) unsafe fn publish_leaving(_area: isize, commit: &Commit<'_, Bytes>, leave: &Leave) -> Outcome {
-    let Bytes { from, length } = commit.payload;
-    // SAFETY: the caller's obligation.
-    let first = || unsafe { plain::write(leave.destination, leave.words) };
-    // SAFETY: likewise.
-    let copy = |to| unsafe { plain::copy_in(to, from, length) };
-    // SAFETY: likewise.
-    unsafe { section(commit, first, copy) }
+    unsafe { section(commit, leave, copy) }
 }

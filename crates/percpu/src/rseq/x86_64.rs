@@ -272,52 +272,53 @@ macro_rules! copying_section {
     };
 }
 
-/// See [`super::publish`].
-#[inline(always)]
-pub(super) unsafe fn publish(area: isize, commit: &Commit<'_, Bytes>) -> Outcome {
-    // SAFETY: the caller's obligations. Writes the record and the head, changes the flags and the registers it names,
-    // leaves `rseq_cs` 0 on every way out. No call, no stack access.
-    unsafe { copying_section!(area, commit, [],) };
-    Outcome::Committed
-}
-
-/// See [`super::publish`].
-#[inline(always)]
-pub(super) unsafe fn publish_words(area: isize, commit: &Commit<'_, Words>) -> Outcome {
-    let [first, second] = commit.payload;
-    // SAFETY: as in `publish`.
-    unsafe {
+/// The section that has its payload in registers.
+macro_rules! words_section {
+    ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
         section!(
-            area,
-            commit,
-            [],
-            ["mov qword ptr [{to} + 16], {first}", "mov qword ptr [{to} + 24], {second}"],
-            first = in(reg) first, second = in(reg) second,
-        );
-    }
+            $area, $commit, [$($first),*],
+            ["mov qword ptr [{to} + 16], {w0}", "mov qword ptr [{to} + 24], {w1}"],
+            w0 = in(reg) $commit.payload[0],
+            w1 = in(reg) $commit.payload[1],
+            $($operands)*
+        )
+    };
+}
+
+/// `section` which, if there is something to `leave`, starts with that.
+macro_rules! leaving {
+    ($section:ident, $area:ident, $commit:ident, $leave:ident) => {
+        match $leave {
+            None => $section!($area, $commit, [],),
+            Some(Leave { destination, lost }) => $section!(
+                $area,
+                $commit,
+                [
+                    "mov qword ptr [{leave}], {stamp}",
+                    "mov qword ptr [{leave} + 8], {expected}",
+                    "mov qword ptr [{leave} + 16], {lost}"
+                ],
+                leave = in(reg) destination,
+                lost = in(reg) lost,
+            ),
+        }
+    };
+}
+
+/// See [`super::publish`].
+#[inline(always)]
+pub(super) unsafe fn publish(area: isize, commit: &Commit<'_, Bytes>, leave: Option<Leave>) -> Outcome {
+    // SAFETY: the caller's obligations. Writes the record, what is left and the head, changes the flags and the registers it
+    // names, leaves `rseq_cs` 0 on every way out. No call, no stack access.
+    unsafe { leaving!(copying_section, area, commit, leave) };
     Outcome::Committed
 }
 
-/// See [`super::publish_leaving`].
+/// See [`super::publish`].
 #[inline(always)]
-pub(super) unsafe fn publish_leaving(area: isize, commit: &Commit<'_, Bytes>, leave: &Leave) -> Outcome {
-    // SAFETY: as in `publish`; also copies the words of `leave`.
-    unsafe {
-        copying_section!(
-            area,
-            commit,
-            [
-                "mov {t}, qword ptr [{leave} + {TO}]",
-                "movups {x}, xmmword ptr [{leave} + {WORDS}]",
-                "movups xmmword ptr [{t}], {x}",
-                "movups {x}, xmmword ptr [{leave} + {WORDS} + 16]",
-                "movups xmmword ptr [{t} + 16], {x}"
-            ],
-            leave = in(reg) leave, x = out(xmm_reg) _,
-            TO = const core::mem::offset_of!(Leave, destination),
-            WORDS = const core::mem::offset_of!(Leave, words),
-        );
-    }
+pub(super) unsafe fn publish_words(area: isize, commit: &Commit<'_, Words>, leave: Option<Leave>) -> Outcome {
+    // SAFETY: as in `publish`.
+    unsafe { leaving!(words_section, area, commit, leave) };
     Outcome::Committed
 }
 

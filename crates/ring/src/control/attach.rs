@@ -156,17 +156,14 @@ impl Program {
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
         let geometry = wanted.geometry;
         let first = wanted.first_turn;
-        for turn in (0..geometry.count).map(|step| first.wrapping_add(step)) {
-            let number = turn & (geometry.count - 1);
-            let before = Entry::of(turn.wrapping_sub(geometry.count), Spare { number, uses: 0 });
-            let entry = if turn == first { before.claimed(turn) } else { before };
-            let word = region.at(plan.table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
-            // SAFETY: the plan leaves room for the table at this place of the region; atomics.
-            unsafe { &*word }.store(entry.0, Relaxed);
-        }
+        let exchange = plan.table.map(|table| {
+            make_table(region, table, geometry.count, first);
+            let spare = Spare { number: geometry.count, uses: 0 };
+            Exchange { table, spare, held: None, overwritten: 0 }
+        });
         header.cpu.store(plan.cpu.unwrap_or(layout::UNKNOWN_CPU), Relaxed);
         header.data.store(relative(plan.data), Relaxed);
-        header.table.store(relative(plan.table), Relaxed);
+        header.table.store(plan.table.map_or(0, relative), Relaxed);
         header.commits.store(plan.commits.map_or(0, relative), Relaxed);
         header.bits.store(geometry.bits, Relaxed);
         header.clock.store(wanted.clock as u32, Relaxed);
@@ -185,7 +182,7 @@ impl Program {
         // ORDER(control:F) pairs with write:E: the short way opens last. The shared ring has none, and neither has another
         // clock than the cycle counter.
         let short = plan.commits.is_none() && wanted.clock == Clock::Cycles;
-        header.other_bits.store(if short { !(geometry.size() as u64 - 1) } else { u64::MAX }, Release);
+        header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
         Reader {
             header,
             data: plan.data,
@@ -194,12 +191,7 @@ impl Program {
             geometry,
             first_turn: first,
             turn: first,
-            exchange: geometry.overwrite.then_some(Exchange {
-                table: plan.table,
-                spare: Spare { number: geometry.count, uses: 0 },
-                held: None,
-                overwritten: 0,
-            }),
+            exchange,
             cpu: plan.cpu,
         }
     }
@@ -248,6 +240,18 @@ impl Program {
     }
 }
 
+/// Writes the table of a ring whose first turn is `first`, the only one that is claimed yet.
+fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
+    for turn in (0..count).map(|step| first.wrapping_add(step)) {
+        let number = turn & (count - 1);
+        let before = Entry::of(turn.wrapping_sub(count), Spare { number, uses: 0 });
+        let entry = if turn == first { before.claimed(turn) } else { before };
+        let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
+        // SAFETY: the plan leaves room for the table at this place of the region; atomics.
+        unsafe { &*word }.store(entry.0, Relaxed);
+    }
+}
+
 /// Where a session's rings go in its region.
 struct Plan {
     length: u64,
@@ -256,7 +260,7 @@ struct Plan {
 
 struct RingPlan {
     cpu: Option<u32>,
-    table: usize,
+    table: Option<usize>,
     commits: Option<usize>,
     data: usize,
 }
@@ -275,7 +279,7 @@ impl Plan {
             .chain([None])
             .map(|cpu| RingPlan {
                 cpu,
-                table: take(geometry.table_size()),
+                table: geometry.overwrite.then(|| take(geometry.table_size())),
                 commits: cpu.is_none().then(|| take(geometry.commits_size())),
                 data: take(geometry.data_size()),
             })

@@ -194,11 +194,12 @@ impl Reader {
         let head = self.head()?;
         let number = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head) };
         let Some(number) = number else { return Ok(None) };
-        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
+        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 3]>();
         // SAFETY: within the sub-buffer.
-        let [stamp, end, too_large, lost] = unsafe { plain::read(left) };
-        let lost = Lost { total: lost, too_large: too_large.min(lost) };
-        let end = u32::try_from(end).unwrap_or(u32::MAX);
+        let [stamp, head, lost] = unsafe { plain::read(left) };
+        // As many of them as by now are known to have been too large.
+        let lost = Lost { total: lost, too_large: self.header.too_large.load(Relaxed).min(lost) };
+        let end = Head(head).content_end(self.geometry);
         Ok(Some(self.sub_buffer(number, end, stamp, lost)))
     }
 

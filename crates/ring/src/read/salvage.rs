@@ -2,6 +2,7 @@
 
 use super::{Content, Corrupt, Lost, Reader};
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use crate::position::Head;
 use sordino_percpu::primitive::{Acquire, plain};
 
 /// What could be saved of a sub-buffer of the shared ring in which writers did not finish.
@@ -82,10 +83,10 @@ impl Reader {
 
     /// Whether the sub-buffer was left and its content ended at `behind`, so that the rest is padding.
     fn ends_in_padding(&self, number: u32, behind: u32) -> bool {
-        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 4]>();
+        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 3]>();
         // SAFETY: within the sub-buffer.
         let words = unsafe { plain::guess(left) };
-        words[1].checked_next_multiple_of(8) == Some(u64::from(behind))
+        Head(words[1]).start() & (self.geometry.size() as u32 - 1) == behind
     }
 }
 

@@ -8,7 +8,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::{Reader, Salvaged};
 use sordino_ring::write::{
-    Attempt, Clock, Record, Rings, Stamp, Unwritten, write, write_fully, write_shared,
+    Attempt, Clock, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
 };
 use std::sync::Arc;
 
@@ -118,9 +118,14 @@ pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
     record(number, length, |record| {
         let ring = rings.at(0);
         // SAFETY: the model's memory stays; the payload has whole words.
-        let Err(Unwritten { head, stamp, .. }) = (unsafe { write(ring, record, Reading(None)) }) else {
+        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
+        else {
             return;
         };
+        // SAFETY: likewise.
+        if !stays && unsafe { cross(ring, record, head, stamp) } {
+            return;
+        }
         let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
         unsafe { write_fully(rings, record, Reading(None), attempt) };

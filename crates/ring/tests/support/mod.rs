@@ -8,7 +8,7 @@ use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::Content;
-use sordino_ring::write::{Attempt, Clock, Record, Stamp, Unwritten, write, write_fully};
+use sordino_ring::write::{Attempt, Clock, Record, Stamp, Unwritten, cross, write, write_fully};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -82,10 +82,14 @@ impl Harness {
         // As the probe does: the short way, to the ring of the CPU that this thread was on last.
         let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        let attempt = match unsafe { write(place, record, Counting) } {
-            Ok(()) => return,
-            Err(Unwritten { head, stamp, .. }) => Attempt { ring: place, head, stamp, clock: Clock::Cycles },
+        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(place, record, Counting) }) else {
+            return;
         };
+        // SAFETY: likewise.
+        if !stays && unsafe { cross(place, record, head, stamp) } {
+            return;
+        }
+        let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
         unsafe { write_fully(rings, record, Counting, attempt) };
         thread::set_place(cpu().min(cpus() - 1) as usize);
