@@ -52,7 +52,7 @@ fn the_short_way_of_the_library_is_what_it_was() {
 #[test]
 fn a_hit_of_two_words_in_rust_is_what_it_was() {
     let (scene, [_, rustc]) = (Scene::new(), compilers());
-    let functions = ["two_words", "sordino::emit::emit_words_outlined"];
+    let functions = ["two_words", "sordino::emit::emit_outlined"];
     compare(&scene, "rust-hit.txt", &rustc, &release_program("stepped"), &functions);
 }
 

@@ -2,6 +2,11 @@
 //! and a program that is killed there has published all that it had.
 
 use rustix::process::Signal;
+use sordino_event::catalogue;
+use sordino_ring::control::{self, Wanted};
+use sordino_ring::layout::Geometry;
+use sordino_ring::write::Clock;
+use sordino_tests::exchange::area;
 use sordino_tests::install::succeed;
 use sordino_tests::storm::{Program, Shared, number};
 use sordino_tests::verified::Lanes;
@@ -9,6 +14,10 @@ use sordino_tests::{Recording, Scene, installed, wait_until};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A section's instructions, as addresses in the library, and its abort handler's.
 #[derive(Clone, Debug)]
@@ -49,6 +58,45 @@ fn sections(pid: i32) -> (u64, Vec<Section>) {
     (base, sections.collect())
 }
 
+/// A second session, which wants the events and does not, in turn: while it does, all records go the long way.
+struct InTurn {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl InTurn {
+    fn start(pid: i32) -> Self {
+        let program = control::Program::open(&area(pid)).expect("an area");
+        let wanted = Wanted {
+            name: "in turn",
+            geometry: Geometry::new(16 << 10, 2).expect("a geometry"),
+            clock: Clock::Cycles,
+            cpus: &[0, 1],
+            leave_out_others: false,
+            wake: false,
+            first_turn: 1,
+        };
+        let attached = program.attach(&wanted).expect("a second session");
+        let ends = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&ends);
+        let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
+        let take_turns = move || {
+            for on in [true, false].into_iter().cycle().take_while(|_| !until.load(Relaxed)) {
+                points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, on));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        Self { ends, thread: Some(std::thread::spawn(take_turns)) }
+    }
+}
+
+impl Drop for InTurn {
+    fn drop(&mut self) {
+        self.ends.store(true, Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// Starts a storm that is recorded, lets `stop` stop it, and checks what it left.
 fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)) {
     let (command, shared) = program.storm(scene, seed, 60_000, &["signals", "migration"]);
@@ -56,8 +104,10 @@ fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)
     let (mut recorder, output) = scene.recorder(&options);
     let running = scene.start(recorder.arg("--").args(command));
     wait_until("the storm is ready", || shared.pid() != 0);
+    let in_turn = InTurn::start(shared.pid());
     shared.go();
     stop(&shared);
+    drop(in_turn);
     let recording = Recording::of(running.end(), output);
     assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw(), "{}", recording.ended.errors);
     let (begun, done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
@@ -103,7 +153,8 @@ fn a_thread_that_is_stopped_in_a_section_starts_over_and_one_that_is_killed_has_
         rustix::process::kill_process(rustix::process::Pid::from_raw(shared.pid()).unwrap(), Signal::KILL)
             .unwrap();
     });
-    assert!(known.len() >= 4 && known.iter().all(|section| section.instructions.len() >= 9), "{known:?}");
+    // Short and long way, in a sub-buffer and at its end; the short ones with two words and with others.
+    assert!(known.len() >= 6 && known.iter().all(|section| section.instructions.len() >= 9), "{known:?}");
     let points = known.iter().flat_map(|section| {
         let points = section.instructions.iter().map(|&point| (point, true)).chain([(section.behind, false)]);
         points.map(move |(point, inside)| (point, inside, section.abort))

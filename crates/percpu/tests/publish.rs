@@ -1,7 +1,7 @@
 //! The restartable section on its own: it commits, or it leaves the head alone.
 
 use sordino_percpu::primitive::{AtomicU64, Relaxed};
-use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, cpu, init, publish, publish_leaving};
+use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, Words, cpu, init, publish, publish_leaving};
 
 /// A place for records, and what to publish there.
 struct Place {
@@ -61,7 +61,7 @@ fn a_record_of_two_words_is_written_from_registers() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
     // SAFETY: as above.
-    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, [3, 4])) });
+    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, Words(3, 4))) });
     assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
     assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
 }
@@ -93,8 +93,9 @@ fn what_is_left_behind_is_written_with_the_record() {
     assert_eq!((outcome, left), (Outcome::Committed, [1, 100, 7]));
     assert_eq!(place.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
     // SAFETY: likewise.
-    let outcome =
-        settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 116, [3, 4]), Leave { lost: 8, ..leave }) });
+    let outcome = settle(|cpu| unsafe {
+        publish_leaving(&place.commit(cpu, 116, Words(3, 4)), Leave { lost: 8, ..leave })
+    });
     assert_eq!((outcome, left), (Outcome::Committed, [1, 116, 8]));
     assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
 }

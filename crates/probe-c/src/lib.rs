@@ -3,7 +3,7 @@
 //! C and C++ programs declare tracepoints with that header's macros and link `libsordino`. The header stages the payload
 //! in the caller; everything else is the same code as for Rust programs.
 
-use sordino::internal;
+use sordino::internal::{self, Staged, Words};
 use sordino::{Description, Field, Level, Shape, Tracepoint};
 use std::ffi::c_int;
 
@@ -33,7 +33,7 @@ pub extern "C" fn sordino_ready() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: u64) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { internal::emit(point, wanted, payload, internal::Shape(shape)) }
+    unsafe { internal::emit(point, wanted, Staged { from: payload, shape: internal::Shape(shape) }) }
 }
 
 /// [`sordino_emit`] for a payload of 16 bytes, in registers.
@@ -43,7 +43,7 @@ pub unsafe extern "C-unwind" fn sordino_emit(point: &Tracepoint, wanted: u8, pay
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { internal::emit_words(point, wanted, [first, second]) }
+    unsafe { internal::emit(point, wanted, Words(first, second)) }
 }
 
 /// What a tracepoint that is not registered looks at: nobody wants it.

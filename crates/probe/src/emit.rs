@@ -27,92 +27,94 @@ impl Stamp for Clocks {
     }
 }
 
+/// A record's payload, in two words.
+///
+/// # Safety
+/// `record` gives a payload of as many bytes as its shape says, and `in_memory` the same one.
+pub unsafe trait Content: Copy {
+    /// How the restartable section gets it.
+    type Payload: Payload;
+
+    /// The record with this tag.
+    fn record(self, tag: u64) -> Record<Self::Payload>;
+
+    /// Has `go` called with the payload in memory.
+    fn in_memory(self, go: impl FnOnce(Staged));
+}
+
+/// A payload in memory, readable for as many bytes as `shape` says are copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    /// Where.
+    pub from: *const u8,
+    /// How much.
+    pub shape: Shape,
+}
+
+// SAFETY: it is what it says.
+unsafe impl Content for Staged {
+    type Payload = Bytes;
+
+    #[inline(always)]
+    fn record(self, tag: u64) -> Record {
+        let payload = Bytes { from: self.from, length: self.shape.copied() };
+        Record { tag, payload, shape: self.shape }
+    }
+
+    #[inline(always)]
+    fn in_memory(self, go: impl FnOnce(Staged)) {
+        go(self);
+    }
+}
+
+/// Two words in registers: 11.3 ns instead of 12.9 by way of the stack.
+// SAFETY: two words are 16 bytes.
+unsafe impl Content for Words {
+    type Payload = Self;
+
+    #[inline(always)]
+    fn record(self, tag: u64) -> Record<Self> {
+        Record { tag, payload: self, shape: Shape::of(16) }
+    }
+
+    #[inline(always)]
+    fn in_memory(self, go: impl FnOnce(Staged)) {
+        let words = [self.0, self.1];
+        go(Staged { from: words.as_ptr().cast(), shape: Shape::of(16) });
+    }
+}
+
 /// Writes one record to every session of `wanted`.
 ///
 /// Real-time: see the crate's documentation.
 ///
 /// # Safety
-/// `payload` is readable for `shape.copied()` bytes, and is laid out as the tracepoint's fields say. `wanted` is what
+/// `content` is laid out as the tracepoint's fields say and, where it is [`Staged`], readable. `wanted` is what
 /// [`Tracepoint::wanted`] answered.
 #[inline(always)]
-pub unsafe fn emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
-    let bytes = Bytes { from: payload, length: shape.copied() };
-    // SAFETY: the caller's obligations are the same.
-    match unsafe { emit_shortly(point, wanted, bytes, shape) } {
-        Short::Written => {}
-        Short::Unfit => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_fully(point.tag(), wanted, payload, shape) }
-        }
-        Short::Unwritten(ring, Unwritten { head, stamp, tag, stays: false }) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_across(tag, payload, shape, ring, head, stamp) }
-        }
-        Short::Unwritten(ring, Unwritten { head, stamp, tag, stays: true }) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_again(tag, payload, shape, ring, head, stamp) }
-        }
-    }
-}
-
-/// The shape of a payload of two words.
-const TWO_WORDS: Shape = Shape::of(size_of::<Words>());
-
-/// [`emit`] for a payload of two words, in registers: 11.3 ns instead of 12.9 by way of the stack.
-///
-/// # Safety
-/// As for [`emit`].
-#[inline(always)]
-pub unsafe fn emit_words(point: &Tracepoint, wanted: u8, words: Words) {
-    // SAFETY: the caller's obligations are the same.
-    match unsafe { emit_shortly(point, wanted, words, TWO_WORDS) } {
-        Short::Written => {}
-        Short::Unfit => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_words_fully(point.tag(), wanted, words[0], words[1]) }
-        }
-        Short::Unwritten(ring, Unwritten { head, stamp, tag, stays: false }) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_words_across(tag, ring, words[0], words[1], head, stamp) }
-        }
-        Short::Unwritten(ring, Unwritten { head, stamp, tag, stays: true }) => {
-            // SAFETY: the caller's obligations are the same.
-            unsafe { emit_words_again(tag, ring, words[0], words[1], head, stamp) }
-        }
-    }
-}
-
-/// How the short way ended.
-enum Short {
-    /// With the record written, or with nobody to write it for.
-    Written,
-    /// This record cannot go it.
-    Unfit,
-    /// It came to nothing in this ring.
-    Unwritten(*const RingHeader, Unwritten),
-}
-
-/// The short way of [`emit`] and [`emit_words`].
-///
-/// # Safety
-/// As for them.
-#[inline(always)]
-unsafe fn emit_shortly<P: Payload>(point: &Tracepoint, wanted: u8, payload: P, shape: Shape) -> Short {
+pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u8, content: C) {
     // A thread remembers the ring that it wrote to last: a guess that saves the look at the CPU's number, which the
     // restartable section takes anyway. 0 before its first record, and in the child of a vfork.
     let (tag, place) = thread::tag_and_place();
     if !program::has_area() {
-        return Short::Written;
+        return;
     }
-    if wanted != 1 || place == 0 {
-        return Short::Unfit;
+    if place == 0 || wanted != 1 {
+        // SAFETY: the caller's obligations are the same.
+        return unsafe { emit_fully(point.tag(), wanted, content) };
     }
     let ring = place as *const RingHeader;
-    let record = Record { tag: tag | point.tag(), payload, shape };
     // SAFETY: the area is never unmapped, and a collector set the bit after it had made the rings of slot 0.
-    match unsafe { write::write(ring, record, Clocks) } {
-        Ok(()) => Short::Written,
-        Err(unwritten) => Short::Unwritten(ring, unwritten),
+    match unsafe { write::write(ring, content.record(tag | point.tag()), Clocks) } {
+        Ok(()) => {}
+        Err(Unwritten { head, stamp, tag, stays: false }) => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_across(tag, ring, content, head, stamp) }
+        }
+        Err(Unwritten { head, stamp, tag, stays: true }) => {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_again(tag, ring, content, head, stamp) }
+        }
     }
 }
 
@@ -121,114 +123,36 @@ unsafe fn emit_shortly<P: Payload>(point: &Tracepoint, wanted: u8, payload: P, s
 /// # Safety
 /// As for [`emit`].
 #[inline(never)]
-pub(crate) unsafe fn emit_outlined(point: &Tracepoint, wanted: u8, payload: *const u8, shape: Shape) {
+pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u8, content: C) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit(point, wanted, payload, shape) }
+    unsafe { emit(point, wanted, content) }
 }
 
-/// [`emit_words`], likewise.
-///
-/// # Safety
-/// As for [`emit_words`].
-#[inline(never)]
-unsafe fn emit_words_outlined(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
-    // SAFETY: the caller's obligations are the same.
-    unsafe { emit_words(point, wanted, [first, second]) }
-}
-
-/// Where the short way came to nothing: mostly at the end of a sub-buffer. All of it in words that are in registers then, and
+/// Where there was no room on the short way: at the end of a sub-buffer. All of it in words that are in registers then, and
 /// stay there.
 ///
 /// # Safety
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_across(
-    tag: u64,
-    payload: *const u8,
-    shape: Shape,
-    ring: *const RingHeader,
-    head: u64,
-    stamp: u64,
-) {
-    let record = Record { tag, payload: Bytes { from: payload, length: shape.copied() }, shape };
+unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
     // SAFETY: the caller's obligations are the same.
-    if !unsafe { write::cross(ring, record, head, stamp) } {
+    if !unsafe { write::cross(ring, content.record(tag), head, stamp) } {
         // SAFETY: likewise.
-        unsafe { emit_again(tag, payload, shape, ring, head, stamp) };
+        unsafe { emit_again(tag, ring, content, head, stamp) };
     }
 }
 
-/// [`emit_across`] with a payload of two words.
-///
-/// # Safety
-/// As for [`emit_words`].
-#[cold]
-#[inline(never)]
-unsafe fn emit_words_across(
-    tag: u64,
-    ring: *const RingHeader,
-    first: u64,
-    second: u64,
-    head: u64,
-    stamp: u64,
-) {
-    let record = Record { tag, payload: [first, second], shape: TWO_WORDS };
-    // SAFETY: the caller's obligations are the same.
-    if !unsafe { write::cross(ring, record, head, stamp) } {
-        // SAFETY: likewise.
-        unsafe { emit_words_again(tag, ring, first, second, head, stamp) };
-    }
-}
-
-/// Where that came to nothing, too: after an interruption.
+/// Where that came to nothing, too, or the thread was interrupted.
 ///
 /// # Safety
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_again(
-    tag: u64,
-    payload: *const u8,
-    shape: Shape,
-    ring: *const RingHeader,
-    head: u64,
-    stamp: u64,
-) {
+unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
     let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_slots(tag & 0xffff_0000, 1, payload, shape, attempt) };
-}
-
-/// [`emit_again`] with a payload of two words.
-///
-/// # Safety
-/// As for [`emit_words`].
-#[cold]
-#[inline(never)]
-unsafe fn emit_words_again(
-    tag: u64,
-    ring: *const RingHeader,
-    first: u64,
-    second: u64,
-    head: u64,
-    stamp: u64,
-) {
-    let words: Words = [first, second];
-    // SAFETY: the caller's obligations are the same.
-    unsafe { emit_again(tag, words.as_ptr().cast(), TWO_WORDS, ring, head, stamp) };
-}
-
-/// [`emit_fully`] with a payload of two words.
-///
-/// # Safety
-/// As for [`emit_words`].
-#[cold]
-#[inline(never)]
-unsafe fn emit_words_fully(event: u64, wanted: u8, first: u64, second: u64) {
-    let words: Words = [first, second];
-    // SAFETY: the caller's obligations are the same.
-    unsafe { emit_fully(event, wanted, words.as_ptr().cast(), TWO_WORDS) };
+    content.in_memory(|staged| unsafe { emit_slots(tag & 0xffff_0000, 1, staged, attempt) });
 }
 
 /// A thread's first record, records for several sessions, those of a vfork's child.
@@ -237,23 +161,24 @@ unsafe fn emit_words_fully(event: u64, wanted: u8, first: u64, second: u64) {
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully(event: u64, wanted: u8, payload: *const u8, shape: Shape) {
+unsafe fn emit_fully<C: Content>(event: u64, wanted: u8, content: C) {
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_slots(event, wanted, payload, shape, Attempt::NONE) };
+    content.in_memory(|staged| unsafe { emit_slots(event, wanted, staged, Attempt::NONE) });
 }
 
 /// `event` is the tracepoint's number in its place.
 ///
 /// # Safety
 /// As for [`emit`].
-unsafe fn emit_slots(event: u64, wanted: u8, payload: *const u8, shape: Shape, attempt: Attempt) {
+#[inline(never)]
+unsafe fn emit_slots(event: u64, wanted: u8, staged: Staged, attempt: Attempt) {
     let Some(rings) = program::rings() else { return };
     let borrowed = thread::borrowed();
     if borrowed == 0 && thread::tag_and_place().0 == 0 {
         thread::set_tag(u64::from(system::thread_id()) << 32);
     }
     let tag = if borrowed == 0 { thread::tag_and_place().0 } else { borrowed << 32 };
-    let record = Record { tag: tag | event, payload: Bytes { from: payload, length: shape.copied() }, shape };
+    let record = staged.record(tag | event);
     let mut slots = wanted;
     while slots != 0 {
         let rings = program::rings_of(rings, slots.trailing_zeros());
@@ -309,7 +234,9 @@ unsafe fn record_large(point: &Tracepoint, wanted: u8, length: usize, fill: impl
         unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, wanted, length, fill) };
     } else {
         // SAFETY: nothing is read of a record that fits into no ring.
-        unsafe { emit_outlined(point, wanted, std::ptr::null(), Shape::of(Shape::MAX)) };
+        unsafe {
+            emit_outlined(point, wanted, Staged { from: std::ptr::null(), shape: Shape::of(Shape::MAX) })
+        };
     }
 }
 
@@ -347,12 +274,12 @@ pub unsafe fn record_staged(
         unsafe { stage.wrapping_add(length & !7).cast::<u64>().write(0) };
     }
     fill(stage);
-    if length == size_of::<Words>() {
+    if length == 16 {
         // SAFETY: the stage has so much, aligned, and `fill` wrote it.
-        let [first, second] = unsafe { stage.cast::<Words>().read() };
+        let [first, second] = unsafe { stage.cast::<[u64; 2]>().read() };
         // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_words_outlined(point, wanted, first, second) };
+        return unsafe { emit_outlined(point, wanted, Words(first, second)) };
     }
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_outlined(point, wanted, stage, Shape::of(length)) };
+    unsafe { emit_outlined(point, wanted, Staged { from: stage, shape: Shape::of(length) }) };
 }

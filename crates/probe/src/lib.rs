@@ -55,10 +55,11 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// What the macros and the C interface need; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::emit::{emit, emit_words, record, record_staged};
+    pub use crate::emit::{Staged, emit, record, record_staged};
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::value::{extent, fixed_extent};
+    pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
     pub use sordino_ring::position::Shape;
 }

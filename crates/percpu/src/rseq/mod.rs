@@ -62,7 +62,8 @@ pub struct Bytes {
 }
 
 /// A payload of two words, in registers.
-pub type Words = [u64; 2];
+#[derive(Clone, Copy, Debug)]
+pub struct Words(pub u64, pub u64);
 
 /// What a record can carry behind its first two words: [`Bytes`] or [`Words`].
 ///

@@ -72,7 +72,7 @@ pub(super) unsafe fn publish_words(
     leave: Option<Leave>,
 ) -> Outcome {
     // SAFETY: the caller's obligation.
-    let copy = |to: *mut u8| unsafe { plain::write(to.cast(), commit.payload) };
+    let copy = |to: *mut u8| unsafe { plain::write(to.cast(), [commit.payload.0, commit.payload.1]) };
     // SAFETY: likewise.
     unsafe { section(commit, leave, copy) }
 }

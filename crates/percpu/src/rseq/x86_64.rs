@@ -278,8 +278,8 @@ macro_rules! words_section {
         section!(
             $area, $commit, [$($first),*],
             ["mov qword ptr [{to} + 16], {w0}", "mov qword ptr [{to} + 24], {w1}"],
-            w0 = in(reg) $commit.payload[0],
-            w1 = in(reg) $commit.payload[1],
+            w0 = in(reg) $commit.payload.0,
+            w1 = in(reg) $commit.payload.1,
             $($operands)*
         )
     };
