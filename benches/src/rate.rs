@@ -26,8 +26,8 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
     let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
     warm(place.path(), ceiling(bench.seconds) * bench.seconds * EVENT)?;
-    // Each round is a search of some ten runs.
-    for _ in 0..bench.rounds.div_ceil(2).max(3) {
+    // Each round is a search of some six runs for each.
+    for _ in 0..bench.rounds {
         sordino.push(highest(bench.seconds, |rate| with_sordino(bench, &here, rate, place.path()))? / 1e6);
         lttng.push(
             highest(bench.seconds, |rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6,

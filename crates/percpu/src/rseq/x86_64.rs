@@ -195,6 +195,37 @@ pub(super) fn current_cpu() -> u32 {
     auxiliary & 0xfff
 }
 
+/// Built with `--cfg attack` (`scripts/attack`), sections stay for some microseconds at each of three points, so that whatever
+/// can come between does, and compare a second time what they compared; where that has changed, they trap.
+#[cfg(attack)]
+macro_rules! attack {
+    () => {
+        "mov {t:e}, 100\n97: pause\ndec {t:e}\njnz 97b"
+    };
+    (compared) => {
+        attack!()
+    };
+    (stamped) => {
+        attack!()
+    };
+    (copied) => {
+        concat!(
+            attack!(),
+            "\ncmp dword ptr fs:[{a} + {CPU_ID}], {cpu:e}\njne 98f\ncmp qword ptr [{head}], {expected}\njne 98f"
+        )
+    };
+    (trap) => {
+        "98: ud2"
+    };
+}
+
+#[cfg(not(attack))]
+macro_rules! attack {
+    ($point:ident) => {
+        ""
+    };
+}
+
 /// The section. 91 is its begin, 92 its end, 93 its description, 94 where the kernel continues after an abort.
 /// `first` are instructions that it starts with, `copy` those that write the payload.
 ///
@@ -216,10 +247,13 @@ macro_rules! section {
             "jne 94f",
             "cmp qword ptr [{head}], {expected}",
             "jne 94f",
+            attack!(compared),
             $($first,)*
             "mov qword ptr [{to}], {stamp}",
             "mov qword ptr [{to} + 8], {tag}",
+            attack!(stamped),
             $($copy,)*
+            attack!(copied),
             "mov qword ptr [{head}], {new}",
             "92:",
             "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
@@ -230,6 +264,7 @@ macro_rules! section {
             "94:",
             "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
             "jmp {restart}",
+            attack!(trap),
             ".popsection",
             a = in(reg) $area,
             cpu = in(reg) $commit.cpu,
