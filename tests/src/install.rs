@@ -56,25 +56,21 @@ fn target() -> PathBuf {
     program.ancestors().nth(3).expect("a directory two levels up").to_owned()
 }
 
+/// Has Cargo build something to where this program was built.
+fn build(arguments: &[&str]) {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet"]).args(arguments).current_dir(root()).env("CARGO_TARGET_DIR", target());
+    // It may take minutes, as nothing that is tested does.
+    let output = build.output().unwrap_or_else(|error| panic!("{build:?}: {error}"));
+    assert!(output.status.success(), "{build:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Builds sordino and installs it, once for each test program; where it is installed.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let (target, prefix) = (target(), target().join("tmp/installed"));
-        let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--release",
-            "-p",
-            "sordino-c",
-            "-p",
-            "sordino-cli",
-            "-p",
-            "sordino-example",
-        ]);
-        build.current_dir(root()).env("CARGO_TARGET_DIR", &target);
-        succeed(&mut build);
+        build(&["--release", "-p", "sordino-c", "-p", "sordino-cli", "-p", "sordino-example"]);
         let mut install = Command::new("make");
         install.args(["--silent", "--no-print-directory", "install"]).current_dir(root());
         install.arg(format!("PREFIX={}", prefix.display()));
@@ -86,11 +82,19 @@ pub fn installed() -> &'static Path {
     })
 }
 
+/// sordino as its developers build it, once for each test program: it panics where arithmetic overflows, and where what it takes
+/// for granted is not so.
+pub fn checked_sordino() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        build(&["-p", "sordino-cli"]);
+        target().join("debug/sordino")
+    })
+}
+
 /// One of this package's programs, built as users build theirs.
 pub fn release_program(name: &str) -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "-p", "sordino-tests", "--bin", name]);
-    succeed(build.current_dir(root()).env("CARGO_TARGET_DIR", target()));
+    build(&["--release", "-p", "sordino-tests", "--bin", name]);
     target().join("release").join(name)
 }
 
@@ -106,7 +110,7 @@ pub fn compilers() -> [String; 2] {
     })
 }
 
-/// The program `sordino`.
+/// The program `sordino` that is installed.
 pub fn sordino() -> PathBuf {
     installed().join("bin/sordino")
 }
@@ -118,26 +122,40 @@ pub fn pkg_config(arguments: &[&str]) -> Vec<String> {
     succeed(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors.
+/// Where the package's C and C++ programs are.
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// Compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors. Who may not look
+/// where sordino is installed finds its library beside the program.
 pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) {
     let mut command = Command::new(compiler.program());
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
     command.args(pkg_config(&["--cflags"])).arg("-o").arg(output).args(compiler.standard());
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(source));
+    command.arg(programs().join(source));
     command.args(["-x", "none"]).args(flags);
     if flags.contains(&"-static") || flags.contains(&"-static-pie") || flags.contains(&"-Wl,-Bstatic") {
         command.arg(installed().join("lib/libsordino.a"));
     } else {
         command.args(pkg_config(&["--libs"]));
-        command.arg(format!("-Wl,-rpath,{}", installed().join("lib").display()));
+        command.arg(format!("-Wl,-rpath,{}:$ORIGIN", installed().join("lib").display()));
     }
     succeed(command.args(["-ldl", "-lm"]));
+}
+
+/// Compiles a program that is linked with LTTng instead.
+pub fn compile_for_lttng(source: &str, output: &Path) {
+    let mut command = Command::new(Compiler::Gcc.program());
+    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror"]).args(Compiler::Gcc.standard());
+    command.arg("-I").arg(programs()).arg("-o").arg(output).arg(programs().join(source));
+    succeed(command.args(["-llttng-ust", "-llttng-ust-common", "-ldl"]));
 }
 
 /// Runs a command that has to succeed; its standard output.
 pub fn succeed(command: &mut Command) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let ended = Running::start(command, directory.path(), "tool").end();
+    let ended = Running::start(command, &directory.path().join("tool")).end();
     assert_eq!(ended.status, 0, "{command:?}: {}\n{}", ended.output, ended.errors);
     ended.output
 }

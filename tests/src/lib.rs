@@ -6,6 +6,8 @@
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
+//! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
+//! | [`lttng`] | a daemon of LTTng's |
 //! | [`assembly`] | what compilers made of a function |
 //! | [`machine`] | what tests could leave behind on a machine |
 //! | [`exchange`] | a collector of our own that exchanges sub-buffers as fast as it can |
@@ -17,6 +19,8 @@
 pub mod assembly;
 pub mod exchange;
 pub mod install;
+pub mod listing;
+pub mod lttng;
 pub mod machine;
 pub mod recording;
 pub mod running;
@@ -28,7 +32,7 @@ pub mod verified;
 pub use install::{COMPILERS, Compiler, installed};
 pub use recording::{Recording, Seen};
 pub use running::{Ended, Running};
-pub use scene::Scene;
+pub use scene::{DAEMON, NOBODY, Scene};
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! What tests could leave behind on a machine. The kernel's limit on real-time threads is not among it: others may change it
-//! meanwhile, and no recorder does; `scripts/test` looks at it.
+//! What tests could leave behind on a machine.
 
+use crate::lttng::is_lttngs;
 use sordino_tracefs::Tracefs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 /// What a test may not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Files of ours in `/dev/shm`.
+    /// The kernel's limit on real-time threads.
+    throttle: String,
+    /// Files in `/dev/shm`, but for LTTng's: other people's daemons come and go, and [`stop`](crate::lttng::Lttng::stop) removes its own.
     shared_memory: BTreeSet<PathBuf>,
     /// Mounts below the test's directory.
     mounts: Vec<String>,
     /// Tracing instances of recorders that are not alive, or are ours.
     instances: BTreeSet<String>,
-    /// Processes whose program lies in the test's directory or is the installed sordino.
+    /// Processes whose program lies in the test's directory or is installed.
     processes: Vec<(i32, PathBuf)>,
 }
 
@@ -25,29 +27,23 @@ impl Machine {
     pub fn now(directory: &Path, installed: &Path) -> Self {
         let entries =
             |path: &str| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-        let shown = directory.to_string_lossy().into_owned();
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let ours = |path: &Path| path.starts_with(directory) || path.starts_with(installed);
-        let processes: Vec<(i32, PathBuf)> = entries("/proc")
-            .filter_map(|path| path.file_name()?.to_str()?.parse::<i32>().ok())
-            .filter_map(|pid| Some((pid, fs::read_link(format!("/proc/{pid}/exe")).ok()?)))
-            .filter(|(_, program)| ours(program))
-            .collect();
-        let instances = Tracefs::open().and_then(|tracefs| tracefs.instances()).unwrap_or_default();
-        let is_left = |name: &String| {
-            let recorder = name.strip_prefix("sordino-").and_then(|pid| pid.parse::<i32>().ok());
-            recorder.is_some_and(|pid| {
-                let program = fs::read_link(format!("/proc/{pid}/exe"));
-                program.is_err() || program.is_ok_and(|program| ours(&program))
-            })
+        let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let is_ours = |program: &PathBuf| program.starts_with(directory) || program.starts_with(installed);
+        let is_left = |instance: &String| {
+            let recorder = instance.strip_prefix("sordino-").and_then(|pid| pid.parse().ok());
+            recorder.is_some_and(|pid| program(pid).is_none_or(|program| is_ours(&program)))
         };
+        let shown = directory.to_string_lossy();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let pids = entries("/proc").filter_map(|path| path.file_name()?.to_str()?.parse().ok());
+        let processes = pids.filter_map(|pid| Some((pid, program(pid).filter(is_ours)?)));
+        let instances = Tracefs::open().and_then(|tracefs| tracefs.instances()).unwrap_or_default();
         Self {
-            shared_memory: entries("/dev/shm")
-                .filter(|path| path.to_string_lossy().contains("sordino"))
-                .collect(),
-            mounts: mounts.lines().filter(|line| line.contains(&shown)).map(str::to_owned).collect(),
+            throttle: fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default(),
+            shared_memory: entries("/dev/shm").filter(|path| !is_lttngs(path)).collect(),
+            mounts: mounts.lines().filter(|line| line.contains(&*shown)).map(str::to_owned).collect(),
             instances: instances.into_iter().filter(is_left).collect(),
-            processes,
+            processes: processes.collect(),
         }
     }
 }

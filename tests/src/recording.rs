@@ -1,12 +1,14 @@
 //! What a recorder left behind, read by sordino's reader and by babeltrace2.
 
 use crate::install::succeed;
-use crate::running::{Ended, Running};
+use crate::listing::{babeltrace, counts};
+use crate::running::Ended;
 use serde_json::Value;
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Event, Step, View};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A finished recording.
@@ -53,14 +55,24 @@ impl Recording {
         Self { path, summary, ended }
     }
 
+    /// Its path, as an argument.
+    pub fn name(&self) -> &str {
+        self.path.to_str().expect("a path of characters")
+    }
+
     /// The sum of a number over all rings of all programs.
     pub fn sum(&self, field: &str) -> u64 {
-        self.streams().map(|stream| stream[field].as_u64().unwrap_or(0)).sum()
+        sum(self.streams(), field)
     }
 
     /// The programs' events by the recorder's count.
     pub fn user_events(&self) -> u64 {
         self.sum("events")
+    }
+
+    /// The kernel's events by the recorder's count.
+    pub fn kernel_events(&self) -> u64 {
+        sum(list(&self.summary["kernel"]), "events")
     }
 
     /// All lost records by the recorder's count.
@@ -70,22 +82,29 @@ impl Recording {
 
     /// The programs.
     pub fn programs(&self) -> &[Value] {
-        self.summary["programs"].as_array().map(Vec::as_slice).unwrap_or_default()
+        list(&self.summary["programs"])
+    }
+
+    /// The program that is called `name`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn program(&self, name: &str) -> &Value {
+        let program = self.programs().iter().find(|program| program["name"] == name);
+        program.unwrap_or_else(|| panic!("no program {name} in {}", self.summary))
     }
 
     /// The programs' rings.
     pub fn streams(&self) -> impl Iterator<Item = &Value> {
-        self.programs().iter().flat_map(|program| program["streams"].as_array().into_iter().flatten())
+        self.programs().iter().flat_map(|program| list(&program["streams"]))
     }
 
-    /// All notes, as one text.
+    /// What the recorder noted: on the recording, on each program, on each ring.
     pub fn notes(&self) -> String {
-        let of = |value: &Value| value["notes"].as_array().cloned().unwrap_or_default();
-        let all = of(&self.summary).into_iter().chain(self.programs().iter().flat_map(of));
-        let problems = self.streams().filter_map(|stream| stream["problem"].as_str());
-        let texts: Vec<String> =
-            all.map(|note| note.to_string()).chain(problems.map(str::to_owned)).collect();
-        texts.join("\n")
+        let all = [&self.summary].into_iter().chain(self.programs()).flat_map(|of| list(&of["notes"]));
+        let problems = self.streams().map(|stream| &stream["problem"]);
+        all.chain(problems).filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// The programs' events as sordino's reader sees them: trace by trace, and stream by stream.
@@ -103,8 +122,8 @@ impl Recording {
         self.read("user", drop)
     }
 
-    /// The kernel's events, the state at the start among them.
-    pub fn kernel_events(&self) -> Vec<Seen> {
+    /// The kernel's events as sordino's reader sees them, the state at the start among them.
+    pub fn events_of_kernel(&self) -> Vec<Seen> {
         let mut events = Vec::new();
         self.read("kernel", |event| events.push(event));
         events
@@ -131,11 +150,9 @@ impl Recording {
         lost
     }
 
-    /// How often each event occurs, by its name.
+    /// How often each of the programs' events occurs.
     pub fn counts(&self) -> BTreeMap<String, usize> {
-        let mut counts = BTreeMap::new();
-        self.events().into_iter().for_each(|event| *counts.entry(event.name).or_default() += 1);
-        counts
+        counts(self.events().iter().map(|event| event.name.as_str()))
     }
 
     /// The lines that babeltrace2 prints of the programs' events.
@@ -150,11 +167,7 @@ impl Recording {
 
     /// The same, and what it complains about.
     pub fn babeltrace_and_warnings(&self) -> (Vec<String>, String) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new("babeltrace2");
-        let ended = Running::start(command.arg(self.path.join("user")), directory.path(), "bt2").end();
-        assert_eq!(ended.status, 0, "{}", ended.errors);
-        (ended.output.lines().map(str::to_owned).collect(), ended.errors)
+        babeltrace(&self.path.join("user"))
     }
 
     /// Three readers agree: the recorder's count, sordino's reader, and babeltrace2, which has nothing to complain about.
@@ -207,4 +220,32 @@ impl Seen {
             texts: fields.iter().filter_map(|(_, view)| text(view)).collect(),
         }
     }
+}
+
+/// The events of one program by the recorder's count.
+pub fn events_of(program: &Value) -> u64 {
+    sum(list(&program["streams"]), "events")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+fn sum<'a>(items: impl IntoIterator<Item = &'a Value>, field: &str) -> u64 {
+    items.into_iter().map(|item| item[field].as_u64().unwrap_or_else(|| panic!("no {field} in {item}"))).sum()
+}
+
+/// The files and directories below `path`.
+pub fn all_below(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let entries: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let below = entries.iter().filter(|path| path.is_dir() && !path.is_symlink());
+    below.flat_map(|path| all_below(path)).chain(entries.iter().cloned()).collect()
+}
+
+/// Those that hold packets of events.
+pub fn packet_files(path: &Path) -> Vec<PathBuf> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let holds_packets = |path: &PathBuf| name(path).starts_with("cpu") || name(path) == "shared";
+    all_below(path).into_iter().filter(|path| path.is_file() && holds_packets(path)).collect()
 }

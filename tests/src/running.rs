@@ -32,9 +32,9 @@ pub struct Ended {
 }
 
 impl Running {
-    /// Starts `command`; its output goes to files in `directory` that start with `name`.
-    pub fn start(command: &mut Command, directory: &Path, name: &str) -> Self {
-        let (output, errors) = (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")));
+    /// Starts `command`; its output goes to two files beside each other, `files`.out and `files`.err.
+    pub fn start(command: &mut Command, files: &Path) -> Self {
+        let (output, errors) = (files.with_extension("out"), files.with_extension("err"));
         let create = |path: &Path| File::create(path).expect("a file for output");
         command.stdin(Stdio::null()).stdout(create(&output)).stderr(create(&errors));
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -103,11 +103,42 @@ impl Running {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+
+    /// Interrupts it as Ctrl-C does, and waits for its end.
+    pub fn interrupt(self) -> Ended {
+        self.signal(Signal::INT);
+        self.end()
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// It was successful; its standard output.
+    ///
+    /// # Panics
+    /// If it was not.
+    #[track_caller]
+    pub fn succeeded(&self) -> &str {
+        assert_eq!(self.status, 0, "{}\n{}", self.output, self.errors);
+        &self.output
+    }
+
+    /// It failed with `status`, and said all of `words` on standard error.
+    ///
+    /// # Panics
+    /// If it did not, or panicked.
+    #[track_caller]
+    pub fn failed(&self, status: i32, words: &[&str]) {
+        assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);
+        assert!(!self.errors.contains("panicked"), "{}", self.errors);
+        for word in words {
+            assert!(self.errors.contains(word), "'{word}' is not in: {}", self.errors);
+        }
     }
 }

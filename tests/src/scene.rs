@@ -1,17 +1,26 @@
 //! One test: its directory, the programs and recorders it starts, the machine as it was before.
 
-use crate::install::{Compiler, compile, installed, sordino};
+use crate::install::{Compiler, checked_sordino, compile, installed, sordino};
+use crate::listing::items;
 use crate::machine::Machine;
 use crate::recording::Recording;
 use crate::running::{Ended, Running};
+use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// The user `nobody`, who has no rights; groups have the same numbers.
+pub const NOBODY: u32 = 65_534;
+/// The user `daemon`, another one.
+pub const DAEMON: u32 = 1;
 
 /// One test at a time: two of them on two CPUs would measure each other, and each looks at the whole machine.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -26,15 +35,37 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// An empty directory that every user may look into, and sordino installed.
+    /// A directory that every user may look into, with sordino and its library in it, as they are installed.
     pub fn new() -> Self {
+        Self::of(&sordino())
+    }
+
+    /// The same, with a sordino that panics where arithmetic overflows: for what must not harm it.
+    pub fn checked() -> Self {
+        Self::of(checked_sordino())
+    }
+
+    fn of(sordino: &Path) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let installed = installed();
         let directory = tempfile::Builder::new().prefix("sordino-test-").tempdir().expect("a directory");
-        let everybody = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(directory.path(), everybody).expect("permissions");
-        let before = Machine::now(directory.path(), installed);
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("permissions");
+        for file in [sordino, &installed().join("lib/libsordino.so.0")] {
+            let here = directory.path().join(file.file_name().expect("a name"));
+            // Where it is, others may not be allowed to look.
+            let linked = fs::hard_link(file, &here).or_else(|_| fs::copy(file, &here).map(drop));
+            linked.expect("a file of ours");
+        }
+        let before = Machine::now(directory.path(), installed());
         Self { directory, before, count: Cell::new(0), _alone: alone }
+    }
+
+    /// This one if the test is run by root, without whom there is nothing to test.
+    pub fn as_root(self) -> Option<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        if !is_root {
+            Self::not_measured("it needs root");
+        }
+        is_root.then_some(self)
     }
 
     /// A path in the test's directory.
@@ -46,6 +77,14 @@ impl Scene {
     pub fn fresh(&self, prefix: &str) -> PathBuf {
         self.count.set(self.count.get() + 1);
         self.path(&format!("{prefix}-{}", self.count.get()))
+    }
+
+    /// A new directory that belongs to `user`.
+    pub fn directory_of(&self, user: u32, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).expect("a directory");
+        chown(&path, Some(user), Some(user)).expect("another owner");
+        path
     }
 
     /// Compiles one of the package's C or C++ programs.
@@ -61,14 +100,27 @@ impl Scene {
         self.compile(Compiler::Gcc, source, &[])
     }
 
+    /// `sordino` with these arguments, not started yet.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path("sordino"));
+        command.args(arguments).current_dir(self.directory.path());
+        // Whoever called sudo for the tests is not who records.
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// The same, run by `user`.
+    pub fn command_of(&self, user: u32, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        command.uid(user).gid(user);
+        command
+    }
+
     /// Starts any command.
     pub fn start(&self, command: &mut Command) -> Running {
-        let name = self.fresh("output");
-        Running::start(
-            command,
-            self.directory.path(),
-            &name.file_name().unwrap_or_default().to_string_lossy(),
-        )
+        Running::start(command, &self.fresh("output"))
     }
 
     /// Runs any command to its end.
@@ -78,15 +130,26 @@ impl Scene {
 
     /// Runs sordino with these arguments to its end.
     pub fn sordino(&self, arguments: &[&str]) -> Ended {
-        self.run(Command::new(sordino()).args(arguments).current_dir(self.directory.path()))
+        self.run(&mut self.command(arguments))
+    }
+
+    /// Runs sordino, which has to fail with `status` and say `words`.
+    #[track_caller]
+    pub fn refuses(&self, status: i32, words: &[&str], arguments: &[&str]) {
+        self.sordino(arguments).failed(status, words);
+    }
+
+    /// What `sordino events --json` lists of a trace that has nothing wrong with it.
+    #[track_caller]
+    pub fn listed(&self, trace: &Path) -> Vec<Value> {
+        items(self.run(self.command(&["events", "--json"]).arg(trace)).succeeded())
     }
 
     /// A recorder that is about to be started, and where it will record to: `sordino record --json -o ... ARGUMENTS`.
     pub fn recorder(&self, arguments: &[&str]) -> (Command, PathBuf) {
         let output = self.fresh("recording");
-        let mut command = Command::new(sordino());
-        command.args(["record", "--json", "-o"]).arg(&output).args(arguments);
-        command.current_dir(self.directory.path());
+        let mut command = self.command(&["record", "--json", "-o"]);
+        command.arg(&output).args(arguments);
         (command, output)
     }
 
@@ -117,9 +180,9 @@ impl Scene {
         let user = output.join("user");
         let end = Instant::now() + Duration::from_secs(20);
         let has_begun = || {
-            let mut programs = std::fs::read_dir(&user).into_iter().flatten().flatten();
+            let mut programs = fs::read_dir(&user).into_iter().flatten().flatten();
             programs.any(|program| {
-                let metadata = std::fs::read_to_string(program.path().join("metadata")).unwrap_or_default();
+                let metadata = fs::read_to_string(program.path().join("metadata")).unwrap_or_default();
                 metadata.contains("event {")
             })
         };
@@ -170,8 +233,7 @@ pub struct Attached {
 impl Attached {
     /// Interrupts the recorder as Ctrl-C does, and waits for its end.
     pub fn stop(self) -> Recording {
-        self.running.signal(rustix::process::Signal::INT);
-        self.end()
+        Recording::of(self.running.interrupt(), self.output)
     }
 
     /// Waits for the recorder's end.

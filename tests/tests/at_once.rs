@@ -162,7 +162,7 @@ fn follow_each_other(events: &[Seen]) {
 #[test]
 fn a_storm_of_signals_in_tiny_rings_is_recorded_or_counted() {
     let scene = Scene::new();
-    let program = scene.program("storm.c");
+    let program = scene.program("alarms.c");
     let tiny = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     for way in WAYS {
         let recording = record(&scene, &tiny, way, &[program.to_str().unwrap(), "5000"]);
@@ -171,7 +171,7 @@ fn a_storm_of_signals_in_tiny_rings_is_recorded_or_counted() {
         assert_eq!(events.len() as u64 + recording.lost(), hits.iter().sum::<i64>() as u64, "{way:?}");
         assert_eq!(recording.babeltrace_and_warnings().0.len(), events.len());
         assert_eq!(recording.babeltrace_discarded(), recording.lost(), "{way:?}");
-        for name in ["storm:in_main", "storm:in_handler"] {
+        for name in ["alarms:in_main", "alarms:in_handler"] {
             let mine = of(&events, name);
             assert!(mine.windows(2).all(|pair| pair[0].numbers[0] < pair[1].numbers[0]), "{way:?} {name}");
             assert!(mine.iter().all(|event| event.numbers[0] == event.numbers[1]), "{way:?} {name}: torn");

@@ -13,7 +13,7 @@ fn listed(scene: &Scene, pid: i32) -> Value {
     assert_eq!(listing.status, 0, "{}", listing.errors);
     let listing: Value = serde_json::from_str(&listing.output).unwrap();
     let programs = listing["programs"].as_array().unwrap();
-    programs.iter().find(|program| program["pid"] == pid).cloned().unwrap_or_default()
+    programs.iter().find(|program| program["pid"] == pid).cloned().expect("the program")
 }
 
 fn start(scene: &Scene, source: &str, arguments: &[&str]) -> Running {
@@ -33,31 +33,32 @@ fn a_running_program_is_listed_recorded_and_let_go() {
     let before = listed(&scene, pid);
     assert_eq!(before["tracepoints"][0]["name"], "sordino:mark");
     let step = &before["tracepoints"][1];
-    assert_eq!(
-        (&step["name"], &step["level"], &step["fields"][0]["type"]),
-        (&"steady:step".into(), &"info".into(), &"u64".into())
-    );
-    assert!(before["recorded_by"].is_null());
+    assert_eq!((&step["name"], &step["level"]), (&"steady:step".into(), &"info".into()));
+    assert_eq!(step["fields"], serde_json::json!([{ "name": "number", "type": "u64" }]));
+    assert!(step["file"].as_str().unwrap().ends_with("steady.c") && step["line"] == 6, "{step}");
+    assert_eq!((&before["problem"], &before["recorded_by"]), (&Value::Null, &Value::Null));
 
-    let attached = scene.attach(pid, &["--name", "first one"]);
-    let during = listed(&scene, pid);
-    assert_eq!(
-        (&during["recorded_by"]["name"], &during["recorded_by"]["pid"]),
-        (&"first one".into(), &attached.running.pid().into())
-    );
-    assert!(area_kib(pid) > 1024);
-    let second = scene.sordino(&["record", "--pid", &pid.to_string()]);
-    assert_eq!(second.status, 2);
-    assert!(second.errors.contains("already recorded by session 'first one'"), "{}", second.errors);
+    for _ in 0..3 {
+        let mut attached = scene.attach(pid, &["--name", "first one", "--user", "steady:*"]);
+        let first = serde_json::json!({ "name": "first one", "pid": attached.running.pid() });
+        assert_eq!(listed(&scene, pid)["recorded_by"], first);
+        let text = scene.sordino(&["list"]);
+        assert!(text.succeeded().contains("is being recorded by 'first one'"), "{}", text.output);
+        assert!(area_kib(pid) > 1024);
+        let second = ["record", "-o", "second", "--pid", &pid.to_string()];
+        scene.refuses(2, &["already recorded by session 'first one'"], &second);
+        assert!(!scene.path("second").exists());
+        assert!(attached.running.is_running());
 
-    program.says("recorded");
-    let recording = attached.stop();
-    assert_eq!(recording.ended.status, 0);
-    contiguous(&recording, 0);
-    assert!(recording.user_events() > 0);
-    assert!(program.is_running());
-    assert!(listed(&scene, pid)["recorded_by"].is_null());
-    assert!(area_kib(pid) < 1024, "{} KiB are still there", area_kib(pid));
+        program.says("recorded");
+        let recording = attached.stop();
+        assert_eq!((recording.ended.status, recording.notes().as_str()), (0, ""));
+        contiguous(&recording, 0);
+        assert!(recording.user_events() > 0);
+        assert!(program.is_running());
+        assert!(listed(&scene, pid)["recorded_by"].is_null());
+        assert!(area_kib(pid) < 1024, "{} KiB are still there", area_kib(pid));
+    }
     program.signal(Signal::TERM);
     assert_eq!(program.end().output, "ready\nrecorded\ndone 0\n");
 }

@@ -90,13 +90,13 @@ fn grows_not(output: &str) {
 #[test]
 fn a_storm_of_signals_tears_nothing() {
     let scene = Scene::new();
-    let program = scene.program("storm.c");
+    let program = scene.program("alarms.c");
     for way in WAYS {
         let recording = record(&scene, way, &[program.to_str().unwrap(), "5000"]);
         let events = recording.events();
         let said: Vec<usize> =
             recording.ended.output.lines().next().unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-        for (name, said) in [("storm:in_main", said[0]), ("storm:in_handler", said[1])] {
+        for (name, said) in [("alarms:in_main", said[0]), ("alarms:in_handler", said[1])] {
             assert_eq!(numbers(&events, name), (0..said as i64).collect::<Vec<_>>(), "{way:?} {name}");
         }
         assert!(events.iter().all(|event| event.numbers[0] == event.numbers[1]), "a torn record");

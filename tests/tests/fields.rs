@@ -1,5 +1,6 @@
 //! Every kind of field, from C, C++ and Rust, as babeltrace2 prints it.
 
+use sordino_tests::listing::named;
 use sordino_tests::{COMPILERS, Recording, Scene};
 
 /// What babeltrace2 prints between the braces of the last event of that name.
@@ -136,10 +137,16 @@ fn marks_are_formatted_and_cut() {
     for compiler in COMPILERS {
         let program = scene.compile(compiler, "marks.c", &[]);
         let recording = scene.record(&[], &[program.to_str().unwrap()]);
-        assert_eq!(recording.ended.status, 0);
-        recording.assert_count(4);
+        assert_eq!((recording.ended.status, recording.lost()), (0, 0));
+        recording.assert_count(6);
         let texts: Vec<String> = recording.events().into_iter().flat_map(|event| event.texts).collect();
-        assert_eq!(texts[..3], ["plain", "formatted: -7 of 99.5%", ""]);
-        assert_eq!(texts[3], "m".repeat(1023));
+        let (turn, quoted) = ("turn 7 of many, 12.50%", "\"quoted\" \\ and\ttab, naïve");
+        assert_eq!(texts[..5], ["plain", "formatted: -7 of 99.5%", turn, quoted, ""]);
+        assert_eq!(texts[5], "m".repeat(1023));
+        let listed = scene.listed(&recording.path);
+        let marks = named(&listed, "sordino:mark").into_iter();
+        assert_eq!(marks.map(|mark| mark["fields"]["text"].as_str().unwrap()).collect::<Vec<_>>(), texts);
+        let line = &recording.babeltrace()[2];
+        assert!(line.contains("sordino:mark:") && line.contains(turn), "{line}");
     }
 }

@@ -1,6 +1,9 @@
 //! Programs that lie to the recorder. It says what is wrong with them, records all others, and ends as always.
 
 use rustix::process::Signal;
+use serde_json::Value;
+use sordino_tests::listing::babeltrace;
+use sordino_tests::recording::events_of;
 use sordino_tests::{Recording, Scene};
 use std::path::Path;
 use std::process::Command;
@@ -8,55 +11,100 @@ use std::process::Command;
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
 /// Is linked with sordino and overwrites its own area.
 const SPOIL: &str = env!("CARGO_BIN_EXE_spoil");
-/// Events of the honest program that runs at the same time.
-const HONEST: u64 = 20_000;
+/// Events of the honest program that runs at the same time, twice for some 200 ms.
+const HONEST: u64 = 40_000;
 
 /// The program of that kind, and its arguments but for the time.
 fn command(kind: &str) -> String {
     if kind == "spoil" { SPOIL.to_owned() } else { format!("{HOSTILE} {kind}") }
 }
 
-/// Records a hostile program of that kind, and beside it an honest one, all of whose events have to be there.
-fn record_beside(scene: &Scene, honest: &Path, kind: &str) -> Recording {
-    let hostile = command(kind);
-    let script = format!(
-        "{hostile} 0.6 & {} 1 {}; sleep 0.3; {} 1 {}; wait",
-        honest.display(),
-        HONEST / 2,
-        honest.display(),
-        HONEST / 2,
-    );
-    let recording = scene.record(&[], &["sh", "-c", &script]);
-    assert_eq!(recording.ended.status, 0, "{kind}: {}", recording.ended.errors);
-    assert!(!recording.ended.errors.contains("panicked"), "{kind}: {}", recording.ended.errors);
+/// Records an honest program twice beside what else the shell is told to start: all of its events have to be there, and nothing
+/// may be said of it.
+fn record_beside(scene: &Scene, options: &[&str], others: &str) -> Recording {
+    let honest = scene.program("burst.c");
+    let twice = format!("{0} 1 {1} 20000; sleep 0.1; {0} 1 {1} 20000", honest.display(), HONEST / 2);
+    let recording = scene.record(options, &["sh", "-c", &format!("{others} {twice}; wait")]);
+    let errors = &recording.ended.errors;
+    assert_eq!(recording.ended.status, 0, "{others}: {errors}");
+    assert!(!errors.contains("panicked"), "{others}: {errors}");
     assert_eq!(recording.summary["state"], "finished");
-    let honest_ones = recording.programs().iter().filter(|program| program["name"] == "burst-1");
-    let streams = honest_ones.flat_map(|program| program["streams"].as_array().unwrap());
-    let events: u64 = streams.map(|stream| stream["events"].as_u64().unwrap_or(0)).sum();
-    assert_eq!(events, HONEST, "{kind}: {}", recording.summary);
+    let name = honest.file_name().unwrap().to_str().unwrap();
+    let honest_ones = recording.programs().iter().filter(|program| program["name"] == name);
+    for program in honest_ones.clone() {
+        let (lines, complaints) = babeltrace(&recording.path.join(program["trace"].as_str().unwrap()));
+        let count = events_of(program);
+        assert_eq!((lines.len() as u64, complaints.as_str()), (count, ""), "{others}");
+        assert_eq!(
+            (count, program["notes"].as_array().unwrap().len()),
+            (HONEST / 2, 0),
+            "{others}: {program}"
+        );
+    }
+    assert_eq!(honest_ones.count(), 2, "{others}: {}", recording.summary);
     recording
 }
 
-/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": the reason is noted.
+/// How many events of the honest program `sordino events` lists, and how many losses.
+fn listed(scene: &Scene, recording: &Recording) -> (u64, usize) {
+    let ended = scene.sordino(&["events", "--json", recording.name()]);
+    assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
+    let events = ended.output.lines().filter(|line| line.contains("\"name\":\"burst:step\"")).count() as u64;
+    (events, ended.output.lines().filter(|line| line.starts_with("{\"type\":\"loss\"")).count())
+}
+
+/// What looks like an area and is none, and what is said of it.
+const NO_AREAS: [(&str, &str); 12] = [
+    ("magic", "no complete area"),
+    ("version", "layout 99"),
+    ("sizes", "makes no sense"),
+    ("cpus", "makes no sense"),
+    ("all-sizes", "makes no sense"),
+    ("pid", "another process's"),
+    ("truncated", "no complete area"),
+    ("short", "no complete area"),
+    ("empty", "no complete area"),
+    ("unsealed", "not sealed"),
+    ("huge", "no complete area"),
+    ("locked", "keeps its area locked"),
+];
+
+/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": who records all that can be recorded is told
+/// of those that can't.
 #[test]
 fn what_is_no_area_is_skipped_with_the_reason() {
-    let scene = Scene::new();
-    let honest = scene.program("burst.c");
-    for (kind, reason) in [
-        ("magic", "no complete area"),
-        ("version", "layout 99"),
-        ("sizes", "makes no sense"),
-        ("cpus", "makes no sense"),
-        ("pid", "another process's"),
-        ("truncated", "no complete area"),
-        ("empty", "no complete area"),
-        ("unsealed", "not sealed"),
-        ("huge", "no complete area"),
-        ("locked", "keeps its area locked"),
-    ] {
-        let recording = record_beside(&scene, &honest, kind);
-        assert!(recording.notes().contains(reason), "{kind}: {}", recording.summary);
-        assert!(recording.notes().contains("skipped hostile"), "{kind}: {}", recording.summary);
+    let scene = Scene::checked();
+    let hostile: String = NO_AREAS.iter().map(|(kind, _)| format!("{HOSTILE} {kind} 1.5 & ")).collect();
+    let recording = record_beside(&scene, &[], &hostile);
+    // One note for each, by its pid.
+    let notes = recording.notes();
+    for (_, reason) in NO_AREAS {
+        let expected = NO_AREAS.iter().filter(|(_, other)| *other == reason).count();
+        let said = notes.lines().filter(|note| note.contains("skipped hostile") && note.contains(reason));
+        assert_eq!(said.count(), expected, "{reason}: {notes}");
+    }
+}
+
+/// Who wants such a program in particular is refused, and a listing says what is wrong with it.
+#[test]
+fn what_is_no_area_is_refused_and_listed_with_the_reason() {
+    let scene = Scene::checked();
+    for (kind, reason) in NO_AREAS {
+        let mut program = scene.start(Command::new(HOSTILE).args([kind, "60"]));
+        program.says("ready");
+        let pid = program.pid().to_string();
+        scene.refuses(2, &[&pid, reason], &["record", "-o", "refused", "--pid", &pid]);
+        assert!(!scene.path("refused").exists());
+        let listing: Value = serde_json::from_str(scene.sordino(&["list", "--json"]).succeeded()).unwrap();
+        let mut programs = listing["programs"].as_array().unwrap().iter();
+        let listed = programs.find(|listed| listed["pid"] == program.pid()).expect(kind);
+        // A listing asks neither whose area it is nor who locks it.
+        let (is_said, problem) = (!["pid", "locked"].contains(&kind), listed["problem"].as_str());
+        assert!(!is_said || problem.is_some_and(|text| text.contains(reason)), "{kind}: {listed}");
+        let listing = scene.sordino(&["list"]);
+        assert!(listing.succeeded().contains(&format!("({pid})")), "{kind}: {}", listing.output);
+        program.signal(Signal::KILL);
+        program.end();
     }
 }
 
@@ -64,28 +112,45 @@ fn what_is_no_area_is_skipped_with_the_reason() {
 /// that never rest: it is its own trace that suffers.
 #[test]
 fn programs_that_spoil_their_area_spoil_nothing_else() {
-    let scene = Scene::new();
-    let honest = scene.program("burst.c");
+    let scene = Scene::checked();
     for kind in ["nonsense", "points", "catalogue", "ahead", "spoil"] {
-        let recording = record_beside(&scene, &honest, kind);
+        let recording = record_beside(&scene, &[], &format!("{} 0.6 &", command(kind)));
         assert!(recording.notes() != "" || kind == "ahead", "{kind}: {}", recording.summary);
+    }
+}
+
+/// The same while it hits a tracepoint; what was spoiled is said by the recorder or in the listing.
+#[test]
+fn a_program_that_overwrites_its_own_rings_spoils_its_own_trace_only() {
+    let scene = Scene::checked();
+    let vandal = scene.program("vandal.c");
+    for part in ["control", "rings", "both"] {
+        let vandals: String =
+            (1..=4).map(|seed| format!("{} {part} {seed} 2>vandal.errors & ", vandal.display())).collect();
+        let recording = record_beside(&scene, &["--num-subbuf", "4"], &vandals);
+        assert_eq!(recording.programs().len(), 2 + 4, "{}", recording.summary);
+        let (events, losses) = listed(&scene, &recording);
+        assert_eq!(events, HONEST);
+        scene.sordino(&["explain", "--event", "burst:step", recording.name()]).succeeded();
+        assert!(losses > 0 || !recording.notes().is_empty(), "{}", recording.summary);
     }
 }
 
 /// "A program that announces itself with nonsense, or connects and never speaks", or does so all the time.
 #[test]
 fn nonsense_on_the_sessions_socket_holds_nobody_up() {
-    let scene = Scene::new();
-    let honest = scene.program("burst.c");
-    for kind in ["silent", "babble", "flood"] {
-        record_beside(&scene, &honest, kind);
+    let scene = Scene::checked();
+    for kind in ["silent", "babble", "files", "flood"] {
+        let recording = record_beside(&scene, &["--num-subbuf", "4"], &format!("{} 0.6 &", command(kind)));
+        assert_eq!(recording.programs().len(), 2, "{kind}: {}", recording.summary);
+        assert!(recording.ended.output.starts_with("ready\n"), "the recorder does not listen to {kind}");
     }
 }
 
 /// A recorder is stopped by Ctrl-C whatever the program does meanwhile.
 #[test]
 fn a_recorder_ends_when_it_is_told_to_whatever_a_program_does() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     for kind in ["ahead", "flood", "spoil", "silent", "locked"] {
         let (mut recorder, output) = scene.recorder(&["--subbuf-size", "16K", "--num-subbuf", "4", "--"]);
         let mut running = scene.start(recorder.args(command(kind).split(' ')).arg("200"));
@@ -105,7 +170,7 @@ fn a_recorder_ends_when_it_is_told_to_whatever_a_program_does() {
 /// A program whose memory never comes holds up the recorder for a moment and no longer.
 #[test]
 fn a_program_whose_pages_never_come_does_not_hang_the_recorder() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     let mut program = scene.start(&mut Command::new(scene.program("stuck.c")));
     program.says("ready");
     let recording = scene.attach(program.pid(), &["--subbuf-size", "1M", "--duration", "100ms"]).end();
@@ -129,23 +194,27 @@ fn end_of(programs: &[&str]) {
 /// "Records that don't match their schema: reported; the others' events are all there."
 #[test]
 fn records_that_are_not_what_they_say_are_reported() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     let (mismatch, honest) = (scene.program("mismatch.c"), scene.program("burst.c"));
+    let twice = format!("{0} 1000; {0} 1000 &", mismatch.display());
+    let recording = record_beside(&scene, &["--num-subbuf", "4"], &twice);
+    assert_eq!(recording.programs().len(), 2 + 2);
+    assert!(recording.notes().contains("make no sense"), "{}", recording.notes());
+    let (events, losses) = listed(&scene, &recording);
+    assert_eq!(events, HONEST);
+    assert!(losses >= 2, "{losses}");
     let script = format!("{} 1000; {} 1 1000", mismatch.display(), honest.display());
     let recording = scene.record(&["--fail-on-loss"], &["sh", "-c", &script]);
     assert_eq!(recording.ended.status, 1, "{}", recording.summary);
     assert!(recording.notes().contains("make no sense"), "{}", recording.notes());
-    let last = recording.programs().last().unwrap();
-    let events: u64 =
-        last["streams"].as_array().unwrap().iter().map(|stream| stream["events"].as_u64().unwrap()).sum();
-    assert_eq!(events, 1000);
+    assert_eq!(events_of(recording.programs().last().unwrap()), 1000);
 }
 
-/// `sordino list` looks at the same programs.
+/// Programs whose area is one, but whose tracepoints make no sense, are listed.
 #[test]
-fn listing_hostile_programs_says_what_is_wrong_with_them() {
-    let scene = Scene::new();
-    for kind in ["magic", "huge", "points", "locked", "nonsense"] {
+fn programs_with_nonsense_in_their_area_are_listed() {
+    let scene = Scene::checked();
+    for kind in ["points", "nonsense"] {
         let program = scene.start(Command::new(HOSTILE).args([kind, "20"]));
         let pid = program.pid().to_string();
         sordino_tests::wait_until("it is listed", || {

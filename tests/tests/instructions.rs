@@ -5,15 +5,14 @@ use sordino_event::catalogue;
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_ring::write::Clock;
+use sordino_tests::Scene;
 use sordino_tests::exchange::area;
-use sordino_tests::install::{compilers, release_program, root, succeed};
+use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
+use sordino_tests::lttng::Lttng;
 use sordino_tests::stepper::{Hit, Interruption, Stepper};
-use sordino_tests::{Scene, wait_until};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// How many instructions more than another record the first of a sub-buffer may take.
@@ -268,52 +267,24 @@ fn the_first_hit_of_a_lazily_linked_program_makes_no_system_call() {
     assert_eq!(lazily.system_calls, 0);
 }
 
-/// The user `nobody`: LTTng's daemon for him is no other's.
-const NOBODY: u32 = 65534;
-
 /// Steps through `times` hits of LTTng-UST's, in a session of its own with the smallest sub-buffers and no timer.
 fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<Hit> {
-    let (home, program) = (scene.path("home"), scene.path("stepped_lttng"));
-    fs::create_dir(&home).unwrap();
-    chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-I.", "stepped_lttng.c", "-o"])
-        .arg(&program)
-        .current_dir(root().join("tests/programs"));
-    succeed(gcc.args(["-llttng-ust", "-llttng-ust-common", "-ldl"]));
-    let by_nobody = |program: &Path, words: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(words).uid(NOBODY).gid(NOBODY).current_dir(&home);
-        command.env("HOME", &home).env("LTTNG_HOME", &home).env("LD_BIND_NOW", "1");
-        command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
-        command
-    };
-    let left = || fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.path());
-    let before: Vec<PathBuf> = left().collect();
-    let lttng = |words: &[&str]| scene.run(&mut by_nobody("lttng".as_ref(), words)).status;
-    let daemon = scene.start(&mut by_nobody("lttng-sessiond".as_ref(), &["--no-kernel"]));
-    wait_until("LTTng's daemon answers", || lttng(&["list"]) == 0);
-    for words in [
-        &["create", "session", "--output", "trace"][..],
-        &["enable-channel", "--userspace", "--subbuf-size=4K", "--num-subbuf=64", "channel"],
-        &["enable-event", "--userspace", "--channel=channel", "stepped:two_words"],
-        &["start"],
-    ] {
-        assert_eq!(lttng(words), 0, "{words:?}");
-    }
-    let mut running = scene.start(&mut by_nobody(&program, &["two_words", &times.to_string()]));
+    let program = scene.path("stepped_lttng");
+    compile_for_lttng("stepped_lttng.c", &program);
+    let lttng = Lttng::start(scene);
+    lttng.tell(&["create", "session", "--output", "trace"]);
+    lttng.tell(&["enable-channel", "--userspace", "--subbuf-size=4K", "--num-subbuf=64", "channel"]);
+    lttng.tell(&["enable-event", "--userspace", "--channel=channel", "stepped:two_words"]);
+    lttng.tell(&["start"]);
+    let mut command = lttng.command(&program, &["two_words", &times.to_string()]);
+    let mut running = scene.start(command.env("LD_BIND_NOW", "1"));
     running.says("ready");
     let stepper = Stepper::new(&running).unwrap();
     running.signal(Signal::USR2);
     let hits = (0..times).map(|_| stepper.step(Interruption::None).unwrap()[0]).collect();
     drop(running);
-    assert_eq!(lttng(&["destroy"]), 0);
-    daemon.signal(Signal::TERM);
-    daemon.end();
-    let is_of_lttng = |file: &PathBuf| file.to_string_lossy().contains("/lttng-ust-");
-    left()
-        .filter(|file| is_of_lttng(file) && !before.contains(file))
-        .for_each(|file| fs::remove_file(file).unwrap());
+    lttng.tell(&["destroy"]);
+    lttng.stop();
     hits
 }
 

@@ -3,24 +3,15 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::machine::area_kib;
+use sordino_tests::recording::packet_files;
 use sordino_tests::{Scene, wait_until};
 use sordino_tracefs::Tracefs;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn instances() -> Vec<String> {
     Tracefs::open().unwrap().instances().unwrap()
-}
-
-/// Files that hold packets of programs' events.
-fn streams(recording: &Path) -> Vec<PathBuf> {
-    let programs = fs::read_dir(recording.join("user")).unwrap().flatten();
-    let files = programs.flat_map(|program| fs::read_dir(program.path()).unwrap().flatten());
-    let mut files: Vec<PathBuf> = files.map(|file| file.path()).collect();
-    files.retain(|file| !file.ends_with("metadata"));
-    files
 }
 
 /// "The recorder is killed: the program runs on unharmed, the kernel's instance goes, `sordino recover` finishes the
@@ -36,7 +27,9 @@ fn a_recording_is_finished_after_its_recorder_was_killed() {
     let instance = format!("sordino-{}", attached.running.pid());
     assert!(instances().contains(&instance));
     wait_until("some packets are on disk", || {
-        streams(&attached.output).iter().any(|file| fs::metadata(file).unwrap().len() > 1 << 20)
+        packet_files(&attached.output.join("user"))
+            .iter()
+            .any(|file| fs::metadata(file).unwrap().len() > 1 << 20)
             && (0..)
                 .map(|cpu| attached.output.join(format!(".raw/cpu{cpu}")))
                 .take_while(|file| file.exists())
@@ -56,7 +49,7 @@ fn a_recording_is_finished_after_its_recorder_was_killed() {
     assert!(running.is_running(), "the program does not survive its recorder");
 
     // As if it had been killed in the middle of a packet.
-    let torn = streams(&attached.output).remove(0);
+    let torn = packet_files(&attached.output.join("user")).remove(0);
     let whole = fs::read(&torn).unwrap();
     File::options().append(true).open(&torn).unwrap().write_all(&whole[..60_000]).unwrap();
     let recovered = scene.sordino(&["recover", "--json", &directory]);

@@ -79,13 +79,11 @@ fn the_shared_ring_costs_no_system_call_no_fault_and_no_allocation_either() {
 fn an_idle_program_of_an_ordinary_user_locks_its_memory() {
     let scene = Scene::new();
     let program = scene.program("idle.c");
-    let library = scene.path("libsordino.so.0");
-    fs::copy(sordino_tests::installed().join("lib/libsordino.so.0"), &library).unwrap();
     let limit = 8 << 20;
     let mut command = Command::new("prlimit");
     command.arg(format!("--memlock={limit}:{limit}"));
     command.args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
-    let mut running = scene.start(command.env("LD_LIBRARY_PATH", scene.path("")));
+    let mut running = scene.start(&mut command);
     running.says("locked");
     let pid = running.pid();
     let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();

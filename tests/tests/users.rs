@@ -2,129 +2,154 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
-use sordino_tests::install::installed;
-use sordino_tests::{Recording, Scene};
+use sordino_tests::listing::babeltrace;
+use sordino_tests::recording::{all_below, events_of};
+use sordino_tests::{DAEMON, NOBODY, Recording, Running, Scene};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
-/// The user `nobody`, and `daemon`, another one.
-const NOBODY: u32 = 65534;
-const DAEMON: u32 = 1;
-
-/// A directory of `nobody`'s own; sordino and its library where everybody reaches them.
-fn home(scene: &Scene) -> PathBuf {
-    fs::copy(installed().join("bin/sordino"), scene.path("sordino")).unwrap();
-    fs::copy(installed().join("lib/libsordino.so.0"), scene.path("libsordino.so.0")).unwrap();
-    let home = scene.path("home");
-    fs::create_dir(&home).unwrap();
-    std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-    home
+/// The users and groups whom `path` and what lies below it belong to.
+fn owners(path: &Path) -> Vec<(u32, u32)> {
+    let files = all_below(path).into_iter().chain([path.to_owned()]);
+    let metadata = files.map(|file| fs::symlink_metadata(file).unwrap());
+    let mut owners: Vec<(u32, u32)> = metadata.map(|file| (file.uid(), file.gid())).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    owners
 }
 
-/// A command that runs as `user`, with no group but the user's.
-fn as_user(scene: &Scene, user: u32, program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    let ids =
-        [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned(), "--".to_owned()];
-    command.args(ids).arg(program).env("LD_LIBRARY_PATH", scene.path("")).current_dir(scene.path("home"));
-    command
+/// Starts `program`, run by `user`.
+fn start_as(scene: &Scene, user: u32, program: &Path) -> Running {
+    let mut running = scene.start(Command::new(program).uid(user).gid(user));
+    running.says("ready");
+    running
 }
 
-/// All that lies below `path`, and `path`.
-fn tree(path: &Path) -> Vec<PathBuf> {
-    let below = fs::read_dir(path).into_iter().flatten().flatten().flat_map(|entry| tree(&entry.path()));
-    std::iter::once(path.to_owned()).chain(below).collect()
+fn stop(running: Running) {
+    running.signal(Signal::TERM);
+    running.end().succeeded();
 }
 
 /// "An ordinary user records their own program, without kernel events", started or running.
 #[test]
 fn an_ordinary_user_records_their_own_programs() {
-    let scene = Scene::new();
-    let home = home(&scene);
-    let (burst, steady) = (scene.program("burst.c"), scene.program("steady.c"));
-    let mut recorder = as_user(&scene, NOBODY, &scene.path("sordino"));
-    let ended =
-        scene.run(recorder.args(["record", "--json", "-o", "one", "--"]).arg(burst).args(["2", "5000"]));
+    let Some(scene) = Scene::new().as_root() else { return };
+    let home = scene.directory_of(NOBODY, "home");
+    let burst = format!("{} 2 5000", scene.program("burst.c").display());
+    let mut recorder = scene.command_of(NOBODY, &["record", "--json", "-o", "one", "--", "sh", "-c", &burst]);
+    let ended = scene.run(recorder.current_dir(&home));
+    ended.succeeded();
     let recording = Recording::of(ended, home.join("one"));
-    assert_eq!(recording.ended.status, 0);
     recording.assert_count(10_000);
-    assert!(tree(&recording.path).iter().all(|path| fs::metadata(path).unwrap().uid() == NOBODY));
+    assert_eq!((recording.lost(), recording.notes()), (0, String::new()));
+    assert_eq!(owners(&recording.path), [(NOBODY, NOBODY)]);
+    let (lines, complaints) = babeltrace(&recording.path);
+    assert_eq!(complaints, "");
+    let events = scene.run(scene.command_of(NOBODY, &["events", "one"]).current_dir(&home));
+    assert_eq!(events.succeeded().lines().count(), lines.len());
 
-    let mut program = scene.start(&mut as_user(&scene, NOBODY, &steady));
-    program.says("ready");
+    let program = start_as(&scene, NOBODY, &scene.program("steady.c"));
     let pid = program.pid().to_string();
-    let mut recorder = as_user(&scene, NOBODY, &scene.path("sordino"));
     let small = ["--subbuf-size", "64K", "--num-subbuf", "4", "--duration", "200ms"];
-    let ended = scene.run(recorder.args(["record", "--json", "-o", "two", "--pid", &pid]).args(small));
+    let record = [&["record", "--json", "-o", "two", "--pid", &pid], &small[..]].concat();
+    let ended = scene.run(scene.command_of(NOBODY, &record).current_dir(&home));
     let recording = Recording::of(ended, home.join("two"));
     assert!(recording.user_events() > 0, "{}", recording.summary);
-    program.signal(Signal::TERM);
-    program.end();
+    stop(program);
+}
+
+/// The programs in a listing, or in a recorder's summary.
+fn pids(listing: &Value) -> Vec<i32> {
+    let programs = listing["programs"].as_array().unwrap().iter();
+    programs.map(|program| program["pid"].as_i64().unwrap() as i32).collect()
 }
 
 /// "Another user's program can't be attached to, with a clear reason": not to record it, not to list it.
 #[test]
 fn another_users_program_is_nobodys_business() {
-    let scene = Scene::new();
-    home(&scene);
+    let Some(scene) = Scene::new().as_root() else { return };
+    let home = scene.directory_of(NOBODY, "home");
     let steady = scene.program("steady.c");
-    let mut program = scene.start(&mut as_user(&scene, DAEMON, &steady));
-    program.says("ready");
-    let pid = program.pid().to_string();
-    let sordino =
-        |arguments: &[&str]| scene.run(as_user(&scene, NOBODY, &scene.path("sordino")).args(arguments));
-    let refused = sordino(&["record", "-o", "stolen", "--pid", &pid]);
-    assert_eq!(refused.status, 2);
-    assert!(refused.errors.contains("needs the right to trace it (run as root)"), "{}", refused.errors);
-    assert!(!scene.path("home/stolen").exists());
-    let listing: Value = serde_json::from_str(&sordino(&["list", "--json"]).output).unwrap();
+    let [own, daemons, roots] = [NOBODY, DAEMON, 0].map(|user| start_as(&scene, user, &steady));
+    let by_nobody = |arguments: &[&str]| scene.run(scene.command_of(NOBODY, arguments).current_dir(&home));
+    for other in [&daemons, &roots] {
+        let pid = other.pid().to_string();
+        let words = [&pid, "another user's", "needs the right to trace it (run as root)"];
+        by_nobody(&["record", "-o", "stolen", "--pid", &pid]).failed(2, &words);
+        assert_eq!(all_below(&home).len(), 0);
+    }
+    let only_own = |pids: Vec<i32>| {
+        assert!(pids.contains(&own.pid()), "{pids:?}");
+        assert!(!pids.contains(&daemons.pid()) && !pids.contains(&roots.pid()), "{pids:?}");
+    };
+    let json = |ended: &str| serde_json::from_str::<Value>(ended).unwrap();
+
+    // All that can be recorded: what is theirs, and has room for the rings: an ordinary program reserves little.
+    let all = ["record", "--json", "-o", "all", "--duration", "300ms"];
+    let ended = by_nobody(&[&all[..], &["--subbuf-size", "64K", "--num-subbuf", "4"]].concat());
+    let recording = Recording::of(ended, home.join("all"));
+    only_own(pids(&recording.summary));
+    let name = steady.file_name().unwrap().to_str().unwrap();
+    assert_eq!((recording.ended.status, events_of(recording.program(name)) > 0), (0, true));
+
+    let listing = json(by_nobody(&["list", "--json"]).succeeded());
     assert!(listing["hidden_processes"].as_u64().unwrap() > 0);
-    assert!(listing["programs"].as_array().unwrap().iter().all(|other| other["pid"] != program.pid()));
-    program.signal(Signal::TERM);
-    program.end();
+    only_own(pids(&listing));
+    assert!(by_nobody(&["list"]).succeeded().contains("processes of other users"));
+    let all = pids(&json(scene.sordino(&["list", "--json"]).succeeded()));
+    assert!([&own, &daemons, &roots].iter().all(|running| all.contains(&running.pid())), "{all:?}");
+    [own, daemons, roots].into_iter().for_each(stop);
 }
 
 /// As sudo would start it for `nobody`.
-fn sudo<'a>(scene: &Scene, recorder: &'a mut Command) -> &'a mut Command {
+fn sudo(recorder: &mut Command) {
     recorder.envs([("SUDO_UID", "65534"), ("SUDO_GID", "65534"), ("SUDO_USER", "nobody")]);
-    recorder.env("LD_LIBRARY_PATH", scene.path("")).current_dir(scene.path("home"))
 }
 
-/// "COMMAND runs as the user who called sudo, the trace belongs to that user; --as."
+/// "COMMAND runs as the user who called sudo, the trace belongs to that user; --as", which goes before who called sudo.
 #[test]
 fn the_command_runs_as_the_user_who_called_sudo() {
-    let scene = Scene::new();
-    home(&scene);
+    let Some(scene) = Scene::new().as_root() else { return };
     let burst = scene.program("burst.c");
-    for (options, expected) in [(&[][..], NOBODY), (&["--as", "daemon"], DAEMON), (&["--as", "1"], DAEMON)] {
-        let (mut recorder, output) = scene.recorder(&["--kernel", "sched_switch"]);
-        let script = format!("id -u; id -G; {} 1 3000", burst.display());
-        sudo(&scene, recorder.args(options).args(["--", "sh", "-c", &script]));
-        let recording = Recording::of(scene.run(&mut recorder), output);
-        assert_eq!(recording.ended.status, 0, "{}", recording.ended.errors);
-        let said: Vec<&str> = recording.ended.output.lines().take(2).collect();
-        assert_eq!(said, [expected.to_string(), expected.to_string()], "a user or a group too many");
+    let kernel = ["--kernel", "sched_switch"];
+    for (options, by_sudo, user, owner) in [
+        (&[][..], true, NOBODY, NOBODY),
+        (&kernel[..], true, NOBODY, NOBODY),
+        (&[&kernel[..], &["--as", "daemon"]].concat(), true, DAEMON, NOBODY),
+        (&[&kernel[..], &["--as", "1"]].concat(), true, DAEMON, NOBODY),
+        (&["--as", "root"], true, 0, NOBODY),
+        (&["--as", "nobody"], false, NOBODY, NOBODY),
+        (&["--as", "65534"], false, NOBODY, NOBODY),
+        (&[], false, 0, 0),
+    ] {
+        let script = format!("id -u; id -g; id -G; {} 1 3000", burst.display());
+        let recording = scene.record_with(options, &["sh", "-c", &script], |recorder| {
+            if by_sudo {
+                sudo(recorder);
+            }
+        });
+        assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.ended.errors);
+        let said: Vec<&str> = recording.ended.output.lines().take(3).collect();
+        // The groups of root are the machine's affair.
+        let known = if user == 0 { 1 } else { 3 };
+        assert_eq!(said[..known], vec![user.to_string(); known], "{options:?}: a user or a group too many");
         recording.assert_count(3000);
         // What became another user on the way is not recorded: it is sordino itself.
-        assert!(
-            recording.programs().iter().all(|program| program["name"] != "sordino"),
-            "{}",
-            recording.summary
-        );
-        for path in tree(&recording.path) {
-            let metadata = fs::symlink_metadata(&path).unwrap();
-            assert_eq!((metadata.uid(), metadata.gid()), (NOBODY, NOBODY), "{}", path.display());
-        }
+        let programs = recording.programs();
+        assert!(programs.iter().all(|program| program["name"] != "sordino"), "{}", recording.summary);
+        assert_eq!(owners(&recording.path), [(owner, owner)], "{options:?}");
     }
+    scene.refuses(2, &["no user 'nobody-at-all'"], &["record", "--as", "nobody-at-all", "--", "true"]);
 }
 
 /// Who called sudo gets the recording and nothing else, whatever their program puts in its place meanwhile.
 #[test]
 fn giving_a_recording_to_its_user_gives_nothing_else() {
-    let scene = Scene::new();
-    let home = home(&scene);
+    let Some(scene) = Scene::new().as_root() else { return };
+    let home = scene.directory_of(NOBODY, "home");
     let (victim, directory) = (scene.path("precious"), scene.path("precious.d"));
     fs::write(&victim, "root's").unwrap();
     fs::create_dir(&directory).unwrap();
@@ -137,9 +162,9 @@ fn giving_a_recording_to_its_user_gives_nothing_else() {
         victim.display(),
         directory.display()
     );
-    let mut recorder = Command::new(scene.path("sordino"));
-    sudo(&scene, recorder.args(["record", "-o", "trace", "--", "sh", "-c", &script]));
-    let ended = scene.run(&mut recorder);
+    let mut recorder = scene.command(&["record", "-o", "trace", "--", "sh", "-c", &script]);
+    sudo(&mut recorder);
+    let ended = scene.run(recorder.current_dir(&home));
     assert!(home.join("away").exists(), "{}", ended.errors);
     for path in [&victim, &directory, &directory.join("inside")] {
         assert_eq!(

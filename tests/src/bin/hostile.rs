@@ -1,14 +1,18 @@
 //! Programs that a recorder had better not trust: `hostile KIND [SECONDS]`.
 
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
+};
 use sordino_percpu::primitive::{Relaxed, Release};
 use sordino_ring::area::{Area, Request};
 use sordino_ring::layout::{Header, RingHeader};
 use sordino_ring::position::Head;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
-use std::mem::offset_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{self, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// An area as the library makes it, but for what `twist` does to the request.
@@ -25,7 +29,7 @@ fn file(flags: u32, size: u64, seal: bool) -> File {
     let name = CString::new("sordino").expect("a name");
     // SAFETY: a name that ends with a zero byte.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_ALLOW_SEALING) };
-    assert!(fd >= 0, "memfd_create: {}", std::io::Error::last_os_error());
+    assert!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
     // SAFETY: the call has just returned it.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(size).expect("a size");
@@ -34,6 +38,20 @@ fn file(flags: u32, size: u64, seal: bool) -> File {
         assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) }, 0);
     }
     file
+}
+
+/// The same file, with these bytes at its start.
+fn with(mut file: File, bytes: &[u8]) -> File {
+    file.write_all(bytes).expect("bytes");
+    file
+}
+
+/// The header of an area that has nothing wrong with it.
+fn whole_header() -> Vec<u8> {
+    let (_, file) = area(|_| {});
+    let mut bytes = vec![0; size_of::<Header>()];
+    File::from(file).read_exact_at(&mut bytes, 0).expect("a header");
+    bytes
 }
 
 /// Appends `text` to the catalogue.
@@ -71,26 +89,56 @@ fn run_ahead(area: &Area, end: Instant) {
 }
 
 /// Connects to the session's socket.
-fn connect() -> std::os::fd::RawFd {
+fn connect() -> io::Result<OwnedFd> {
     let name = std::env::var("SORDINO_SESSION").expect("a session");
-    // SAFETY: all zeros is an unnamed address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (to, byte) in address.sun_path.iter_mut().zip(name.bytes()) {
-        *to = byte as libc::c_char;
-    }
-    address.sun_path[0] = 0;
-    // SAFETY: no preconditions.
-    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0) };
-    let length = (offset_of!(libc::sockaddr_un, sun_path) + name.len()) as libc::socklen_t;
-    // SAFETY: an address of that length.
-    unsafe { libc::connect(socket, (&raw const address).cast(), length) };
-    socket
+    // Of an abstract name, which is written with an @.
+    let address = SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..])?;
+    let socket = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    net::connect(&socket, &address)?;
+    Ok(socket)
 }
 
-fn send(socket: i32, bytes: &[u8]) {
-    // SAFETY: bytes of their length.
-    unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+/// Says something and keeps the connection, with so many descriptors of `file` if there is one.
+fn tell(bytes: &[u8], file: Option<(BorrowedFd<'_>, usize)>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<BorrowedFd<'_>> = file.into_iter().flat_map(|(file, count)| vec![file; count]).collect();
+    assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(&files)));
+    let socket = connect().expect("a recorder that listens");
+    // It may have been hung up.
+    let _ = net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    std::mem::forget(socket);
+}
+
+/// How a program announces itself: with the inode of its area.
+fn hello(inode: u64) -> [u8; 16] {
+    let mut words = *b"sordino1........";
+    words[8..].copy_from_slice(&inode.to_ne_bytes());
+    words
+}
+
+/// Words of all lengths and values, but for those that are right.
+fn babble() {
+    for length in [0, 1, 8, 15, 16, 17, 4096] {
+        tell(&vec![0xa5; length], None);
+    }
+    for turn in 0..100u64 {
+        tell(&hello(0)[..turn as usize % 9], None);
+        tell(&[turn.to_ne_bytes(), (!turn).to_ne_bytes()].concat(), None);
+    }
+    (0..10).for_each(|_| tell(&hello(u64::MAX), None));
+}
+
+/// Announcements with descriptors, of a memory that is no area, a pipe's two ends, and the input.
+fn tell_with_files() {
+    let (memory, (reader, writer)) = (file(0, 0, false), rustix::pipe::pipe().expect("a pipe"));
+    for count in 0..8 {
+        let end = if count % 2 == 0 { reader.as_fd() } else { writer.as_fd() };
+        for file in [memory.as_fd(), end, io::stdin().as_fd()] {
+            tell(&hello(count as u64), Some((file, count)));
+        }
+    }
+    std::mem::forget((memory, reader, writer));
 }
 
 /// Holds the lock that orders recorders that attach, as long as the program lives.
@@ -124,10 +172,19 @@ fn main() {
         "version" => keep(area(|_| {})).header().version.store(99, Relaxed),
         "sizes" => keep(area(|_| {})).header().control_size.store(u64::MAX, Relaxed),
         "cpus" => keep(area(|_| {})).header().cpus.store(u32::MAX, Relaxed),
+        "all-sizes" => {
+            let area = keep(area(|_| {}));
+            let header = area.header();
+            header.cpus.store(u32::MAX, Relaxed);
+            for size in [&header.rings_offset, &header.catalogue_capacity, &header.control_size] {
+                size.store(u64::MAX - 7, Relaxed);
+            }
+        }
         "pid" => drop(keep(area(|request| request.pid = 1))),
-        "truncated" => files.push(file(0, 100, true)),
+        "truncated" => files.push(with(file(0, 100, true), b"sordino\0")),
+        "short" => files.push(with(file(0, 0, true), &whole_header()[..96])),
         "empty" => files.push(file(0, 0, true)),
-        "unsealed" => files.push(file(0, 1 << 20, false)),
+        "unsealed" => files.push(with(file(0, 1 << 20, false), &whole_header())),
         // Memory of huge pages, of which the machine need not have any.
         "huge" => files.push(file(libc::MFD_HUGETLB, 2 << 20, true)),
         "nonsense" => say(&keep(area(|_| {})), "event\tnonsense\n"),
@@ -148,33 +205,17 @@ fn main() {
             say(&area, &catalogue(1));
             run_ahead(&area, end);
         }
-        "silent" => (0..30).for_each(|_| _ = connect()),
-        "babble" => {
-            for length in [0, 1, 8, 15, 16, 17, 4096] {
-                send(connect(), &vec![0xa5; length]);
-            }
-            let mut words = b"sordino1".to_vec();
-            words.extend([0xff; 8]);
-            (0..10).for_each(|_| send(connect(), &words));
-        }
+        "silent" => (0..100).for_each(|_| std::mem::forget(connect().expect("a recorder that listens"))),
+        "babble" => babble(),
+        "files" => tell_with_files(),
         "flood" => {
-            let mut words = b"sordino1".to_vec();
-            words.extend([0xff; 8]);
             while Instant::now() < end {
-                let socket = connect();
-                send(socket, &words);
-                // SAFETY: our own.
-                unsafe { libc::close(socket) };
+                // It may be over.
+                let _ = connect().map(|socket| net::send(socket, &hello(u64::MAX), SendFlags::NOSIGNAL));
             }
         }
         other => panic!("no kind '{other}'"),
     }
-    for mut file in files {
-        // Only where something may be written at all.
-        if kind == "truncated" || kind == "unsealed" {
-            file.seek(SeekFrom::Start(0)).and_then(|_| file.write(b"sordino\0")).expect("bytes");
-        }
-        std::mem::forget(file);
-    }
+    println!("ready");
     std::thread::sleep(end.saturating_duration_since(Instant::now()));
 }

@@ -1,7 +1,7 @@
 /* Hits a tracepoint of LTTng's 10,000 times. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "lttng.h"
+#include "ticks_lttng.h"
 
 int main(void)
 {

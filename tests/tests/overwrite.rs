@@ -1,42 +1,36 @@
 //! `record --overwrite`: nothing on disk before the end, then the newest of all, whole.
 
-mod support;
-
 use rustix::process::Signal;
+use sordino_tests::Scene;
+use sordino_tests::listing::{babeltrace, name_in, named};
+use sordino_tests::recording::packet_files;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::recording::{Recording, babeltrace, name_in, named};
-use support::{Scene, all_below};
 
-/// Bytes of events below `path`: what is not metadata, the state dump, or a description.
+/// Bytes of events below `path`.
 fn event_bytes(path: &Path) -> u64 {
-    let files = all_below(path).into_iter().filter(|file| {
-        let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        file.is_file() && (name.starts_with("cpu") || name == "shared")
-    });
-    files.map(|file| fs::metadata(file).unwrap().len()).sum()
+    packet_files(path).into_iter().map(|file| fs::metadata(file).unwrap().len()).sum()
 }
 
 #[test]
 fn interrupted_it_has_the_newest_events_without_a_gap() {
-    let scene = Scene::new();
-    let program = scene.compile("steady");
+    let scene = Scene::checked();
+    let program = scene.program("steady.c");
     for ring in ["", "shared"] {
         let mut running = scene.start(Command::new(&program).env("SORDINO_RING", ring));
         running.says("ready");
-        let name = format!("trace-{ring}");
         let small = ["--overwrite", "--subbuf-size", "16K", "--num-subbuf", "4"];
-        let recorder = scene.attach(&name, running.pid(), &small);
+        let attached = scene.attach(running.pid(), &small);
         std::thread::sleep(Duration::from_millis(500));
-        assert_eq!(event_bytes(&scene.path(&name)), 0, "nothing is written before the end");
-        let recording = Recording::of(scene.path(&name), &recorder.interrupt());
-        assert_eq!((recording.status, recording.lost(), recording.notes().as_str()), (0, 0, ""));
-        let overwritten = recording.program("steady")["streams"].as_array().unwrap();
+        assert_eq!(event_bytes(&attached.output), 0, "nothing is written before the end");
+        let recording = attached.stop();
+        assert_eq!((recording.ended.status, recording.lost(), recording.notes().as_str()), (0, 0, ""));
+        let overwritten = recording.program("steady-1")["streams"].as_array().unwrap();
         assert!(overwritten.iter().all(|stream| stream["overwritten"].as_u64().unwrap() > 10), "{ring}");
 
-        let events = scene.listed(&name);
+        let events = scene.listed(&recording.path);
         let steps = named(&events, "steady:step");
         assert_eq!(steps.len() as u64, recording.user_events());
         let (lines, complaints) = babeltrace(&recording.path.join("user"));
@@ -57,34 +51,32 @@ fn number(event: &&serde_json::Value) -> i64 {
 
 #[test]
 fn a_program_that_was_killed_leaves_its_newest_events() {
-    let scene = Scene::new();
-    let program = scene.compile("steady");
-    let mut running = scene.start(&mut Command::new(program));
+    let scene = Scene::checked();
+    let mut running = scene.start(&mut Command::new(scene.program("steady.c")));
     running.says("ready");
     let small = ["--overwrite", "--subbuf-size", "16K", "--num-subbuf", "2"];
-    let recorder = scene.attach("trace", running.pid(), &small);
+    let attached = scene.attach(running.pid(), &small);
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::KILL);
-    let recording = Recording::of(scene.path("trace"), &recorder.end());
+    let recording = attached.end();
     assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
     assert!(recording.user_events() > 400, "{}", recording.summary);
 }
 
 #[test]
 fn the_kernels_buffers_overwrite_too_and_babeltrace_does_not_complain() {
-    let Some(scene) = Scene::as_root() else { return };
-    let program = scene.compile("steady");
-    let mut running = scene.start(&mut Command::new(program));
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let mut running = scene.start(&mut Command::new(scene.program("steady.c")));
     running.says("ready");
     let options = ["--overwrite", "--kernel", "raw_syscalls,sched", "--kernel-buffer", "64K"];
-    let recorder = scene.attach("trace", running.pid(), &options);
+    let attached = scene.attach(running.pid(), &options);
     for _ in 0..2000 {
         assert!(!scene.path("nothing").exists());
         std::thread::yield_now();
     }
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(event_bytes(&scene.path("trace")), 0, "nothing is written before the end");
-    let recording = Recording::of(scene.path("trace"), &recorder.interrupt());
+    assert_eq!(event_bytes(&attached.output), 0, "nothing is written before the end");
+    let recording = attached.stop();
     assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
     let overwritten = recording.summary["kernel"].as_array().unwrap();
     assert!(overwritten.iter().any(|cpu| cpu["overwritten"].as_u64().unwrap() > 0), "{}", recording.summary);
@@ -99,7 +91,7 @@ fn the_kernels_buffers_overwrite_too_and_babeltrace_does_not_complain() {
 
 #[test]
 fn what_makes_no_sense_with_it_is_refused() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     for option in [&["--wakeup"][..], &["--busy"], &["--read-timer", "1ms"]] {
         let all = [&["record", "--overwrite"], option, &["--", "true"]].concat();
         scene.refuses(2, &["--overwrite", "cannot be used with"], &all);

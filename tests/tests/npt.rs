@@ -1,12 +1,9 @@
 //! `sordino npt`, as root and as nobody.
 
-mod support;
-
 use rustix::process::Signal;
 use serde_json::Value;
+use sordino_tests::{Ended, NOBODY, Scene, wait_until};
 use std::fs;
-use support::running::Ended;
-use support::{Scene, wait_until};
 
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
@@ -29,7 +26,7 @@ fn throttle() -> String {
 
 #[test]
 fn root_measures_a_real_time_thread_and_the_throttle_is_back_afterwards() {
-    let Some(scene) = Scene::as_root() else { return };
+    let Some(scene) = Scene::new().as_root() else { return };
     let ended = scene.sordino(&["npt", "--loops", "100000", "--json"]);
     let value = measured(&ended, 100_000);
     let plan = value["plan"].as_str().unwrap();
@@ -38,8 +35,7 @@ fn root_measures_a_real_time_thread_and_the_throttle_is_back_afterwards() {
     let text = text.succeeded();
     assert!(text.contains("npt: CPU") && text.contains("99.99"), "{text}");
     if throttle() == "-1" {
-        eprintln!("not measured here: nothing limits real-time threads");
-        return;
+        return Scene::not_measured("nothing limits real-time threads");
     }
     // Lifted while it runs, and back however it ends.
     let before = throttle();
@@ -55,10 +51,10 @@ fn root_measures_a_real_time_thread_and_the_throttle_is_back_afterwards() {
 
 #[test]
 fn nobody_measures_an_ordinary_thread_and_is_told_so() {
-    let Some(scene) = Scene::as_root() else { return };
+    let Some(scene) = Scene::new().as_root() else { return };
     let before = throttle();
     let npt = ["npt", "--loops", "20000", "--json"];
-    let ended = scene.run(&mut scene.command_of_nobody(&npt));
+    let ended = scene.run(&mut scene.command_of(NOBODY, &npt));
     let value = measured(&ended, 20_000);
     assert!(ended.errors.contains("no right to real-time priority"), "{}", ended.errors);
     let plan = value["plan"].as_str().unwrap();

@@ -30,6 +30,21 @@ static void *hits(void *unused)
     return unused;
 }
 
+/* The size of its area's file. */
+static off_t size(void)
+{
+    char path[64], name[64];
+    struct stat status;
+    for (int file = 0; file < 64; file++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        const ssize_t length = readlink(path, name, sizeof name - 1);
+        name[length < 0 ? 0 : length] = 0;
+        if (!strcmp(name, "/memfd:sordino (deleted)") && fstat(file, &status) == 0)
+            return status.st_size;
+    }
+    return 0;
+}
+
 /* Its own nonsense is the end of it. */
 static void on_fault(int signal)
 {
@@ -64,14 +79,15 @@ int main(int argc, char **argv)
     while (maps && fgets(line, sizeof line, maps))
         if (strstr(line, "/memfd:sordino (deleted)") && sscanf(line, "%llx-%llx", &start, &end) == 2)
             break;
-    if (!start)
+    if (!start || !size())
         return 3;
+    end = start + (unsigned long long)size();
     /* The header's ninth word is the size of the control part. */
     control = ((uint64_t *)(uintptr_t)start)[8];
     if (strcmp(part, "rings"))
         scribble((uint64_t *)(uintptr_t)start, (uint64_t *)(uintptr_t)(start + control));
     if (strcmp(part, "control"))
-        scribble((uint64_t *)(uintptr_t)(start + control), (uint64_t *)(uintptr_t)(start + control + (1 << 18)));
+        scribble((uint64_t *)(uintptr_t)(start + control), (uint64_t *)(uintptr_t)end);
     nanosleep(&while_recorded, NULL);
     _exit(0);
 }

@@ -1,41 +1,32 @@
 //! `sordino events`: what it lists, and what it says of recordings that are not as they should be.
 
-mod support;
-
 use rustix::process::Signal;
 use serde_json::Value;
+use sordino_tests::listing::{babeltrace, counts, items, name_in, named};
+use sordino_tests::recording::packet_files;
+use sordino_tests::{Scene, wait_until};
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
-use support::Scene;
-use support::recording::{Recording, babeltrace, counts, items, name_in, named};
 
 fn is_event(line: &Value) -> bool {
     line["type"] == "event"
 }
 
-/// Files that hold packets of programs' events.
-fn streams(recording: &Recording) -> Vec<PathBuf> {
-    let mut files = support::all_below(&recording.path.join("user"));
-    files.retain(|file| file.is_file() && !file.ends_with("metadata"));
-    files
-}
-
 #[test]
 fn text_json_and_babeltrace2_have_the_same_events() {
-    let Some(scene) = Scene::as_root() else { return };
+    let Some(scene) = Scene::checked().as_root() else { return };
     let options = ["--kernel", "sched_switch,raw_syscalls"];
     let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "50000"];
-    let recording = scene.record("trace", &options, &command);
+    let recording = scene.record(&options, &command);
     assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
-    let events = scene.listed("trace");
+    let events = scene.listed(&recording.path);
     assert!(events.iter().all(is_event));
     let (other, complaints) = babeltrace(&recording.path);
     assert_eq!(complaints, "");
     let count = counts(events.iter().map(|event| event["name"].as_str().unwrap()));
     assert_eq!(count, counts(other.iter().map(|line| name_in(line))));
-    let of_user = events.iter().filter(|event| event["domain"] == "user").count() as u64;
-    assert_eq!((count["npt:loop"], of_user), (50_000, recording.user_events()));
+    let of_user = events.iter().filter(|event| event["domain"] == "user").count();
+    assert_eq!((count["npt:loop"], of_user as u64), (50_000, recording.user_events()));
     let text = scene.sordino(&["events", "--time", "seconds", recording.name()]);
     let text: Vec<&str> = text.succeeded().lines().collect();
     assert_eq!(text.len(), events.len());
@@ -56,10 +47,11 @@ fn text_json_and_babeltrace2_have_the_same_events() {
 
 #[test]
 fn times_are_written_as_asked_for() {
-    let scene = Scene::new();
-    let recording = scene.record("trace", &[], &["./sordino", "npt", "--prio", "0", "--loops", "10"]);
+    let scene = Scene::checked();
+    let recording = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--loops", "10"]);
     let first = |time: &str| {
-        let ended = scene.run(scene.command(&["events", "--time", time, "trace"]).env("TZ", "Asia/Tokyo"));
+        let ended =
+            scene.run(scene.command(&["events", "--time", time, recording.name()]).env("TZ", "Asia/Tokyo"));
         ended.succeeded().lines().next().unwrap().split("cpu").next().unwrap().trim().to_owned()
     };
     let begin_s = recording.summary["begin_ns"].as_u64().unwrap() / 1_000_000_000;
@@ -71,18 +63,19 @@ fn times_are_written_as_asked_for() {
     assert!(first("seconds").starts_with(&begin_s.to_string()), "{}", first("seconds"));
     assert!(first("date").starts_with(&date), "{} {date}", first("date"));
     assert!(first("clock").starts_with(&date[11..]), "{} {date}", first("clock"));
-    scene.refuses(2, &["--time", "yesterday", "since"], &["events", "--time", "yesterday", "trace"]);
+    let refused = ["events", "--time", "yesterday", recording.name()];
+    scene.refuses(2, &["--time", "yesterday", "since"], &refused);
 }
 
 #[test]
 fn lost_records_stand_in_their_place() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "500000"];
-    let recording = scene.record("trace", &options, &command);
+    let recording = scene.record(&options, &command);
     assert!(recording.lost() > 0);
     assert_eq!(recording.user_events() + recording.lost(), 500_002, "each hit is recorded or counted");
-    let items = scene.listed("trace");
+    let items = scene.listed(&recording.path);
     let losses: Vec<&Value> = items.iter().filter(|item| item["type"] == "loss").collect();
     let counted: u64 = losses.iter().map(|loss| loss["count"].as_u64().unwrap()).sum();
     assert_eq!(counted, recording.lost());
@@ -103,17 +96,17 @@ fn lost_records_stand_in_their_place() {
         }
     }
     assert!(exact > 0);
-    let text = scene.sordino(&["events", "trace"]);
+    let text = scene.sordino(&["events", recording.name()]);
     let said = text.succeeded().lines().filter(|line| line.starts_with("-- ")).count();
     assert_eq!(said, losses.len());
 }
 
 #[test]
 fn nobody_reading_any_more_is_no_failure() {
-    let scene = Scene::new();
-    scene.record("trace", &[], &["./sordino", "npt", "--prio", "0", "--loops", "100000"]);
+    let scene = Scene::checked();
+    let recording = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--loops", "100000"]);
     for json in ["", "--json"] {
-        let script = format!("set -o pipefail; ./sordino events {json} trace | head -n 1");
+        let script = format!("set -o pipefail; ./sordino events {json} {} | head -n 1", recording.name());
         let mut command = Command::new("bash");
         let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
         assert_eq!((ended.succeeded().lines().count(), ended.errors.as_str()), (1, ""));
@@ -122,38 +115,37 @@ fn nobody_reading_any_more_is_no_failure() {
 
 #[test]
 fn an_unfinished_recording_is_listed_and_said_to_be_unfinished() {
-    let Some(scene) = Scene::as_root() else { return };
-    let program = scene.compile("steady");
-    let mut running = scene.start(&mut Command::new(program));
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let mut running = scene.start(&mut Command::new(scene.program("steady.c")));
     running.says("ready");
     let small = ["--kernel", "sched_switch", "--subbuf-size", "16K", "--num-subbuf", "64"];
-    let recorder = scene.attach("trace", running.pid(), &small);
-    support::wait_until("a packet is on disk", || {
-        let mut files = support::all_below(&scene.path("trace/user")).into_iter();
-        files.any(|file| !file.ends_with("metadata") && fs::metadata(file).unwrap().len() > 1 << 15)
+    let attached = scene.attach(running.pid(), &small);
+    let (trace, user) = (attached.output.to_str().unwrap(), attached.output.join("user"));
+    wait_until("a packet is on disk", || {
+        packet_files(&user).into_iter().any(|file| fs::metadata(file).unwrap().len() > 1 << 15)
     });
     let is_unfinished = || {
-        let ended = scene.sordino(&["events", "--json", "trace"]);
+        let ended = scene.sordino(&["events", "--json", trace]);
         ended.failed(2, &["is not finished", "sordino recover"]);
         named(&items(&ended.output), "steady:step").len()
     };
     assert!(is_unfinished() > 0);
-    recorder.signal(Signal::KILL);
-    assert_eq!(recorder.end().status, 128 + 9);
+    attached.running.signal(Signal::KILL);
+    assert_eq!(attached.running.end().status, 128 + 9);
     let count = is_unfinished();
-    let recovered = scene.sordino(&["recover", "trace"]);
+    let recovered = scene.sordino(&["recover", trace]);
     assert!(recovered.succeeded().contains("steady"), "{}", recovered.output);
-    let listed = scene.listed("trace");
+    let listed = scene.listed(trace.as_ref());
     let after = named(&listed, "steady:step").len();
     assert!(after >= count, "{after} after recovery, {count} before");
-    assert_eq!(scene.sordino(&["events", "trace"]).succeeded().lines().count(), listed.len());
+    assert_eq!(scene.sordino(&["events", trace]).succeeded().lines().count(), listed.len());
     running.signal(Signal::TERM);
     running.end().succeeded();
 }
 
 #[test]
 fn what_is_no_trace_is_named() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     fs::create_dir(scene.path("empty")).unwrap();
     fs::write(scene.path("file"), "text").unwrap();
     scene.refuses(2, &["empty holds no CTF trace", "metadata"], &["events", "empty"]);
@@ -164,7 +156,7 @@ fn what_is_no_trace_is_named() {
 
 #[test]
 fn without_a_name_the_newest_recording_is_listed() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     let npt = |loops| ["record", "--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", loops];
     scene.sordino(&npt("10")).succeeded();
     // The second recording has the later name, also if both begin in the same second.
@@ -175,21 +167,22 @@ fn without_a_name_the_newest_recording_is_listed() {
 
 #[test]
 fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
-    let scene = Scene::new();
+    let scene = Scene::checked();
     let options = ["--subbuf-size", "16K", "--num-subbuf", "256"];
     let command = ["taskset", "1", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "20000"];
-    let recording = scene.record("trace", &options, &command);
-    assert_eq!((recording.lost(), streams(&recording).len()), (0, 1));
-    let (file, whole) = (&streams(&recording)[0], fs::read(&streams(&recording)[0]).unwrap());
+    let recording = scene.record(&options, &command);
+    let files = packet_files(&recording.path.join("user"));
+    assert_eq!((recording.lost(), files.len()), (0, 1));
+    let (file, whole) = (&files[0], fs::read(&files[0]).unwrap());
     let numbers = |items: &[Value]| -> Vec<u64> {
         let loops = named(items, "npt:loop").into_iter();
         loops.map(|item| item["fields"]["number"].as_u64().unwrap()).collect()
     };
     let all: Vec<u64> = (1..=20_000).collect();
-    assert_eq!(numbers(&scene.listed("trace")), all);
+    assert_eq!(numbers(&scene.listed(&recording.path)), all);
     // What is left, of which the loss says that something is missing.
     let left = || {
-        let items = scene.listed("trace");
+        let items = scene.listed(&recording.path);
         let is_spoiled = |item: &Value| item["cause"] == "bytes do not make sense" && item["count"].is_null();
         assert_eq!(items.iter().filter(|item| is_spoiled(item)).count(), 1);
         numbers(&items)
@@ -220,5 +213,5 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     let metadata = file.with_file_name("metadata");
     let text = fs::read_to_string(&metadata).unwrap();
     fs::write(&metadata, text.replacen("event {", "event { nonsense", 1)).unwrap();
-    scene.refuses(2, &["metadata"], &["events", "trace"]);
+    scene.refuses(2, &["metadata"], &["events", recording.name()]);
 }

@@ -1,12 +1,10 @@
 //! `sordino demo`, from its start to its end.
 
-mod support;
-
-use support::Scene;
+use sordino_tests::{NOBODY, Scene};
 
 #[test]
 fn root_sees_every_planted_disturbance_found() {
-    let Some(scene) = Scene::as_root() else { return };
+    let Some(scene) = Scene::new().as_root() else { return };
     let demo = scene.sordino(&["demo", "--output", "trace"]);
     let text = demo.succeeded();
     assert!(!text.contains("NOT FOUND"), "{text}");
@@ -25,9 +23,9 @@ fn root_sees_every_planted_disturbance_found() {
 
 #[test]
 fn nobody_is_told_what_is_missing() {
-    let Some(scene) = Scene::as_root() else { return };
-    let mine = scene.directory_of_nobody("mine");
-    let demo = scene.run(scene.command_of_nobody(&["demo", "--output", "trace"]).current_dir(&mine));
+    let Some(scene) = Scene::new().as_root() else { return };
+    let mine = scene.directory_of(NOBODY, "mine");
+    let demo = scene.run(scene.command_of(NOBODY, &["demo", "--output", "trace"]).current_dir(&mine));
     let text = demo.succeeded();
     assert!(demo.errors.contains("not root: no kernel events, no real-time priority"), "{}", demo.errors);
     assert!(text.contains("an ordinary thread") && !text.contains("NOT FOUND"), "{text}");

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-SORDINO_TRACEPOINT(storm, in_main, SORDINO_INFO, (u64, number), (u64, again))
-SORDINO_TRACEPOINT(storm, in_handler, SORDINO_INFO, (u64, number), (u64, again))
+SORDINO_TRACEPOINT(alarms, in_main, SORDINO_INFO, (u64, number), (u64, again))
+SORDINO_TRACEPOINT(alarms, in_handler, SORDINO_INFO, (u64, number), (u64, again))
 
 static volatile uint64_t handled;
 
 static void on_alarm(int signal)
 {
     (void)signal;
-    sordino_tracepoint(storm, in_handler, handled, handled);
+    sordino_tracepoint(alarms, in_handler, handled, handled);
     handled++;
 }
 
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     signal(SIGALRM, on_alarm);
     setitimer(ITIMER_REAL, &often, NULL);
     for (; handled < alarms; number++)
-        sordino_tracepoint(storm, in_main, number, number);
+        sordino_tracepoint(alarms, in_main, number, number);
     setitimer(ITIMER_REAL, &never, NULL);
     printf("%llu %llu\n", (unsigned long long)number, (unsigned long long)handled);
     return 0;

@@ -3,10 +3,10 @@
 #define LTTNG_UST_TRACEPOINT_PROVIDER tick
 
 #undef LTTNG_UST_TRACEPOINT_INCLUDE
-#define LTTNG_UST_TRACEPOINT_INCLUDE "lttng.h"
+#define LTTNG_UST_TRACEPOINT_INCLUDE "ticks_lttng.h"
 
-#if !defined(LTTNG_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
-#define LTTNG_H
+#if !defined(TICKS_LTTNG_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
+#define TICKS_LTTNG_H
 
 #include <lttng/tracepoint.h>
 

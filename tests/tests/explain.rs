@@ -1,11 +1,8 @@
 //! `sordino explain`: causes that are known because the test planted them.
 
-mod support;
-
 use serde_json::Value;
+use sordino_tests::{Ended, Scene};
 use std::process::Command;
-use support::Scene;
-use support::running::Ended;
 
 /// What `sordino explain --json` printed: one object in one line, of the schema and version that it names.
 #[track_caller]
@@ -47,17 +44,17 @@ fn one_line(text: &str) -> String {
 
 #[test]
 fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
-    let Some(scene) = Scene::as_root() else { return };
+    let Some(scene) = Scene::checked().as_root() else { return };
     let cpu = sordino_sched::affinity().unwrap().as_slice().last().copied().unwrap();
     let script = format!(
         "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
          ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
     );
-    let recording =
-        scene.record("trace", &["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
-    assert_eq!((recording.status, recording.lost()), (0, 0), "{}", recording.errors);
+    let recording = scene.record(&["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
+    assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.ended.errors);
+    let trace = recording.name();
 
-    let over = scene.sordino(&["explain", "--json", "--over", "19ms", "trace"]);
+    let over = scene.sordino(&["explain", "--json", "--over", "19ms", trace]);
     assert_eq!(over.status, 1, "an interval is longer: {}", over.errors);
     let found = findings(&over);
     assert_whole(&found);
@@ -70,7 +67,7 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     assert_eq!((&gap["thread"]["comm"], &gap["end_cpu"]), (&"npt".into(), &cpu.into()));
 
     // The gap is where the hog's own tracepoints say that it was.
-    let events = scene.sordino(&["events", "--json", "trace"]);
+    let events = scene.sordino(&["events", "--json", trace]);
     let time_of = |name: &str| {
         let pattern = format!("\"name\":\"{name}\"");
         let line = events.succeeded().lines().find(|line| line.contains(&pattern)).expect(name);
@@ -81,23 +78,24 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     assert!(number(&gap["length_ns"]) >= 20_000_000);
 
     // For a person, the same.
-    let text = scene.sordino(&["explain", "--over", "19ms", "trace"]);
+    let text = scene.sordino(&["explain", "--over", "19ms", trace]);
     assert_eq!(text.status, 1);
     assert!(text.output.contains("preempted by hog/"), "{}", text.output);
     // No interval is as long as this.
-    let none = scene.sordino(&["explain", "--over", "60s", "trace"]);
+    let none = scene.sordino(&["explain", "--over", "60s", trace]);
     let text = one_line(none.succeeded());
     assert!(text.contains("none is longer than the limit of 60.0 s"), "{text}");
 }
 
 #[test]
 fn begins_and_ends_are_paired_by_thread_or_by_a_field() {
-    let Some(scene) = Scene::as_root() else { return };
-    let program = scene.compile("pairs");
-    let recording = scene.record("trace", &["--kernel", "sched"], &[program.to_str().unwrap()]);
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&["--kernel", "sched"], &[program.to_str().unwrap()]);
     assert_eq!((recording.user_events(), recording.lost()), (80, 0));
-    let explain =
-        |arguments: &[&str]| findings(&scene.sordino(&[&["explain", "--json", "trace"], arguments].concat()));
+    let explain = |arguments: &[&str]| {
+        findings(&scene.sordino(&[&["explain", "--json", recording.name()], arguments].concat()))
+    };
     let is_sleep = |interval: &Value, least_ns: i64| {
         assert_eq!(main_cause(interval)["kind"], "blocked", "{interval}");
         assert!(number(&interval["length_ns"]) >= least_ns, "{interval}");
@@ -127,10 +125,11 @@ fn begins_and_ends_are_paired_by_thread_or_by_a_field() {
 
 #[test]
 fn what_is_not_in_the_trace_is_said_with_what_is() {
-    let scene = Scene::new();
-    let program = scene.compile("pairs");
-    scene.record("trace", &[], &[program.to_str().unwrap()]);
-    let explain = |arguments: &[&str]| scene.sordino(&[&["explain", "trace"], arguments].concat());
+    let scene = Scene::checked();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let trace = recording.name();
+    let explain = |arguments: &[&str]| scene.sordino(&[&["explain", trace], arguments].concat());
     explain(&["--event", "net:reqest"]).failed(2, &["net:reqest", "did you mean net:request"]);
     explain(&[]).failed(2, &["npt:loop", "name one with --event", "net:answer", "work:end"]);
     explain(&["--begin", "work:begin", "--end", "work:ned"]).failed(2, &["work:ned", "work:end"]);
@@ -148,8 +147,8 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     assert!(text.contains("What the trace does not tell"), "{text}");
     assert!(text.contains("Next time add: sordino record --kernel sched,"), "{text}");
 
-    let script = "set -o pipefail; ./sordino explain trace --event net:request | true";
+    let script = format!("set -o pipefail; ./sordino explain {trace} --event net:request | true");
     let mut command = Command::new("bash");
-    let ended = scene.run(command.args(["-c", script]).current_dir(scene.path("")));
+    let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
     assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "nobody reads any more");
 }

@@ -1,0 +1,37 @@
+//! A trace that LTTng recorded.
+
+use sordino_tests::Scene;
+use sordino_tests::install::compile_for_lttng;
+use sordino_tests::listing::babeltrace;
+use sordino_tests::lttng::Lttng;
+
+#[test]
+fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.path("ticks");
+    compile_for_lttng("ticks_lttng.c", &program);
+    let lttng = Lttng::start(&scene);
+    lttng.tell(&["create", "session", "--output", "trace"]);
+    lttng.tell(&["enable-event", "--userspace", "tick:*"]);
+    lttng.tell(&["add-context", "--userspace", "--type", "vpid", "--type", "vtid"]);
+    lttng.tell(&["start"]);
+    scene.run(&mut lttng.command(&program, &[])).succeeded();
+    lttng.tell(&["destroy"]);
+    let trace = lttng.home.join("trace");
+    lttng.stop();
+
+    let (lines, complaints) = babeltrace(&trace);
+    assert_eq!((lines.len(), complaints.as_str()), (10_000, ""));
+    let events = scene.listed(&trace);
+    assert_eq!(events.len(), lines.len());
+    for (number, (event, line)) in events.iter().zip(&lines).enumerate() {
+        assert_eq!(event["name"], "tick:tock");
+        let text = if number % 2 == 1 { "odd" } else { "even" };
+        let fields = &event["fields"];
+        assert_eq!(fields["number"], number as i64 - 5000, "{event}");
+        assert_eq!((&fields["text"], fields["ratio"].as_f64()), (&text.into(), Some(number as f64 / 4.0)));
+        assert!(line.contains(&format!("vtid = {}", event["tid"])), "{event} {line}");
+        assert!(line.contains(&format!("number = {}, text = \"{text}\"", fields["number"])), "{line}");
+    }
+    assert!(events.is_sorted_by_key(|event| event["time_ns"].as_i64()));
+}
