@@ -92,6 +92,8 @@ struct Session<'a> {
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
     seen: HashMap<(i32, u64, u64), u8>,
+    /// Programs that are not recorded: their areas' inode numbers, and why.
+    skipped: Vec<(u64, String)>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     summary: Summary,
@@ -157,6 +159,7 @@ impl<'a> Session<'a> {
             traces: Vec::new(),
             numbered: 0,
             seen: HashMap::new(),
+            skipped: Vec::new(),
             child: None,
             status: None,
             summary,
@@ -293,6 +296,7 @@ impl<'a> Session<'a> {
         self.clock.refine(&end);
         self.summary.duration_ns = end.monotonic - self.clock.begin.monotonic;
         self.summary.clock = self.clock_summary();
+        self.summary.notes.extend(self.skipped.drain(..).map(|(_, note)| note));
         self.summary.programs.sort_by_key(|program| program.trace.clone());
         self.directory.use_room();
         for trace in &self.traces {

@@ -39,17 +39,18 @@ impl Session<'_> {
         self.numbered += 1;
         self.collector.order(streams);
         self.programs.push(program);
+        // It may have been looked at before it was complete.
+        self.skipped.retain(|(inode, _)| *inode != found.inode);
         Ok(())
     }
 
     fn attach_or_note(&mut self, found: &Found) {
         if let Err(error) = self.attach(found) {
             let name = identity(found.pid).name;
-            let note = format!("skipped {name}: {error}");
-            // It is looked at several times.
-            if !self.summary.notes.contains(&note) {
-                self.summary.notes.push(note);
-            }
+            let name = if name.is_empty() { "a program that has ended" } else { &name };
+            // It is looked at several times: the last reason stands.
+            self.skipped.retain(|(inode, _)| *inode != found.inode);
+            self.skipped.push((found.inode, format!("skipped {name}: {error}")));
         }
     }
 
