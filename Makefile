@@ -6,7 +6,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 RELEASE = target/release
 
-.PHONY: all build demo test test-long bench install uninstall clean setup
+.PHONY: all build demo test test-long test-vm bench install uninstall clean setup
 
 all: build
 
@@ -25,6 +25,10 @@ test: setup-test
 ## test-long: models at larger bounds, mutants, sanitizers, an hour of storms
 test-long: setup-test
 	scripts/test-long
+
+## test-vm: scenarios in a virtual machine with PREEMPT_RT kernels
+test-vm:
+	scripts/test-vm
 
 ## bench: everything that is measured, against its peers, as a table
 bench: setup-bench build

@@ -1,0 +1,82 @@
+# A virtual machine with another kernel. KVM is not asked for: what runs there is real, but its times mean nothing.
+# Everything lies below $vm; what is built, in $target.
+
+# Downloads the package that the metapackage $1 stands for today, and unpacks it to $vm/$package. It is not installed: nothing
+# of this machine changes.
+get_kernel() {
+    package=$(apt-cache depends "$1" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+    [ -n "$package" ] || return 1
+    [ ! -d "$vm/$package" ] || return 0
+    partial=$(mktemp -d "$vm/partial.XXXXXX")
+    status=0
+    # As root, apt-get would download as a user that may not write there.
+    (cd "$partial" && apt-get download --quiet --quiet -o APT::Sandbox::User=root "$package") &&
+        dpkg --extract "$partial"/*.deb "$partial/unpacked" && mv "$partial/unpacked" "$vm/$package" || status=$?
+    rm -rf "$partial"
+    return $status
+}
+
+# Makes $vm/root, the root of the machine's file system: busybox, sordino as `make install` puts it there, tests/vm with the
+# scenarios $1, and the storms.
+make_root() {
+    root=$vm/root
+    rm -rf "$root"
+    mkdir -p "$root/bin" "$root/usr/bin" "$root/vm/scenarios"
+    cp "$(command -v busybox)" "$root/bin/busybox"
+    # Not in busybox.
+    cp "$(command -v chrt)" "$root/usr/bin"
+    make --silent --no-print-directory install DESTDIR="$root" PREFIX=/usr RELEASE="$target/release"
+    cp tests/vm/init "$root/init"
+    cp tests/vm/recording.sh "$root/vm"
+    for scenario in $1; do
+        cp "tests/vm/scenarios/$scenario.sh" "$root/vm/scenarios"
+    done
+    compile="gcc -O2 -g -pthread -I$root/usr/include -L$root/usr/lib"
+    $compile -o "$root/usr/bin/storms" tests/programs/storms.c -lsordino -ldl
+    $compile -shared -fPIC -o "$root/vm/verified_plugin.so" tests/programs/verified_plugin.c -lsordino
+    for library in $(LD_LIBRARY_PATH=$root/usr/lib ldd "$root"/usr/bin/* | grep -o '/[^ ]* (' | cut -d ' ' -f 1); do
+        case $library in
+        "$root"/*) ;;
+        *) mkdir -p "$root${library%/*}" && cp --dereference "$library" "$root$library" ;;
+        esac
+    done
+}
+
+# Makes $vm/modules, the modules $2... of the kernel $1, in the order in which init is to load them. What is built into the
+# kernel is no module.
+make_modules() {
+    tree=$vm/$1/lib/modules
+    shift
+    rm -rf "$vm/modules"
+    mkdir -p "$vm/modules/vm/modules"
+    number=0
+    for name in "$@"; do
+        number=$((number + 1))
+        copy=$vm/modules/vm/modules/$number-$name.ko
+        file=$(find "$tree" -name "$name.ko" -o -name "$name.ko.xz")
+        case $file in
+        *.xz) xz --decompress --stdout "$file" >"$copy" ;;
+        *.ko) cp "$file" "$copy" ;;
+        esac
+    done
+}
+
+# The directory $1 as an archive that a kernel unpacks at its start. Several of them may follow each other.
+archive() {
+    (cd "$1" && find . | cpio --quiet --create --format newc --owner 0:0)
+}
+
+# Runs the kernel $1 with the file system $2 until the machine switches itself off, and unpacks to $3 what it leaves. The log of its
+# console is $3/console.
+boot() {
+    rm -rf "$3"
+    mkdir -p "$3"
+    truncate --size 1G "$3/disk"
+    status=0
+    timeout 180 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
+        -kernel "$vm/$1"/boot/vmlinuz-* -initrd "$2" -append "console=ttyS0 quiet loglevel=5 panic=-1 STORM_SEED=$seed" \
+        -drive "file=$3/disk,format=raw,if=virtio" -serial "file:$3/console" </dev/null &&
+        tar --extract --file "$3/disk" --directory "$3" && [ -e "$3/dmesg" ] || status=$?
+    rm "$3/disk"
+    return $status
+}

@@ -1,0 +1,44 @@
+# A recording of a storm (tests/programs/storms.c), for scenarios. $STORM_SEED comes from the host.
+
+# What is recorded into small rings loses records, or overwrites.
+small="--subbuf-size 16K --num-subbuf 2"
+
+# The words of the storm's file, behind two for each of 1024 lanes: its pid, one that stops it, and one that lets it begin.
+pid=2048 stop=2049 go=2050
+
+# Begins to record a storm into the directory $1, in the rings that $2 says (as SORDINO_RING), with the loads $3 and the options
+# that follow. It blows until `end`.
+begin() {
+    name=$1 ring=$2 loads=$3
+    shift 3
+    mkdir "$name"
+    STORM_SEED=$((STORM_SEED + 1))
+    echo $STORM_SEED >"$name/seed"
+    truncate -s $((8 * (go + 1))) "$name/shared"
+    # Words on purpose: the loads.
+    # shellcheck disable=SC2086
+    SORDINO_RING=$ring sordino record --json -o "$name/trace" --collector-prio 20 "$@" -- \
+        storms $STORM_SEED 60000 "$name/shared" /vm/verified_plugin.so $loads >"$name/output" 2>"$name/errors" &
+    recorder=$!
+    while [ "$(od -A n -t u4 -j $((8 * pid)) -N 4 "$name/shared")" -eq 0 ]; do
+        kill -0 $recorder || { cat "$name/errors" && return 1; }
+        sleep 0.02
+    done
+    # Emulated CPUs are slow. A program waits two seconds for a recorder that gets none, then goes on unrecorded.
+    chrt -f -p 20 $recorder
+    set_word $go
+}
+
+# Sets a word of the storm's file to 1.
+set_word() {
+    printf '\001' | dd of="$name/shared" bs=1 seek=$((8 * $1)) conv=notrunc 2>/dev/null
+}
+
+# Ends the storm and its recording.
+end() {
+    set_word $stop
+    status=0
+    wait $recorder || status=$?
+    echo $status >"$name/status"
+    echo "$name: status $status, $(cut -d ' ' -f 1 /proc/uptime) s"
+}

@@ -1,0 +1,10 @@
+# The kernel is PREEMPT_RT, and a program is recorded with it.
+. /vm/recording.sh
+
+cat /sys/kernel/realtime >realtime
+begin recording "" calm --subbuf-size 256K --num-subbuf 4 --kernel sched,irq
+# The disk interrupts.
+dd if=/dev/vda of=/dev/null count=1
+sleep 1
+end
+ls /sys/kernel/tracing/instances >instances
