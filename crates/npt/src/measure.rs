@@ -168,6 +168,9 @@ struct Bursts {
 impl Bursts {
     /// What each burst touches: 256 pages.
     const SIZE: usize = 1 << 20;
+    /// Room that is asked for, of which the rest is never touched: more than malloc ever takes from memory that it has
+    /// (mallopt(3), `M_MMAP_THRESHOLD`: at most 32 MiB).
+    const ROOM: usize = 33 << 20;
 
     fn new(at: impl Iterator<Item = u64>) -> Self {
         let mut later: Vec<u64> = at.collect();
@@ -181,7 +184,7 @@ impl Bursts {
     #[inline(never)]
     fn fault(&mut self) {
         sordino::tracepoint!(npt:faults_begin);
-        let mut memory: Vec<u8> = Vec::with_capacity(Self::SIZE);
+        let mut memory: Vec<u8> = Vec::with_capacity(Self::ROOM);
         memory.resize(Self::SIZE, 1);
         self.touched.push(memory);
         sordino::tracepoint!(npt:faults_end);
