@@ -6,7 +6,6 @@
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Program, Wanted};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RingHeader, offsets};
-use sordino_ring::write::Clock;
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -105,15 +104,7 @@ pub fn attack(input: &[u8]) -> Seen {
     let first_turn = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
     let cpus = [0, 1];
-    let wanted = Wanted {
-        name: "attack",
-        geometry,
-        clock: Clock::Cycles,
-        cpus: &cpus,
-        leave_out_others: false,
-        wake: false,
-        first_turn,
-    };
+    let wanted = Wanted::new("attack", geometry, &cpus, first_turn);
     let mut attached = program.attach(&wanted).expect("a slot");
 
     let (_, rings, _) = offsets(CPUS);

@@ -5,7 +5,6 @@ use sordino_event::catalogue;
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::Content;
-use sordino_ring::write::Clock;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 
@@ -54,15 +53,7 @@ impl Exchange {
     pub fn new(pid: i32, geometry: Geometry, first_turn: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
-        let wanted = Wanted {
-            name: "storm",
-            geometry,
-            clock: Clock::Cycles,
-            cpus: &cpus,
-            leave_out_others: false,
-            wake: false,
-            first_turn,
-        };
+        let wanted = Wanted::new("storm", geometry, &cpus, first_turn);
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() == "storms:bytes").collect();

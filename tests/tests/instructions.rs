@@ -4,7 +4,6 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
-use sordino_ring::write::Clock;
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
@@ -98,15 +97,7 @@ impl Rings {
 
 /// A session as most have it, with the smallest rings.
 fn session() -> Wanted<'static> {
-    Wanted {
-        name: "instructions",
-        geometry: Geometry::new(16 << 10, 2).unwrap(),
-        clock: Clock::Cycles,
-        cpus: &[0, 1],
-        leave_out_others: false,
-        wake: false,
-        first_turn: u32::MAX,
-    }
+    Wanted::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
 }
 
 /// The second record of two words of a program's thread.

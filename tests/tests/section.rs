@@ -5,7 +5,6 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{self, Wanted};
 use sordino_ring::layout::Geometry;
-use sordino_ring::write::Clock;
 use sordino_tests::exchange::area;
 use sordino_tests::install::succeed;
 use sordino_tests::storm::{Program, Shared, number};
@@ -67,15 +66,7 @@ struct InTurn {
 impl InTurn {
     fn start(pid: i32) -> Self {
         let program = control::Program::open(&area(pid)).expect("an area");
-        let wanted = Wanted {
-            name: "in turn",
-            geometry: Geometry::new(16 << 10, 2).expect("a geometry"),
-            clock: Clock::Cycles,
-            cpus: &[0, 1],
-            leave_out_others: false,
-            wake: false,
-            first_turn: 1,
-        };
+        let wanted = Wanted::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], 1);
         let attached = program.attach(&wanted).expect("a second session");
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);

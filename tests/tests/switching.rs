@@ -4,7 +4,6 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{Program, Wanted};
 use sordino_ring::layout::Geometry;
-use sordino_ring::write::Clock;
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use std::fs;
@@ -36,16 +35,8 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     running.says("ready");
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
-    let (cpus, clock) = ([0, TRACED as u32], Clock::Cycles);
-    let wanted = Wanted {
-        name: "switching",
-        geometry,
-        clock,
-        cpus: &cpus,
-        leave_out_others: false,
-        wake: false,
-        first_turn: 5,
-    };
+    let cpus = [0, TRACED as u32];
+    let wanted = Wanted::new("switching", geometry, &cpus, 5);
     let attached = program.attach(&wanted).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let ids: Vec<u16> = points

@@ -31,6 +31,14 @@ pub struct Wanted<'a> {
     pub first_turn: u32,
 }
 
+impl<'a> Wanted<'a> {
+    /// What most want: records are stamped with the cycle counter, those of other CPUs go to the shared ring, and nobody is woken.
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
+        let clock = Clock::Cycles;
+        Self { name, geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
+    }
+}
+
 /// A session's hold on a program.
 #[derive(Debug)]
 pub struct Attached {

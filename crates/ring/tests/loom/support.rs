@@ -42,8 +42,7 @@ pub(crate) fn area() -> (Area, Program) {
 
 /// What a session wants that has a ring for each of `cpus`.
 pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
-    let (geometry, clock) = (SMALL, Clock::Cycles);
-    Wanted { name: "", geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
+    Wanted::new("", SMALL, cpus, first_turn)
 }
 
 /// The area of a program that was recorded before, by a session that wanted the same: so loom knows every word that the

@@ -102,8 +102,7 @@ pub fn all_cpus() -> &'static [u32] {
 }
 
 pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
-    let (clock, cpus) = (Clock::Cycles, all_cpus());
-    Wanted { name: "test", geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
+    Wanted::new("test", geometry, all_cpus(), first_turn)
 }
 
 /// One record as it lies in a sub-buffer.
