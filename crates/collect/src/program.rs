@@ -88,8 +88,15 @@ impl Traced {
         };
         let attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
         let mut notes = Vec::new();
-        match make_present(pid, attached.region) {
+        // What the kernel had no memory for a moment ago it may have now.
+        let present = match make_present(pid, attached.region) {
+            Ok(1..) => make_present(pid, attached.region),
+            result => result,
+        };
+        match present {
             Ok(0) => {}
+            // It has become another program, or ended: nobody will write there.
+            _ if !is_mapped(pid, attached.region.0) => {}
             Ok(missing) => {
                 notes.push(format!("{missing} pages of its rings were not present: it may fault on them"))
             }
@@ -238,6 +245,20 @@ fn make_present(pid: i32, (address, length): (u64, u64)) -> io::Result<u64> {
     is_done.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
+/// Whether a process has something at this address.
+fn is_mapped(pid: i32, address: u64) -> bool {
+    let maps = match fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let has = |line: &str| {
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|bound| u64::from_str_radix(bound, 16).ok());
+        Some((start?..end?).contains(&address))
+    };
+    maps.lines().any(|line| has(line) == Some(true))
+}
+
 /// A different one each time, so that a writer that slept through a detach never finds the head it saw.
 fn first_turn() -> u32 {
     let mut random = [0; 4];
@@ -281,5 +302,13 @@ mod tests {
         assert_eq!(file_name("npt"), "npt");
         assert_eq!(file_name("../a b/c"), ".._a_b_c");
         assert_eq!(file_name(""), "unnamed");
+    }
+
+    #[test]
+    fn what_is_mapped_is_found_until_the_process_ends() {
+        let here = std::process::id() as i32;
+        let local = 0u8;
+        assert!(is_mapped(here, (&raw const local).addr() as u64));
+        assert!(!is_mapped(here, 0) && !is_mapped(i32::MAX, 0x1000));
     }
 }

@@ -11,7 +11,7 @@
 //! | `commit:A`, the mark of a record's begin | `read:D` | who sees the mark sees the record |
 //! | `commit:B`, the count of committed bytes | `read:C` | who sees all bytes committed sees all records and what was left |
 //! | `commit:B`, likewise | `view:D` | who sees all bytes committed overwrites them after their writers |
-//! | `commit:C`, the reservation | itself | a writer that reserves later reads its clock later |
+//! | `commit:C`, the reservation | itself | a writer that reserves later sees the stamps before its own |
 //! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
 
@@ -55,7 +55,7 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
     let header = RECORD_HEADER + SHARED_EXTRA;
     let extent = Extent::of(header, record.shape.payload());
     for _ in 0..TRIES {
-        // ORDER(commit:C): acquire, so that the clock is read after whoever reserved before us read it.
+        // ORDER(commit:C): acquire, so that we see the stamps of whoever reserved before us.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
             return false;
@@ -79,10 +79,7 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
             }
         };
         let lost = ring.header.lost.load(Relaxed);
-        let at = match ring.clock {
-            Clock::Cycles => stamp.cycles_in_order(),
-            Clock::Monotonic => stamp.monotonic(),
-        };
+        let Some(at) = stamped(ring, stamp) else { continue };
         let new = start.behind(extent);
         // ORDER(commit:C): release, for the acquire load above.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
@@ -102,6 +99,24 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
     }
     ring.lose();
     false
+}
+
+/// The time for a record that is reserved now; `None` if another writer took its time meanwhile: look again.
+///
+/// CPUs' counters may differ by more than it takes to hand the ring from one to the other: on a virtual machine one record in some
+/// 10^9 was a tick before its predecessor. A time that was taken for nothing, since the reservation then failed, is no later than
+/// that of the next record either.
+fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
+    let now = match ring.clock {
+        Clock::Cycles => stamp.cycles_in_order(),
+        Clock::Monotonic => stamp.monotonic(),
+    };
+    let latest = ring.header.latest.load(Relaxed);
+    if now <= latest {
+        return Some(latest);
+    }
+    let taken = ring.header.latest.compare_exchange(latest, now, Relaxed, Relaxed);
+    taken.ok().map(|_| now)
 }
 
 /// Says of the sub-buffer that `head` was in what its reader needs, and commits its unused end.

@@ -148,7 +148,11 @@ pub struct RingHeader {
     /// Of the shared ring: writers that may still touch the session's region. Not 0 for long while the program runs.
     pub writers: AtomicU32,
     /// Zero.
-    pub unused3: [AtomicU32; 15],
+    pub unused3: AtomicU32,
+    /// Of the shared ring: no record that is reserved from now on has an earlier stamp.
+    pub latest: AtomicU64,
+    /// Zero.
+    pub unused4: [AtomicU32; 12],
 }
 
 /// A [`table::Entry`](crate::table::Entry).

@@ -178,6 +178,7 @@ impl Program {
         header.overwrite.store(u32::from(geometry.overwrite), Relaxed);
         header.lost.store(0, Relaxed);
         header.too_large.store(0, Relaxed);
+        header.latest.store(0, Relaxed);
         header.consumed.store(wanted.first_turn, Relaxed);
         let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
         header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);

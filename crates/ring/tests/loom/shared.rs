@@ -86,3 +86,17 @@ fn who_reserves_later_has_the_later_time() {
         assert!(stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
     });
 }
+
+#[test]
+fn so_has_one_whose_cpu_is_behind() {
+    check(|| {
+        let (area, _, attached) = attached(&wanted(&[], u32::MAX));
+        let rings = move || area.rings(attached.slot);
+        let writers = [(1, Time::of(2)), (2, Time::of(1))]
+            .map(|(number, time)| thread::spawn(move || share(rings(), number, HALF, Some(&time))));
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        let mut stamps = Vec::new();
+        attached.readers[0].salvage(END_OF_TIME, |part| stamps = records(&part.bytes, 24, HALF)).unwrap();
+        assert!(stamps.len() == 2 && stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
+    });
+}

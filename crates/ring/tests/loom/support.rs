@@ -74,7 +74,11 @@ pub(crate) struct Time(Arc<AtomicU64>);
 
 impl Time {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1)))
+        Self::of(1)
+    }
+
+    pub(crate) fn of(time: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(time)))
     }
 
     pub(crate) fn pass(&self) {
