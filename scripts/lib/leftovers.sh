@@ -5,6 +5,7 @@ leftovers() {
     printf 'shm=%s ' "$(find /dev/shm -maxdepth 1 -name 'sordino*' 2>/dev/null | wc -l)"
     printf 'mounts=%s ' "$(wc -l </proc/self/mounts)"
     printf 'processes=%s ' "$(pgrep -c '^sordino' || true)"
+    printf 'shield=%s ' "$(find /run/sordino 2>/dev/null | wc -l)"
     printf 'instances=%s' "$(instances)"
 }
 

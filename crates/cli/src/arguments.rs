@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::commands::{become_user, demo, disturb, events, explain, list, npt, record, recover};
+use crate::commands::{become_user, demo, disturb, events, explain, list, npt, record, recover, shield};
 use clap::{Parser, Subcommand};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Events(events::Options),
     Explain(explain::Options),
     Npt(npt::Options),
+    Shield(shield::Options),
     Recover(recover::Options),
     Disturb(disturb::Options),
     Demo(demo::Options),
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     /// Undoes what its parent changed, when the parent is gone.
     #[command(hide = true)]
     UndoGuard,
+    #[command(hide = true)]
+    JoinShield(shield::JoinOptions),
     #[command(hide = true)]
     Become(become_user::Options),
 }

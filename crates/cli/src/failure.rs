@@ -24,6 +24,11 @@ impl Failure {
         Self { code, text: text.into() }
     }
 
+    /// What it says.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What an error and its causes say.
     pub(crate) fn text_of(error: &dyn Error) -> String {
         let mut text = error.to_string();

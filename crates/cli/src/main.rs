@@ -21,11 +21,13 @@ fn main() -> ExitCode {
         Command::Events(options) => commands::events::run(options),
         Command::Explain(options) => commands::explain::run(options),
         Command::Npt(options) => commands::npt::run(options),
+        Command::Shield(options) => commands::shield::run(options),
         Command::Recover(options) => commands::recover::run(options),
         Command::Demo(options) => commands::demo::run(options),
         Command::Disturb(options) => commands::disturb::run(options),
         Command::DemoLoad(options) => commands::demo::run_load(options),
         Command::UndoGuard => commands::guard::run(),
+        Command::JoinShield(options) => commands::shield::join(options),
         Command::Become(options) => commands::become_user::run(options),
     };
     result.unwrap_or_else(|failure| failure.report())

@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 
 mod histogram;
+mod interrupters;
 mod measure;
 mod plan;
 mod statistics;
 mod text;
 
 pub use histogram::{Bucket, Histogram};
+pub use interrupters::{Counts, Interrupter};
 pub use measure::{Gap, Measured, run};
 pub use plan::{Error, Plan};
 pub use statistics::{Percentile, Statistics};

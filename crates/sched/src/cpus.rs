@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::{fs, io};
 
 /// CPUs in ascending order, each once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuList(Vec<u32>);
 
 /// A text is no list of CPUs.
@@ -51,6 +51,47 @@ impl CpuList {
         Self::from_sysfs("/sys/devices/system/cpu/possible")
     }
 
+    /// From a mask as the kernel writes it: groups of at most eight hexadecimal digits, the highest CPUs first.
+    ///
+    /// ```
+    /// # use sordino_sched::CpuList;
+    /// let cpus = CpuList::from_mask("1,00000006")?;
+    /// assert_eq!(cpus.to_string(), "1-2,32");
+    /// assert_eq!(cpus.to_mask(), "1,00000006");
+    /// # Ok::<(), sordino_sched::BadCpuList>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it is no mask.
+    pub fn from_mask(mask: &str) -> Result<Self, BadCpuList> {
+        let mut cpus = Vec::new();
+        for (index, group) in (0..).zip(mask.trim().rsplit(',')) {
+            let digits = group.len() <= 8 && group.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let bits = u32::from_str_radix(group, 16).ok().filter(|_| digits);
+            let bits = bits.ok_or_else(|| BadCpuList::Part(mask.trim().to_owned()))?;
+            let first = 32 * index;
+            if first >= MOST {
+                return Err(BadCpuList::TooLarge(first));
+            }
+            cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| first + bit));
+        }
+        Ok(Self::new(cpus))
+    }
+
+    /// As a mask that the kernel reads.
+    pub fn to_mask(&self) -> String {
+        let groups = self.0.last().map_or(0, |cpu| cpu / 32) + 1;
+        let mut words = vec![0u32; groups as usize];
+        for cpu in &self.0 {
+            words[(cpu / 32) as usize] |= 1 << (cpu % 32);
+        }
+        let mut mask = String::new();
+        for word in words.iter().rev() {
+            mask += &if mask.is_empty() { format!("{word:x}") } else { format!(",{word:08x}") };
+        }
+        mask
+    }
+
     fn from_sysfs(path: &str) -> io::Result<Self> {
         fs::read_to_string(path)?
             .trim()
@@ -71,6 +112,16 @@ impl CpuList {
     /// Whether `cpu` is one of them.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.binary_search(&cpu).is_ok()
+    }
+
+    /// Whether one of them is in `others`.
+    pub fn overlaps(&self, others: &Self) -> bool {
+        self.0.iter().any(|&cpu| others.contains(cpu))
+    }
+
+    /// Those that are in `others`, too.
+    pub fn intersection(&self, others: &Self) -> Self {
+        Self(self.0.iter().copied().filter(|&cpu| others.contains(cpu)).collect())
     }
 
     /// Those that are not in `others`.
@@ -144,6 +195,23 @@ mod tests {
             assert_eq!(parse(text), BadCpuList::Part(text.to_owned()));
         }
         assert_eq!(parse("0-4294967295"), BadCpuList::TooLarge(u32::MAX));
+    }
+
+    #[test]
+    fn masks_are_read_and_written_as_the_kernel_does() {
+        for (mask, list, written) in [
+            ("3", "0-1", "3"),
+            ("00000000,00000002\n", "1", "2"),
+            ("80000000,00000001", "0,63", "80000000,00000001"),
+            ("0", "", "0"),
+        ] {
+            let cpus = CpuList::from_mask(mask).unwrap();
+            assert_eq!((cpus.to_string().as_str(), cpus.to_mask().as_str()), (list, written));
+        }
+        for mask in ["", "x", "1,", "+1", "123456789"] {
+            assert!(CpuList::from_mask(mask).is_err(), "{mask}");
+        }
+        assert_eq!(CpuList::from_mask(&"1,".repeat(5000)[..9999]), Err(BadCpuList::TooLarge(MOST)));
     }
 
     #[test]

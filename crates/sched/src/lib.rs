@@ -1,4 +1,4 @@
-//! What a thread asks of the scheduler: on which CPUs, with which policy, with its memory locked.
+//! What threads ask of the scheduler: on which CPUs, with which policy, with their memory locked.
 //!
 //! ```
 //! let cpus: sordino_sched::CpuList = "0-2,5".parse()?;
@@ -7,10 +7,10 @@
 //! # Ok::<(), sordino_sched::BadCpuList>(())
 //! ```
 
+mod affinity;
 mod cpus;
 mod thread;
 
+pub use affinity::{BadThread, Thread, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
-pub use thread::{
-    BadPolicy, Lock, Policy, affinity, allow_prompt_sleep, lock_memory, policy, set_affinity, set_policy,
-};
+pub use thread::{BadPolicy, Lock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy};

@@ -1,6 +1,5 @@
 //! The calling thread's place with the scheduler.
 
-use crate::CpuList;
 use std::fmt;
 use std::io;
 
@@ -93,42 +92,6 @@ pub fn policy() -> io::Result<Policy> {
     })
 }
 
-/// Words in the largest set of CPUs that is asked for: 65,536 CPUs.
-const WORDS: usize = 1024;
-
-/// Lets the calling thread run on these CPUs alone.
-///
-/// # Errors
-/// `EINVAL` if none of them is online, or the thread is confined to others.
-pub fn set_affinity(cpus: &CpuList) -> io::Result<()> {
-    let mut set = [0u64; WORDS];
-    for &cpu in cpus.as_slice() {
-        if let Some(word) = set.get_mut(cpu as usize / 64) {
-            *word |= 1 << (cpu % 64);
-        }
-    }
-    // SAFETY: a set of the size given; 0 is the calling thread.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The CPUs that the calling thread may run on.
-///
-/// # Errors
-/// What the kernel says.
-pub fn affinity() -> io::Result<CpuList> {
-    let mut set = [0u64; WORDS];
-    // SAFETY: a set of the size given; 0 is the calling thread.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast()) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let cpus = (0..).zip(set).flat_map(|(word, bits)| {
-        (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit)
-    });
-    Ok(CpuList::new(cpus))
-}
-
 /// Which of a process's memory is to stay in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
@@ -158,24 +121,9 @@ pub fn allow_prompt_sleep() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
-const _: () = assert!(WORDS * 64 == 1 << 16);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_runs_where_it_is_told() {
-        let last = *affinity().unwrap().as_slice().last().unwrap();
-        std::thread::spawn(move || {
-            let only = CpuList::new([last]);
-            set_affinity(&only).unwrap();
-            assert_eq!(affinity().unwrap(), only);
-            assert!(set_affinity(&CpuList::new([60_000])).is_err());
-        })
-        .join()
-        .unwrap();
-    }
 
     #[test]
     fn a_policy_is_read_back_or_refused_with_the_remedy() {

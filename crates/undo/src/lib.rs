@@ -20,6 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Changes that are to stay when their maker is gone have their steps in a [`Journal`] instead, a file from which whoever comes
+//! later undoes them.
+//!
 //! Steps are text, one line each:
 //!
 //! ```
@@ -32,8 +35,10 @@
 
 mod guard;
 mod guardian;
+mod journal;
 mod step;
 
 pub use guard::guard;
 pub use guardian::{Change, Error, Guardian};
+pub use journal::{Journal, Unreadable};
 pub use step::{Failure, Malformed, Step};

@@ -1,5 +1,6 @@
 //! What to do to undo one change, and the line of text that says so.
 
+use sordino_sched::{CpuList, Thread};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -23,6 +24,20 @@ pub enum Step {
     RemoveInstance {
         /// Its name in `instances/`.
         name: String,
+    },
+    /// Let a thread run on these CPUs again.
+    Affinity {
+        /// The thread; if it has ended there is nothing to do.
+        thread: Thread,
+        /// All of them.
+        cpus: CpuList,
+    },
+    /// Remove a control group.
+    RemoveGroup {
+        /// Its directory.
+        directory: PathBuf,
+        /// The directory of the group that its members go to.
+        heir: PathBuf,
     },
 }
 
@@ -62,6 +77,11 @@ impl fmt::Display for Step {
             Self::RemoveInstance { name } => {
                 write!(f, "remove-instance\t{}", name.as_bytes().escape_ascii())
             }
+            Self::Affinity { thread, cpus } => write!(f, "affinity\t{thread}\t{cpus}"),
+            Self::RemoveGroup { directory, heir } => {
+                let (directory, heir) = (directory.as_os_str().as_bytes(), heir.as_os_str().as_bytes());
+                write!(f, "remove-group\t{}\t{}", directory.escape_ascii(), heir.escape_ascii())
+            }
         }
     }
 }
@@ -76,13 +96,20 @@ impl FromStr for Step {
     fn from_str(line: &str) -> Result<Self, Malformed> {
         let malformed = || Malformed(line.to_owned());
         let words: Vec<_> = line.split('\t').collect();
+        let path = |text| {
+            let path = unescape(text).ok_or_else(malformed)?;
+            Ok(PathBuf::from(OsStr::from_bytes(&path)))
+        };
         Ok(match words[..] {
             ["write", file, text] => {
-                let file = unescape(file).ok_or_else(malformed)?;
-                Self::Write {
-                    file: OsStr::from_bytes(&file).into(),
-                    text: unescape(text).ok_or_else(malformed)?,
-                }
+                Self::Write { file: path(file)?, text: unescape(text).ok_or_else(malformed)? }
+            }
+            ["affinity", thread, cpus] => Self::Affinity {
+                thread: thread.parse().map_err(|_| malformed())?,
+                cpus: cpus.parse().map_err(|_| malformed())?,
+            },
+            ["remove-group", directory, heir] => {
+                Self::RemoveGroup { directory: path(directory)?, heir: path(heir)? }
             }
             ["remove-instance", name] => {
                 let name = unescape(name).and_then(|name| String::from_utf8(name).ok());
@@ -137,6 +164,12 @@ impl fmt::Display for Failure {
             Step::RemoveInstance { name } => {
                 write!(f, "removing the tracing instance {name}: {}", self.reason)
             }
+            Step::Affinity { thread, cpus } => {
+                write!(f, "giving CPUs {cpus} back to thread {}: {}", thread.tid, self.reason)
+            }
+            Step::RemoveGroup { directory, .. } => {
+                write!(f, "removing the control group {}: {}", directory.display(), self.reason)
+            }
         }
     }
 }
@@ -152,10 +185,16 @@ mod tests {
             path in proptest::collection::vec(any::<u8>(), 0..40),
             text in proptest::collection::vec(any::<u8>(), 0..40),
             name in ".*",
+            tid in 1i32..,
+            started: u64,
+            cpus in proptest::collection::vec(0u32..1000, 1..20),
         ) {
+            let path = PathBuf::from(OsStr::from_bytes(&path));
             let steps = [
-                Step::Write { file: OsStr::from_bytes(&path).into(), text },
+                Step::Write { file: path.clone(), text },
                 Step::RemoveInstance { name },
+                Step::Affinity { thread: Thread { tid, started }, cpus: CpuList::new(cpus) },
+                Step::RemoveGroup { directory: path.clone(), heir: path },
             ];
             for step in steps {
                 let line = step.to_string();
@@ -165,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(line in "(write|remove-instance)?[\\\\xnt\t0-9a-fé]*") {
+        fn no_text_makes_the_parser_panic(line in "(write|remove-instance|affinity|remove-group)?[\\\\xnt\t0-9a-fé]*") {
             let _ = line.parse::<Step>();
         }
     }
@@ -183,6 +222,10 @@ mod tests {
             "remove-instance\t\\x",
             "remove-instance\t\\",
             "remove-instance\té",
+            "affinity\t1@2",
+            "affinity\t1\t2",
+            "affinity\t1@2\t",
+            "remove-group\t/a",
         ] {
             assert_eq!(line.parse::<Step>(), Err(Malformed(line.to_owned())), "{line}");
         }

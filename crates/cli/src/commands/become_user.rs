@@ -29,6 +29,14 @@ fn allow_rings_to_be_locked() {
     let _ = setrlimit(Resource::Memlock, Rlimit { current: more(current), maximum: more(maximum) });
 }
 
+/// Tells a recorded command of its session, of which nothing that comes before it was told.
+pub(crate) fn hand_over(command: &mut Command) {
+    command.env_remove(SESSION_OF_COMMAND);
+    if let Some(session) = std::env::var_os(SESSION_OF_COMMAND) {
+        command.env(SESSION, session);
+    }
+}
+
 /// Returns only if it fails.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (uid, gid) = (Uid::from_raw(options.uid), Gid::from_raw(options.gid));
@@ -42,10 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (program, arguments) =
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
     let mut command = Command::new(program);
-    command.args(arguments).env_remove(SESSION_OF_COMMAND);
-    if let Some(session) = std::env::var_os(SESSION_OF_COMMAND) {
-        command.env(SESSION, session);
-    }
+    command.args(arguments);
+    hand_over(&mut command);
     let error = command.exec();
     Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
 }

@@ -4,8 +4,8 @@ mod load;
 mod planted;
 
 use crate::Failure;
-use crate::commands::{explain, record};
-use crate::failure::NO;
+use crate::commands::{explain, record, shield};
+use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
@@ -43,6 +43,15 @@ const SHOWN: usize = 5;
 const LOOKED_AT: usize = 2000;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(shield) = shield::current() {
+        let cpus = shield.request.cpus;
+        return Err(Failure::new(
+            UNUSABLE,
+            format!(
+                "CPU {cpus} is shielded: the demo disturbs a CPU on purpose; lower it first, with 'sordino shield down'"
+            ),
+        ));
+    }
     let place = load::Place::choose()?;
     let output = options.output.clone().unwrap_or_else(record::default_output);
     println!("recording {place} for {} s\n", load::LENGTH.as_secs());

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::arguments::duration;
-use crate::commands::guard;
+use crate::commands::{guard, shield};
 use crate::failure::UNUSABLE;
 use crate::privilege::is_root;
 use clap::Args;
@@ -29,7 +29,7 @@ Examples:
   sudo sordino npt --cpu 1 --duration 10s --no-tracepoint
   sudo sordino record --kernel sched,irq,irq_vectors -- sordino npt --cpu 1 --pace 1us --duration 5s")]
 pub(crate) struct Options {
-    /// The CPU to measure [default: the last one this process may run on]
+    /// The CPU to measure [default: the last one that is shielded, or that this process may run on]
     #[arg(short = 'a', long, value_name = "CPU")]
     cpu: Option<u32>,
     /// SCHED_FIFO priority; 0 for an ordinary thread
@@ -64,6 +64,7 @@ const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let plan = plan(options)?;
     let held = if plan.policy == Policy::Other { None } else { lift_throttle()? };
+    shield::go_to(plan.cpu)?;
     let measured = measure(&plan)?;
     drop(held);
     let statistics = Statistics::of(&measured);
@@ -77,8 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn plan(options: &Options) -> Result<Plan, Failure> {
-    let allowed = sordino_sched::affinity()?;
-    let cpu = options.cpu.or_else(|| allowed.as_slice().last().copied());
+    let cpu = options.cpu.map_or_else(shield::measured_cpu, |cpu| Ok(Some(cpu)))?;
     let online = CpuList::online()?;
     if let Some(cpu) = cpu.filter(|cpu| !online.contains(*cpu)) {
         return Err(Failure::new(UNUSABLE, format!("CPU {cpu} is not online; online are {online}")));
@@ -123,7 +123,7 @@ fn may_be_real_time(priority: u8) -> bool {
 }
 
 /// Lifts the kernel's limit; whoever holds the result keeps it lifted.
-fn lift_throttle() -> Result<Option<Guardian>, Failure> {
+pub(crate) fn lift_throttle() -> Result<Option<Guardian>, Failure> {
     let now = std::fs::read_to_string(THROTTLE).unwrap_or_default();
     if now.trim() == "-1" || now.is_empty() {
         return Ok(None);

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::arguments::{duration, size};
-use crate::commands::guard;
+use crate::commands::{guard, shield};
 use crate::failure::{NO, NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, is_root, target};
 use crate::progress::Progress;
@@ -108,7 +108,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let owner = target(options.as_user.as_deref())?;
-    let recording = recording(options, owner.as_ref())?;
+    let mut recording = recording(options, owner.as_ref())?;
+    let back = shield::keep_off(options.collector_cpu)?;
+    if let Programs::Command(command) = &mut recording.programs {
+        command.prefix.splice(0..0, back);
+    }
     let stop = signals::stop()?;
     let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
     let shares_terminal = !options.command.is_empty() && io::stdout().is_terminal();

@@ -1,0 +1,298 @@
+//! `sordino shield`
+
+mod around;
+mod measure;
+mod run;
+mod switches;
+mod text;
+
+pub(crate) use around::{JoinOptions, go_to, join, keep_off, measured_cpu};
+
+use crate::Failure;
+use crate::arguments::duration;
+use crate::commands::print;
+use crate::failure::NO;
+use crate::signals;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::Measurement;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
+use sordino_sched::CpuList;
+use sordino_shield::{
+    Done, Knob, Level, Lowered, Machine, Raised, Request, Settled, Shield, Status, Store, Watch, advice,
+    boot, plan,
+};
+use std::io::{IsTerminal, stderr};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Give CPUs to real-time work, prove it, and undo it
+///
+/// Moves threads, interrupts and the kernel's own work away from CPUs, reads each change back, measures what it brought, and
+/// gives everything back with 'down': also what 'up' left when it was killed. Needs root, but for 'plan' and 'status'.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sordino shield plan --cpus 2-3
+  sudo sordino shield up --cpus 2-3 --level full
+  sudo sordino shield run --prio 80 -- ./my-program
+  sordino shield status
+  sudo sordino shield down")]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what would be done, and what only a boot parameter can do; changes nothing
+    Plan(Wanted),
+    /// Raise the shield
+    ///
+    /// Measures a real-time loop on each CPU before and after, and counts what interrupts it. Exit status: 1 if something was set
+    /// and does not hold; 2 if there is no shield, and nothing is changed then.
+    Up(UpOptions),
+    /// Say whether a shield is up, and whether everything it set still holds
+    ///
+    /// Undoes first what an 'up' or 'down' left that was killed, if it may. Exit status: 0 if a shield is up and holds, otherwise 1.
+    Status(Format),
+    /// Run a command on the shielded CPUs
+    ///
+    /// As the user who called sudo, unless --as says otherwise. The exit status is the command's own.
+    Run(run::Options),
+    /// Give everything back
+    ///
+    /// What runs on the shielded CPUs goes on, on all CPUs. Exit status: 1 if something could not be given back.
+    Down(Format),
+}
+
+#[derive(Args, Debug)]
+struct Wanted {
+    /// The CPUs, such as 2-3,5
+    #[arg(long, value_name = "LIST")]
+    cpus: CpuList,
+    /// basic: move work away from the CPUs. full: also set what the whole machine shares, as throttling and power
+    #[arg(long, value_name = "LEVEL", default_value = "basic", value_parser = level)]
+    level: Level,
+    /// Take each CPU down and up first: clears it of timers, and moves interrupts for good
+    #[arg(long)]
+    hotplug: bool,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Args, Debug)]
+struct UpOptions {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// How long to measure before and after; 0s: not at all
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    measure: Duration,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct Format {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Everything, not the first of each kind
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    match text {
+        "basic" => Ok(Level::Basic),
+        "full" => Ok(Level::Full),
+        _ => Err("it is basic or full".to_owned()),
+    }
+}
+
+impl Wanted {
+    fn request(&self) -> Request {
+        Request { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    match &options.command {
+        Command::Plan(wanted) => show_plan(wanted),
+        Command::Up(options) => up(options),
+        Command::Status(format) => status(*format),
+        Command::Run(options) => run::run(options),
+        Command::Down(format) => down(*format),
+    }
+}
+
+/// The shield that is up, if somebody could tell.
+pub(crate) fn current() -> Option<Shield> {
+    Store::open().and_then(|store| store.shield()).ok().flatten()
+}
+
+fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
+    let (request, machine) = (wanted.request(), Machine::read()?);
+    if let Some(shield) = Store::open()?.shield()? {
+        return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
+    }
+    let planned = plan(&machine, &request)?;
+    let parameters = boot::parameters(&boot::Kernel::read(&machine), &machine, &request);
+    let notes = [advice::rivals(&machine, &request), advice::siblings(&machine, &request)].concat();
+    let rcu = advice::rcu_threads(&machine, &request);
+    let text = if wanted.format.json {
+        json!({
+            "schema": 1,
+            "request": request,
+            "rest": request.rest(&machine).to_string(),
+            "knobs": planned,
+            "boot": parameters,
+            "notes": notes,
+            "rcu_threads": rcu,
+        })
+        .to_string()
+            + "\n"
+    } else {
+        text::plan(&machine, &request, &planned, &parameters, &notes, &rcu, wanted.format.verbose)
+    };
+    print(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
+    let (request, format) = (options.wanted.request(), options.wanted.format);
+    let mut store = Store::open()?;
+    // What makes `up` refuse is said before anything is measured.
+    store.may_raise(&request)?;
+    let mut watch = Progress::new(signals::stop()?);
+    let measure = (!options.measure.is_zero()).then_some(options.measure);
+    let measured = |watch: &mut Progress, what| -> Result<Option<Measurement>, Failure> {
+        watch.says(what);
+        measure.map(|time| measure::measure(&request.cpus, time)).transpose()
+    };
+    let before = measured(&mut watch, "measuring without the shield")?;
+    let raised = store.up(&request, &mut watch)?;
+    let after = measure_inside(&raised.shield, || measured(&mut watch, "measuring with the shield"));
+    watch.bar.finish_and_clear();
+    let status = store.status()?;
+    let effect = before.zip(after?);
+    let text = if format.json {
+        raised_json(&raised, &status, effect.as_ref())
+    } else {
+        text::raised(&raised, &status, effect.as_ref(), format.verbose)
+    };
+    print(text)?;
+    Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
+}
+
+/// Measures from within the shield, where alone its CPUs can be had.
+fn measure_inside(
+    shield: &Shield,
+    measure: impl FnOnce() -> Result<Option<Measurement>, Failure>,
+) -> Result<Option<Measurement>, Failure> {
+    let own = std::process::id();
+    shield.take_in(own)?;
+    let measured = measure();
+    shield.send_out(own)?;
+    measured
+}
+
+fn raised_json(raised: &Raised, status: &Status, effect: Option<&(Measurement, Measurement)>) -> String {
+    let value = json!({
+        "schema": 1,
+        "shield": raised.shield,
+        "changes": raised.done,
+        "stays": status.stays,
+        "before": effect.map(|(before, _)| before),
+        "after": effect.map(|(_, after)| after),
+    });
+    value.to_string() + "\n"
+}
+
+fn status(format: Format) -> Result<ExitCode, Failure> {
+    let status = Store::open()?.status()?;
+    let text = if format.json { status_json(&status) } else { text::status(&status, format.verbose) };
+    print(text)?;
+    Ok(if status.shield.is_some() && status.drift.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NO)
+    })
+}
+
+fn status_json(status: &Status) -> String {
+    let drift = status.drift.iter().map(|(knob, change)| json!({ "knob": knob, "change": change }));
+    let settled = match &status.settled {
+        Settled::Nothing => json!(null),
+        Settled::Undone(lowered) => json!({ "undone": lowered_json(lowered) }),
+        Settled::Left(reason) => json!({ "left": reason }),
+        Settled::Busy => json!("busy"),
+    };
+    let value = json!({
+        "schema": 1,
+        "shield": status.shield,
+        "drift": drift.collect::<Vec<_>>(),
+        "stays": status.stays,
+        "threads": status.members,
+        "interrupted": settled,
+    });
+    value.to_string() + "\n"
+}
+
+fn down(format: Format) -> Result<ExitCode, Failure> {
+    // Whoever presses Ctrl-C here wants it to be over, not half done.
+    let _stop = signals::stop()?;
+    let lowered = Store::open()?.down()?;
+    print(if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) })?;
+    let is_whole = lowered.failures.is_empty() && lowered.remaining.is_empty();
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(NO) })
+}
+
+fn lowered_json(lowered: &Lowered) -> serde_json::Value {
+    json!({
+        "schema": 1,
+        "steps": lowered.steps,
+        "failures": lowered.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "remaining": lowered.remaining,
+        "landed": lowered.landed,
+        "threads": lowered.members,
+    })
+}
+
+/// What is being done, on a terminal; and whether the user wants it to end.
+struct Progress {
+    bar: ProgressBar,
+    stop: OwnedFd,
+}
+
+impl Progress {
+    fn new(stop: OwnedFd) -> Self {
+        let bar = ProgressBar::hidden();
+        if stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Self { bar, stop }
+    }
+
+    fn says(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+}
+
+impl Watch for Progress {
+    fn changing(&mut self, knob: &Knob, change: &sordino_shield::Change) {
+        self.bar.set_message(format!("{}: {}", knob.name, change.what));
+    }
+
+    fn changed(&mut self, _done: &Done) {}
+
+    fn is_interrupted(&self) -> bool {
+        let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];
+        poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+}

@@ -1,0 +1,89 @@
+//! What other commands do where a shield is up: they keep off its CPUs, or go there.
+
+use super::current;
+use crate::Failure;
+use crate::commands::become_user::hand_over;
+use crate::failure::{NOT_FOUND, UNUSABLE};
+use clap::Args;
+use sordino_sched::{CpuList, affinity, set_affinity};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Keeps this process, a recorder, off shielded CPUs, and says so. Returns what to run in front of a command that is to stay there,
+/// where this process was started.
+pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure> {
+    let Some(shield) = current() else { return Ok(Vec::new()) };
+    let shielded = &shield.request.cpus;
+    if let Some(cpu) = collector.filter(|cpu| shielded.contains(*cpu)) {
+        let rest = &shield.rest;
+        return Err(Failure::new(
+            UNUSABLE,
+            format!("--collector-cpu {cpu}: CPU {shielded} is shielded; others are {rest}"),
+        ));
+    }
+    let own = affinity()?;
+    let outside = own.without(shielded);
+    let (cpus, was_inside) = if outside.is_empty() { (&shield.rest, true) } else { (&outside, false) };
+    if was_inside && let Err(error) = shield.send_out(std::process::id()) {
+        eprintln!(
+            "sordino: the collector stays on CPU {own}, which is shielded, beside what it records: {error} (run as root)"
+        );
+        return Ok(Vec::new());
+    }
+    set_affinity(cpus)?;
+    eprintln!("sordino: CPU {shielded} is shielded: the collector keeps to CPU {cpus}");
+    let words = ["/proc/self/exe", "join-shield", "--cpus", &own.to_string(), "--"].map(OsString::from);
+    Ok(if was_inside { words.to_vec() } else { Vec::new() })
+}
+
+/// Takes this process to the shielded CPUs if `cpu` is one of them, and says so.
+pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
+    let Some(shield) = current() else { return Ok(()) };
+    let Some(cpu) = cpu.filter(|cpu| shield.request.cpus.contains(*cpu)) else { return Ok(()) };
+    if affinity()?.contains(cpu) {
+        return Ok(());
+    }
+    shield.take_in(std::process::id()).map_err(|error| {
+        Failure::new(
+            UNUSABLE,
+            format!("CPU {cpu} is shielded, and only root can go there: {}", Failure::text_of(&error)),
+        )
+    })?;
+    eprintln!("sordino: CPU {cpu} is shielded: measuring inside the shield");
+    Ok(())
+}
+
+/// The CPU that a measurement is about unless the user says so: the last one that is shielded, or that this process may run on.
+pub(crate) fn measured_cpu() -> Result<Option<u32>, Failure> {
+    let allowed = affinity()?;
+    let shielded = current().map(|shield| shield.request.cpus).unwrap_or_default();
+    Ok(shielded.as_slice().last().or(allowed.as_slice().last()).copied())
+}
+
+/// Joins the shield, then becomes a command.
+#[derive(Args, Debug)]
+pub(crate) struct JoinOptions {
+    #[arg(long)]
+    cpus: CpuList,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Returns only if it fails.
+pub(crate) fn join(options: &JoinOptions) -> Result<ExitCode, Failure> {
+    if let Some(shield) = current() {
+        shield.take_in(std::process::id())?;
+    }
+    set_affinity(&options.cpus)?;
+    let (program, arguments) =
+        options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // What becomes another user hands the session over itself.
+    if program != "/proc/self/exe" {
+        hand_over(&mut command);
+    }
+    let error = command.exec();
+    Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
+}

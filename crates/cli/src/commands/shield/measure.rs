@@ -1,0 +1,78 @@
+//! What interrupts a real-time loop on the CPUs, and for how long.
+
+use super::switches::Switches;
+use crate::Failure;
+use crate::commands::{guard, npt};
+use serde::Serialize;
+use sordino_npt::{Counts, Interrupter, Measured, Plan, Statistics, run};
+use sordino_sched::{CpuList, Policy};
+use std::thread;
+use std::time::Duration;
+
+/// One measurement, of all CPUs at once.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measurement {
+    /// Each CPU's.
+    pub(super) cpus: Vec<OfCpu>,
+    /// Why the threads that took the loop's place are not known, if they are not.
+    pub(super) switches_unknown: Option<String>,
+}
+
+/// What one CPU's loop saw.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OfCpu {
+    pub(super) cpu: u32,
+    /// How long the loop ran, in seconds.
+    pub(super) seconds: f64,
+    /// The gaps between two turns.
+    pub(super) gaps: Statistics,
+    /// Counts of the kernel's interrupts, and of switches to other threads.
+    pub(super) interrupters: Vec<Interrupter>,
+}
+
+/// Below anything that the kernel relies on, above everything else.
+const PRIORITY: u8 = 90;
+
+/// Runs a loop of `SCHED_FIFO` on each of `cpus` for this time, with throttling lifted.
+pub(super) fn measure(cpus: &CpuList, time: Duration) -> Result<Measurement, Failure> {
+    let throttle = npt::lift_throttle()?;
+    let mut guardian = guard::start()?;
+    let switches = Switches::watch(cpus, &mut guardian);
+    let before = Counts::now()?;
+    let measured = loops(cpus, time)?;
+    let after = Counts::now()?;
+    let switches = switches.and_then(|switches| switches.between(&measured));
+    guardian.undo()?;
+    drop(throttle);
+    let switches_unknown = switches.as_ref().err().cloned();
+    let mut switches = switches.unwrap_or_default();
+    let of_cpu = |(cpu, measured): (u32, Measured)| {
+        let mut interrupters = after.since(&before, cpu);
+        interrupters.extend(switches.remove(&cpu).unwrap_or_default());
+        let seconds = measured.rate.nanoseconds(measured.span.1 - measured.span.0) / 1e9;
+        OfCpu { cpu, seconds, gaps: Statistics::of(&measured), interrupters }
+    };
+    Ok(Measurement { cpus: measured.into_iter().map(of_cpu).collect(), switches_unknown })
+}
+
+/// All at once: what one disturbs on another is seen.
+fn loops(cpus: &CpuList, time: Duration) -> Result<Vec<(u32, Measured)>, Failure> {
+    let plan = |cpu| Plan {
+        cpu: Some(cpu),
+        policy: Policy::Fifo(PRIORITY),
+        lock_memory: false,
+        loops: u64::MAX,
+        duration: Some(time),
+        tracepoint: false,
+        ..Plan::default()
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> =
+            cpus.as_slice().iter().map(|&cpu| (cpu, scope.spawn(move || run(&plan(cpu))))).collect();
+        let join = |(cpu, thread): (u32, thread::ScopedJoinHandle<'_, _>)| {
+            (cpu, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    results.into_iter().map(|(cpu, result)| Ok((cpu, result?))).collect()
+}

@@ -1,0 +1,79 @@
+//! `sordino shield run`
+
+use super::current;
+use crate::Failure;
+use crate::failure::{NOT_FOUND, UNUSABLE};
+use crate::privilege::{Target, target};
+use clap::{Args, ValueEnum};
+use sordino_sched::{CpuList, Policy, set_affinity, set_policy};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo sordino shield run -- ./my-program
+  sudo sordino shield run --cpus 3 --prio 80 -- ./my-program
+  sudo sordino shield run -- sordino record --kernel sched,irq -- ./my-program")]
+pub(super) struct Options {
+    /// These of the shielded CPUs [default: all; nothing moves threads from one to the other]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
+    /// Real-time priority, from 1 to 99 [default: an ordinary thread]
+    #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
+    prio: Option<u8>,
+    /// The policy of a thread with a real-time priority
+    #[arg(long, value_enum, default_value_t = Real::Fifo, requires = "prio")]
+    policy: Real,
+    /// Run COMMAND as this user
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A real-time policy.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Real {
+    /// Runs until it blocks or a higher one is ready
+    Fifo,
+    /// Takes turns with its equals
+    Rr,
+}
+
+/// Becomes the command; returns only if that fails.
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let bad = |text: String| Failure::new(UNUSABLE, text);
+    let shield = current().ok_or_else(|| {
+        bad("no shield is up: raise one first, with 'sordino shield up --cpus LIST'".to_owned())
+    })?;
+    let shielded = &shield.request.cpus;
+    let cpus = options.cpus.as_ref().unwrap_or(shielded);
+    let outside = cpus.without(shielded);
+    if !outside.is_empty() {
+        return Err(bad(format!("--cpus {cpus}: CPU {outside} is not shielded; shielded are {shielded}")));
+    }
+    let owner = target(options.as_user.as_deref())?;
+    let (program, arguments) = options.command.split_first().ok_or_else(|| bad("no command".to_owned()))?;
+    if let Err(error) = sordino_collect::command::find(program.as_ref()) {
+        return Err(Failure::new(NOT_FOUND, format!("{}: {error}", program.display())));
+    }
+    shield.take_in(std::process::id())?;
+    // Where a control group confines it, the command gets other CPUs when the shield is lowered, unless it chose some itself.
+    if options.cpus.is_some() || shield.group.is_none() {
+        set_affinity(cpus)?;
+    }
+    if let Some(priority) = options.prio {
+        set_policy(match options.policy {
+            Real::Fifo => Policy::Fifo(priority),
+            Real::Rr => Policy::RoundRobin(priority),
+        })?;
+    }
+    let mut words = owner.as_ref().map(Target::prefix).unwrap_or_default();
+    words.push(program.clone());
+    words.extend_from_slice(arguments);
+    let error = Command::new(&words[0]).args(&words[1..]).exec();
+    Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
+}

@@ -1,0 +1,265 @@
+//! A shield for people to read.
+
+use super::measure::{Measurement, OfCpu};
+use sordino_shield::boot::{Parameter, State};
+use sordino_shield::{Change, Done, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// As many of each kind are shown, unless everything is wanted.
+const SHOWN: usize = 3;
+
+/// A list with a headline; nothing if it is empty.
+fn section(text: &mut String, headline: &str, lines: &[String], shown: usize) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{headline}");
+    for line in lines.iter().take(shown) {
+        let _ = writeln!(text, "  {line}");
+    }
+    if lines.len() > shown {
+        let _ = writeln!(text, "  and {} more (-v shows them)", lines.len() - shown);
+    }
+}
+
+fn shown(verbose: bool) -> usize {
+    if verbose { usize::MAX } else { SHOWN }
+}
+
+pub(super) fn plan(
+    machine: &Machine,
+    request: &Request,
+    planned: &[Planned],
+    parameters: &[Parameter],
+    notes: &[String],
+    rcu: &[String],
+    verbose: bool,
+) -> String {
+    let mut text = format!(
+        "A shield for CPU {} (level {}); everything else keeps CPU {}. Nothing is changed by this.\n",
+        request.cpus,
+        request.level,
+        request.rest(machine)
+    );
+    for planned in planned.iter().filter(|planned| !planned.left_out) {
+        let _ = write!(text, "\n{}: {}\n", planned.knob.name, planned.knob.why);
+        let changes: Vec<&Change> =
+            planned.wants.changes.iter().filter(|change| change.to.is_some()).collect();
+        if changes.is_empty() && planned.wants.missing.is_empty() {
+            text += if planned.knob.name == "hotplug" && !request.hotplug {
+                "  not asked for (--hotplug)\n"
+            } else {
+                "  nothing to do\n"
+            };
+        }
+        for change in changes.iter().take(shown(verbose)) {
+            let (from, to) = (&change.from, change.to.as_deref().unwrap_or_default());
+            let _ = writeln!(text, "  {}: {from} -> {to}", change.what);
+        }
+        if changes.len() > shown(verbose) {
+            let _ = writeln!(text, "  and {} more (-v shows them)", changes.len() - SHOWN);
+        }
+        for missing in &planned.wants.missing {
+            let _ = writeln!(text, "  not here: {missing}");
+        }
+    }
+    let stays: Vec<String> = planned.iter().flat_map(|planned| planned.wants.stays.clone()).collect();
+    section(&mut text, "Stays whatever is done", &stays, shown(verbose));
+    let left_out: Vec<String> = planned
+        .iter()
+        .filter(|planned| planned.left_out && !planned.wants.changes.is_empty())
+        .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
+        .collect();
+    section(&mut text, &format!("With --level {} also", Level::Full), &left_out, usize::MAX);
+    section(&mut text, "RCU's threads", rcu, shown(verbose));
+    text += &boot(parameters);
+    section(&mut text, "Notes", notes, usize::MAX);
+    text
+}
+
+fn boot(parameters: &[Parameter]) -> String {
+    let mut text = String::from("\nWhat only the kernel's command line can do\n");
+    for Parameter { text: parameter, why, state } in parameters {
+        let state = match state {
+            State::InForce => "in force",
+            State::Absent => "not in force",
+            State::NotBuilt(option) => &format!("this kernel can't: it is built without {option}"),
+        };
+        let _ = writeln!(text, "  {parameter:<28} {why}: {state}");
+    }
+    let absent: Vec<&str> = parameters
+        .iter()
+        .filter(|parameter| parameter.state == State::Absent)
+        .map(|parameter| parameter.text.as_str())
+        .collect();
+    if !absent.is_empty() {
+        let _ =
+            writeln!(text, "  Add to it, and reboot (on Debian: in /etc/default/grub, then update-grub):");
+        let _ = writeln!(text, "    {}", absent.join(" "));
+    }
+    text
+}
+
+pub(super) fn raised(
+    raised: &Raised,
+    status: &Status,
+    effect: Option<&(Measurement, Measurement)>,
+    verbose: bool,
+) -> String {
+    let mut text = headline(&raised.shield);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let held = |done: &&Done| done.outcome == sordino_shield::Outcome::Held;
+    for done in raised.done.iter().filter(held) {
+        *counts.entry(done.knob).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.into_iter().map(|(knob, count)| format!("{knob} {count}")).collect();
+    let _ = writeln!(text, "Changed, and read back: {}", counts.join(", "));
+    let differing: Vec<String> = raised
+        .differing()
+        .map(|done| format!("{}: {} is {}", done.change.what, done.change.place, words(&done.outcome)))
+        .collect();
+    section(&mut text, "Set, but does NOT hold", &differing, usize::MAX);
+    section(&mut text, "Stays on the shielded CPUs", &status.stays, shown(verbose));
+    if let Some((before, after)) = effect {
+        for (before, after) in before.cpus.iter().zip(&after.cpus) {
+            text += &compared(before, after);
+        }
+        for reason in [&before.switches_unknown, &after.switches_unknown].into_iter().flatten().take(1) {
+            let _ = writeln!(text, "  switches to other threads: not measured here: {reason}");
+        }
+    }
+    text + "\nRun something on it:    sordino shield run --prio 80 -- COMMAND\nGive everything back:   sordino shield down\n"
+}
+
+fn words(outcome: &sordino_shield::Outcome) -> String {
+    match outcome {
+        sordino_shield::Outcome::Differs(now) => format!("'{now}'"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn headline(shield: &sordino_shield::Shield) -> String {
+    let request = &shield.request;
+    format!(
+        "A shield is up on CPU {} (level {}); everything else has CPU {}.\n",
+        request.cpus, request.level, shield.rest
+    )
+}
+
+/// What a real-time loop saw without the shield and with it.
+fn compared(before: &OfCpu, after: &OfCpu) -> String {
+    let seconds = format!("{:.1} s", after.seconds);
+    let mut text = format!(
+        "\n{:<46}{:>14}{:>14}\n",
+        format!("CPU {}, a real-time loop of {seconds}", after.cpu),
+        "without",
+        "with"
+    );
+    let mut row = |name: &str, values: [String; 2]| {
+        let [before, after] = values;
+        let _ = writeln!(text, "  {name:<44}{before:>14}{after:>14}");
+    };
+    let both = [before, after];
+    row("longest gap", both.map(|of| microseconds(of.gaps.maximum_ns)));
+    let longer = |of: &OfCpu, than: u64| {
+        of.gaps.longer.iter().find(|longer| longer.than_ns == than).map_or(0, |longer| longer.count)
+    };
+    row("gaps over 10 us", both.map(|of| longer(of, 10_000).to_string()));
+    row("gaps over 100 us", both.map(|of| longer(of, 100_000).to_string()));
+    let mut names: Vec<&str> = Vec::new();
+    for interrupter in both.iter().flat_map(|of| &of.interrupters) {
+        if !names.contains(&interrupter.name.as_str()) {
+            names.push(&interrupter.name);
+        }
+    }
+    let count = |of: &OfCpu, name: &str| {
+        of.interrupters.iter().find(|who| who.name == name).map_or(0, |who| who.count)
+    };
+    for name in names {
+        row(name, both.map(|of| count(of, name).to_string()));
+    }
+    text
+}
+
+fn microseconds(nanoseconds: f64) -> String {
+    format!("{:.1} us", nanoseconds / 1e3)
+}
+
+pub(super) fn status(status: &Status, verbose: bool) -> String {
+    let mut text = settled(&status.settled);
+    let Some(shield) = &status.shield else {
+        return text + "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
+    };
+    text += &headline(shield);
+    let since = jiff::Timestamp::from_second(shield.since.cast_signed()).unwrap_or_default();
+    let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let noun = if status.members == 1 { "thread runs" } else { "threads run" };
+    let _ = writeln!(text, "Up since {since}; {} {noun} in it.", status.members);
+    let drift: Vec<String> = status.drift.iter().map(|(knob, change)| drifted(knob, change)).collect();
+    section(&mut text, "No longer as the shield set it", &drift, shown(verbose).max(10));
+    if drift.is_empty() {
+        text += "Everything that it set holds.\n";
+    } else {
+        text += "Somebody else has changed that (systemd, irqbalance, tuned, a hand?), or it is new. To set it again:\n";
+        let request = &shield.request;
+        let _ = writeln!(
+            text,
+            "  sordino shield down; sordino shield up --cpus {} --level {}",
+            request.cpus, request.level
+        );
+    }
+    section(&mut text, "Stays on the shielded CPUs", &status.stays, shown(verbose));
+    text
+}
+
+fn drifted(knob: &str, change: &Change) -> String {
+    let Change { what, from, to, .. } = change;
+    format!("{knob}: {what}: {from} instead of {}", to.as_deref().unwrap_or_default())
+}
+
+fn settled(settled: &Settled) -> String {
+    match settled {
+        Settled::Nothing => String::new(),
+        Settled::Undone(lowered) => {
+            format!(
+                "A sordino died while it raised or lowered a shield. What it had changed is undone now.\n{}",
+                self::lowered(lowered)
+            )
+        }
+        Settled::Left(reason) => format!(
+            "A sordino died while it raised or lowered a shield, and left the machine changed ({reason}).\n\
+             Undo it: sudo sordino shield down\n"
+        ),
+        Settled::Busy => "Another sordino is raising or lowering a shield now.\n".to_owned(),
+    }
+}
+
+pub(super) fn lowered(lowered: &Lowered) -> String {
+    let mut text = format!("Everything is given back: {} steps.\n", lowered.steps);
+    if !lowered.failures.is_empty() || !lowered.remaining.is_empty() {
+        text = format!(
+            "NOT everything could be given back: {} of {} steps failed.\n",
+            lowered.failures.len(),
+            lowered.steps
+        );
+    }
+    let failures: Vec<String> = lowered.failures.iter().map(ToString::to_string).collect();
+    section(&mut text, "Failed, and kept to be tried again by 'sordino shield down'", &failures, usize::MAX);
+    let is = |remaining: &sordino_shield::Remaining| {
+        format!("{}: {} instead of {}", remaining.what, remaining.now, remaining.before)
+    };
+    let remaining: Vec<String> = lowered.remaining.iter().map(is).collect();
+    section(&mut text, "Given back, and yet not as before", &remaining, usize::MAX);
+    let landed: Vec<String> = lowered.landed.iter().map(is).collect();
+    section(&mut text, "Where the kernel delivers interrupts until it moves them again", &landed, usize::MAX);
+    if lowered.members > 0 {
+        let (noun, verb) = if lowered.members == 1 { ("thread", "goes") } else { ("threads", "go") };
+        let _ = writeln!(
+            text,
+            "{} {noun} that ran on the shielded CPUs {verb} on, on all CPUs.",
+            lowered.members
+        );
+    }
+    text
+}

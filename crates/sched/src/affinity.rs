@@ -1,0 +1,181 @@
+//! The CPUs that threads may run on: the calling one, and others.
+
+use crate::CpuList;
+use std::fmt;
+use std::str::FromStr;
+use std::{fs, io};
+
+/// Words in the largest set of CPUs that is asked for: 65,536 CPUs.
+const WORDS: usize = 1024;
+const _: () = assert!(WORDS * 64 == 1 << 16);
+
+/// The number that stands for the calling thread.
+const SELF: i32 = 0;
+
+/// Lets the calling thread run on these CPUs alone.
+///
+/// # Errors
+/// `EINVAL` if none of them is online, or the thread is confined to others.
+pub fn set_affinity(cpus: &CpuList) -> io::Result<()> {
+    set_affinity_of(SELF, cpus)
+}
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// What the kernel says.
+pub fn affinity() -> io::Result<CpuList> {
+    affinity_of(SELF)
+}
+
+fn set_affinity_of(tid: i32, cpus: &CpuList) -> io::Result<()> {
+    let mut set = [0u64; WORDS];
+    for &cpu in cpus.as_slice() {
+        if let Some(word) = set.get_mut(cpu as usize / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    // SAFETY: a set of the size given.
+    let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&set), set.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn affinity_of(tid: i32) -> io::Result<CpuList> {
+    let mut set = [0u64; WORDS];
+    // SAFETY: a set of the size given.
+    let result = unsafe { libc::sched_getaffinity(tid, size_of_val(&set), set.as_mut_ptr().cast()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let cpus = (0..).zip(set).flat_map(|(word, bits)| {
+        (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit)
+    });
+    Ok(CpuList::new(cpus))
+}
+
+/// A thread of any process, told from a later one that was given its number.
+///
+/// ```
+/// use sordino_sched::{Thread, affinity};
+/// let thread = Thread::find(std::process::id() as i32)?;
+/// assert_eq!(thread.affinity()?, affinity()?);
+/// assert_eq!(thread.to_string().parse(), Ok(thread));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i32,
+    /// When it was started, in clock ticks since the machine was: field 22 of its `stat` in proc(5).
+    pub started: u64,
+}
+
+impl Thread {
+    /// The thread that has this number now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn find(tid: i32) -> io::Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat"))?;
+        // The name is in parentheses, and may have some itself.
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        // The first behind the name is field 3.
+        let started = after_name.split_whitespace().nth(22 - 3).and_then(|field| field.parse().ok());
+        Ok(Self { tid, started: started.ok_or(io::ErrorKind::InvalidData)? })
+    }
+
+    /// Whether it has not ended.
+    pub fn is_alive(&self) -> bool {
+        Self::find(self.tid).is_ok_and(|found| found == *self)
+    }
+
+    /// The CPUs that it may run on.
+    ///
+    /// # Errors
+    /// `NotFound` if it has ended.
+    pub fn affinity(&self) -> io::Result<CpuList> {
+        self.alive()?;
+        affinity_of(self.tid).map_err(gone)
+    }
+
+    /// Lets it run on these CPUs alone. A thread that ends meanwhile may have its number taken by another, which is then
+    /// the one that is confined: the time for that is a few microseconds.
+    ///
+    /// # Errors
+    /// `NotFound` if it has ended; `EINVAL` if none of the CPUs is for it, or if the kernel has bound it.
+    pub fn set_affinity(&self, cpus: &CpuList) -> io::Result<()> {
+        self.alive()?;
+        set_affinity_of(self.tid, cpus).map_err(gone)
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.is_alive() { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+}
+
+/// What the kernel says of a thread that is no more, as of a file.
+fn gone(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(libc::ESRCH) { io::ErrorKind::NotFound.into() } else { error }
+}
+
+/// Its number and when it was started.
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.tid, self.started)
+    }
+}
+
+/// The text is no [`Thread`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no thread and its start, such as 4711@1234")]
+pub struct BadThread;
+
+impl FromStr for Thread {
+    type Err = BadThread;
+    fn from_str(text: &str) -> Result<Self, BadThread> {
+        let (tid, started) = text.split_once('@').ok_or(BadThread)?;
+        let tid = tid.parse().ok().filter(|tid| *tid > 0).ok_or(BadThread)?;
+        Ok(Self { tid, started: started.parse().map_err(|_| BadThread)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_thread_runs_where_it_is_told() {
+        let last = *affinity().unwrap().as_slice().last().unwrap();
+        std::thread::spawn(move || {
+            let only = CpuList::new([last]);
+            set_affinity(&only).unwrap();
+            assert_eq!(affinity().unwrap(), only);
+            assert!(set_affinity(&CpuList::new([60_000])).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn another_process_runs_where_it_is_told_until_it_ends() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let thread = Thread::find(child.id() as i32).unwrap();
+        let only = CpuList::new([*affinity().unwrap().as_slice().last().unwrap()]);
+        thread.set_affinity(&only).unwrap();
+        assert_eq!(thread.affinity().unwrap(), only);
+        let later = Thread { started: thread.started + 1, ..thread };
+        assert_eq!(later.set_affinity(&only).unwrap_err().kind(), io::ErrorKind::NotFound);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!thread.is_alive());
+        assert_eq!(thread.affinity().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_no_thread_is_refused() {
+        for text in ["", "1", "@", "1@", "@1", "0@1", "-1@1", "1@-1", "1@2@3"] {
+            assert_eq!(text.parse::<Thread>(), Err(BadThread), "{text}");
+        }
+    }
+}

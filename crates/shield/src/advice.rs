@@ -1,0 +1,56 @@
+//! What a shield does not change, and its user should know.
+
+use crate::{Machine, Request, Task};
+use sordino_sched::CpuList;
+use std::fs;
+
+/// What others on this machine would undo.
+pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
+    let runs = |name: &str| machine.tasks.iter().any(|task| task.name == name);
+    let cpus = &request.cpus;
+    let mut rivals = Vec::new();
+    if runs("irqbalance") {
+        rivals.push(format!(
+            "irqbalance runs, and will move interrupts to CPU {cpus} again: stop it (systemctl stop irqbalance), or keep it off with \
+             IRQBALANCE_BANNED_CPULIST={cpus} in /etc/default/irqbalance and restart it"
+        ));
+    }
+    if runs("tuned") {
+        rivals.push("tuned runs, and sets much of this itself: switch it off (tuned-adm off)".to_owned());
+    }
+    rivals
+}
+
+/// The other halves of cores whose one half is shielded.
+pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
+    let mut notes = Vec::new();
+    for &cpu in request.cpus.as_slice() {
+        let file = machine.file(format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+        let others = fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<CpuList>().ok());
+        let outside = others.unwrap_or_default().without(&request.cpus);
+        if !outside.is_empty() {
+            notes.push(format!(
+                "CPU {cpu} shares its core with CPU {outside}: what runs there slows it down; shield that, too, or take it offline"
+            ));
+        }
+    }
+    notes
+}
+
+/// The kernel's threads that do RCU's work for these CPUs, with where they may run and their priorities.
+pub fn rcu_threads(machine: &Machine, request: &Request) -> Vec<String> {
+    let cpu_of = |name: &str| name.rsplit_once('/').and_then(|(_, cpu)| cpu.parse::<u32>().ok());
+    let is_rcus = |name: &str| {
+        ["rcuc/", "rcub/", "rcuog/", "rcuop/", "rcuos/", "rcuob/"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    let concerns = |task: &&Task| {
+        // Those of the boosting threads are nodes of CPUs.
+        is_rcus(&task.name)
+            && (task.name.starts_with("rcub/")
+                || cpu_of(&task.name).is_some_and(|cpu| request.cpus.contains(cpu)))
+    };
+    let tasks = machine.tasks.iter().filter(concerns);
+    tasks.map(|task| format!("{} {} on CPU {}", task.label(), task.policy, task.affinity)).collect()
+}

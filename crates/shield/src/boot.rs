@@ -1,0 +1,166 @@
+//! What only the kernel's command line can do.
+
+use crate::{Machine, Request};
+use flate2::read::GzDecoder;
+use serde::Serialize;
+use sordino_sched::CpuList;
+use std::fs::{self, File};
+use std::io::Read;
+
+/// A parameter of the kernel's command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parameter {
+    /// As it is to be written.
+    pub text: String,
+    /// What it is for.
+    pub why: &'static str,
+    /// Whether it is in force.
+    pub state: State,
+}
+
+/// Whether a parameter is in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// For all CPUs that are asked for.
+    InForce,
+    /// It is not; the kernel could.
+    Absent,
+    /// The kernel is built without it: with this option.
+    NotBuilt(&'static str),
+}
+
+/// What this kernel was told and can do, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    /// Its command line.
+    pub command_line: String,
+    /// How it was configured; `None` if that is not there to read.
+    pub config: Option<String>,
+    /// The CPUs that have no tick while one thread runs, as the kernel says; `None` if it can't do that.
+    pub nohz_full: Option<CpuList>,
+    /// The CPUs whose callbacks of RCU others call: those with a thread for it.
+    pub offloaded: CpuList,
+}
+
+impl Kernel {
+    /// The one that runs.
+    pub fn read(machine: &Machine) -> Self {
+        let text = |path: &str| fs::read_to_string(machine.file(path)).ok();
+        let release = text("proc/sys/kernel/osrelease").unwrap_or_default();
+        // `(null)` where nothing is set.
+        let nohz_full =
+            text("sys/devices/system/cpu/nohz_full").map(|list| list.trim().parse().unwrap_or_default());
+        let offloaded = machine.tasks.iter().filter_map(|task| {
+            let (prefix, cpu) = task.name.split_once('/')?;
+            ["rcuop", "rcuos", "rcuob"].contains(&prefix).then(|| cpu.parse().ok())?
+        });
+        Self {
+            command_line: text("proc/cmdline").unwrap_or_default(),
+            config: text(&format!("boot/config-{}", release.trim()))
+                .or_else(|| unpack(machine.file("proc/config.gz"))),
+            nohz_full,
+            offloaded: CpuList::new(offloaded),
+        }
+    }
+
+    /// The value of a parameter: the last counts.
+    fn value(&self, name: &str) -> Option<&str> {
+        let mut values = self
+            .command_line
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        values.next_back()
+    }
+
+    fn lacks(&self, option: &str) -> bool {
+        self.config.as_ref().is_some_and(|config| !config.lines().any(|line| line == format!("{option}=y")))
+    }
+}
+
+fn unpack(path: std::path::PathBuf) -> Option<String> {
+    let mut text = String::new();
+    GzDecoder::new(File::open(path).ok()?).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The parameters that would help the request, in the order in which they are written.
+pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<Parameter> {
+    let (cpus, rest) = (&request.cpus, request.rest(machine));
+    let covers = |set: &CpuList| cpus.without(set).is_empty();
+    let state = |in_force: bool, option: &'static str, lacks: bool| match (in_force, lacks) {
+        (true, _) => State::InForce,
+        (false, true) => State::NotBuilt(option),
+        (false, false) => State::Absent,
+    };
+    let isolated = kernel.value("isolcpus").and_then(|value| {
+        // Flags, then the list: admin-guide/kernel-parameters.rst.
+        let (flags, list): (Vec<&str>, Vec<&str>) =
+            value.split(',').partition(|word| word.starts_with(|c: char| c.is_alphabetic()));
+        flags.contains(&"managed_irq").then(|| list.join(",").parse().ok())?
+    });
+    let irqaffinity = kernel.value("irqaffinity").and_then(|value| value.parse::<CpuList>().ok());
+    let no_tick = kernel.nohz_full.as_ref();
+    vec![
+        Parameter {
+            text: format!("nohz_full={cpus}"),
+            why: "no tick while one thread runs",
+            state: state(no_tick.is_some_and(covers), "CONFIG_NO_HZ_FULL", no_tick.is_none()),
+        },
+        Parameter {
+            text: format!("rcu_nocbs={cpus}"),
+            why: "other CPUs call RCU's callbacks",
+            state: state(
+                covers(&kernel.offloaded),
+                "CONFIG_RCU_NOCB_CPU",
+                kernel.lacks("CONFIG_RCU_NOCB_CPU"),
+            ),
+        },
+        Parameter {
+            text: format!("isolcpus=managed_irq,{cpus}"),
+            why: "interrupts that the kernel manages go elsewhere",
+            state: state(
+                isolated.as_ref().is_some_and(covers),
+                "CONFIG_CPU_ISOLATION",
+                kernel.lacks("CONFIG_CPU_ISOLATION"),
+            ),
+        },
+        Parameter {
+            text: format!("irqaffinity={rest}"),
+            why: "all other interrupts, from the start",
+            state: state(irqaffinity.is_some_and(|set| !set.overlaps(cpus)), "CONFIG_SMP", false),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cpusets, Level};
+
+    fn states(kernel: &Kernel) -> Vec<State> {
+        let online = CpuList::new(0..4);
+        let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
+        let request = Request { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
+        let parameters = parameters(kernel, &machine, &request);
+        let texts: Vec<&str> = parameters.iter().map(|parameter| parameter.text.as_str()).collect();
+        assert_eq!(texts, ["nohz_full=2-3", "rcu_nocbs=2-3", "isolcpus=managed_irq,2-3", "irqaffinity=0-1"]);
+        parameters.into_iter().map(|parameter| parameter.state).collect()
+    }
+
+    #[test]
+    fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
+        use State::{Absent, InForce, NotBuilt};
+        let told = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
+        let mut kernel = Kernel { command_line: told.to_owned(), ..Kernel::default() };
+        assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);
+        kernel.nohz_full = Some("1-3".parse().unwrap());
+        kernel.offloaded = "2-3".parse().unwrap();
+        assert_eq!(states(&kernel), [InForce, InForce, InForce, InForce]);
+        kernel.nohz_full = Some("2".parse().unwrap());
+        kernel.offloaded = CpuList::default();
+        kernel.config = Some("CONFIG_CPU_ISOLATION=y\n# CONFIG_RCU_NOCB_CPU is not set\n".to_owned());
+        kernel.command_line = "isolcpus=2,3 irqaffinity=0-2".to_owned();
+        assert_eq!(states(&kernel), [Absent, NotBuilt("CONFIG_RCU_NOCB_CPU"), Absent, Absent]);
+    }
+}

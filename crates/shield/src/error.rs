@@ -1,0 +1,95 @@
+//! Why there is no shield.
+
+use sordino_sched::CpuList;
+use sordino_undo::{Failure, Unreadable};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a shield could not be planned, raised or lowered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// CPUs that are not there or switched off.
+    #[error("CPU {missing} is not online; online are {online}")]
+    NotOnline {
+        /// Those.
+        missing: CpuList,
+        /// The ones that are.
+        online: CpuList,
+    },
+    /// All CPUs.
+    #[error("all CPUs ({online}) would be shielded, and none left for everything else: leave one out")]
+    NothingLeft {
+        /// All.
+        online: CpuList,
+    },
+    /// There is a shield.
+    #[error("a shield is up, on CPU {cpus}: lower it first, with 'sordino shield down'")]
+    Up {
+        /// Its CPUs.
+        cpus: CpuList,
+    },
+    /// There is none.
+    #[error("no shield is up")]
+    NotUp,
+    /// Another process raises or lowers one at this moment.
+    #[error("another sordino is raising or lowering a shield now ({} is locked)", path.display())]
+    Busy {
+        /// What is locked.
+        path: PathBuf,
+    },
+    /// A step without which nothing is shielded did not hold. What was done before it is undone.
+    #[error("{what}: {reason}; what had been changed is undone")]
+    Essential {
+        /// The step.
+        what: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The user wanted it to end. What was done is undone.
+    #[error("interrupted; what had been changed is undone")]
+    Interrupted,
+    /// What was done could not be undone.
+    #[error("{reason}; and not all could be undone: {}; try again with 'sordino shield down'", failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; "))]
+    NotUndone {
+        /// Why it was to be undone.
+        reason: String,
+        /// What could not be.
+        failures: Vec<Failure>,
+    },
+    /// The right to change it is missing.
+    #[error("{what} can't be changed: {source} (a shield needs root, and a file system that is writable)")]
+    Permission {
+        /// What.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Another control group has no other CPUs.
+    #[error("the control group {} has no CPUs but {cpus}: give it others, or shield others", group.display())]
+    GroupNeeds {
+        /// Its directory.
+        group: PathBuf,
+        /// Its CPUs.
+        cpus: CpuList,
+    },
+    /// What undoes it can't be read.
+    #[error(transparent)]
+    Journal(#[from] Unreadable),
+    /// A file could not be read or written.
+    #[error("{}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`.
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.into(), source }
+    }
+}

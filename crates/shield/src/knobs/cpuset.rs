@@ -1,0 +1,128 @@
+//! Groups of threads, confined to CPUs by the kernel.
+
+use crate::machine::{Cpusets, KTHREADD, SHIELD, SYSTEM};
+use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use sordino_sched::CpuList;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) const CPUSET: Knob = Knob {
+    name: "cpuset",
+    why: "threads run elsewhere, and the scheduler balances nothing onto the CPUs",
+    level: Level::Basic,
+    essential: true,
+    wants,
+};
+
+fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+    match &machine.cpusets {
+        Cpusets::V2(mount) => Ok(partition(machine, request, mount)),
+        Cpusets::V1(mount) => sets(machine, request, mount),
+        Cpusets::None => {
+            let missing = "no control groups with cpusets are mounted (mount -t cgroup2 none /sys/fs/cgroup): threads are \
+                           confined by their affinities alone, which each may widen, and the scheduler still balances";
+            Ok(Wants { missing: vec![missing.to_owned()], ..Wants::default() })
+        }
+    }
+}
+
+/// An isolated partition: `Documentation/admin-guide/cgroup-v2.rst`, "Cpuset Interface Files". All other groups lose the CPUs by that.
+fn partition(machine: &Machine, request: &Request, mount: &Path) -> Wants {
+    let mut wants = Wants::default();
+    keep_affinities(machine, &mut wants);
+    let directory = mount.join(SHIELD);
+    wants.set(
+        "controller cpuset in the root group",
+        Place::Controller { group: mount.into(), name: "cpuset" },
+        "+",
+    );
+    wants.set(
+        "control group of the shield",
+        Place::Group { directory: directory.clone(), heir: mount.into() },
+        "there",
+    );
+    wants.set_later("its CPUs", Place::List(directory.join("cpuset.cpus")), request.cpus.to_string());
+    wants.set_later("isolated partition", Place::Text(directory.join("cpuset.cpus.partition")), "isolated");
+    wants
+}
+
+/// Two sets beside each other, and balancing between them switched off: `Documentation/admin-guide/cgroup-v1/cpusets.rst`.
+fn sets(machine: &Machine, request: &Request, mount: &Path) -> Result<Wants, Error> {
+    let mut wants = Wants::default();
+    keep_affinities(machine, &mut wants);
+    for (directory, cpus) in others(mount) {
+        let rest = cpus.without(&request.cpus);
+        if rest.is_empty() {
+            return Err(Error::GroupNeeds { group: directory, cpus });
+        }
+        let what = format!("CPUs of the control group {}", directory.display());
+        wants.set(what, Place::List(directory.join("cpuset.cpus")), rest.to_string());
+    }
+    let memory = fs::read_to_string(mount.join("cpuset.mems")).unwrap_or_default().trim().to_owned();
+    group(&mut wants, mount, SYSTEM, &request.rest(machine), &memory);
+    for task in machine.tasks.iter().filter(|task| may_move(task)) {
+        let place = Place::Member { thread: task.thread, mount: mount.into() };
+        wants.set(format!("thread {}", task.label()), place, format!("/{SYSTEM}"));
+    }
+    wants.set("load balancing over all CPUs", Place::Text(mount.join("cpuset.sched_load_balance")), "0");
+    let shield = group(&mut wants, mount, SHIELD, &request.cpus, &memory);
+    wants.set_later(
+        "load balancing of the shield",
+        Place::Text(shield.join("cpuset.sched_load_balance")),
+        "0",
+    );
+    wants.set_later(
+        "the shield's CPUs are in no other group",
+        Place::Text(shield.join("cpuset.cpu_exclusive")),
+        "1",
+    );
+    Ok(wants)
+}
+
+/// A set of version 1: it takes threads when it has both CPUs and memory.
+fn group(wants: &mut Wants, mount: &Path, name: &str, cpus: &CpuList, memory: &str) -> PathBuf {
+    let directory = mount.join(name);
+    wants.set(
+        format!("control group {name}"),
+        Place::Group { directory: directory.clone(), heir: mount.into() },
+        "there",
+    );
+    wants.set_later(format!("CPUs of {name}"), Place::List(directory.join("cpuset.cpus")), cpus.to_string());
+    wants.set_later(format!("memory nodes of {name}"), Place::Text(directory.join("cpuset.mems")), memory);
+    directory
+}
+
+/// Threads of the root set, but for what the kernel keeps there.
+pub(crate) fn may_move(task: &crate::Task) -> bool {
+    task.group == "/" && !task.bound && task.thread.tid != KTHREADD
+}
+
+/// Kernels before 6.2 forget what a thread had chosen when it changes its set, or its set its CPUs.
+fn keep_affinities(machine: &Machine, wants: &mut Wants) {
+    for task in machine
+        .tasks
+        .iter()
+        .filter(|task| !task.bound && task.affinity != machine.online && !task.is_shielded())
+    {
+        wants.keep(format!("affinity of {}", task.label()), Place::Affinity(task.thread));
+    }
+}
+
+/// The sets of others, children before their parents, as those may not lose what their children have.
+fn others(mount: &Path) -> Vec<(PathBuf, CpuList)> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(mount).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut directories: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    directories.sort();
+    for directory in directories {
+        if [SHIELD, SYSTEM].iter().any(|own| directory.ends_with(own)) {
+            continue;
+        }
+        found.extend(others(&directory));
+        let cpus =
+            fs::read_to_string(directory.join("cpuset.cpus")).ok().and_then(|text| text.trim().parse().ok());
+        // A set without CPUs has no threads either.
+        found.extend(cpus.map(|cpus| (directory, cpus)));
+    }
+    found
+}

@@ -1,0 +1,57 @@
+//! Devices' interrupts.
+
+use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use sordino_sched::CpuList;
+use std::fs;
+use std::path::Path;
+
+pub(crate) const INTERRUPTS: Knob = Knob {
+    name: "interrupts",
+    why: "devices interrupt other CPUs, now and when new ones come",
+    level: Level::Basic,
+    essential: false,
+    wants,
+};
+
+fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+    let mut wants = Wants::default();
+    let rest = request.rest(machine);
+    let others = |place: &Place| -> Option<String> {
+        let cpus: CpuList = place.read().ok()?.parse().ok()?;
+        let left = cpus.without(&request.cpus);
+        cpus.overlaps(&request.cpus).then(|| if left.is_empty() { &rest } else { &left }.to_string())
+    };
+    let new = Place::Mask(machine.file("proc/irq/default_smp_affinity"));
+    if let Some(cpus) = others(&new) {
+        wants.set("new interrupts", new, cpus);
+    }
+    for directory in machine.entries("proc/irq") {
+        let place = Place::List(directory.join("smp_affinity_list"));
+        let label = format!("interrupt {}", name(&directory));
+        match others(&place) {
+            Some(cpus) => wants.set(label, place, cpus),
+            None => {
+                // Some can be moved while they are handled, and only then.
+                let delivered = Place::List(directory.join("effective_affinity_list"));
+                if let Some(cpus) = others(&delivered).and_then(|_| delivered.read().ok()) {
+                    wants.stays.push(format!("{label} comes to CPU {cpus} once more, and moves then"));
+                }
+            }
+        }
+    }
+    wants.stays.push(format!("interrupts of the local timer; nohz_full={} makes them rare", request.cpus));
+    wants.stays.push("interrupts from other CPUs (function calls, rescheduling, TLB shootdowns)".to_owned());
+    Ok(wants)
+}
+
+/// Its number, and whose it is: each device that uses it has a directory there.
+pub(crate) fn name(directory: &Path) -> String {
+    let number = directory.file_name().unwrap_or_default().to_string_lossy();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut devices: Vec<String> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    devices.sort();
+    format!("{number} {}", devices.join(",")).trim_end().to_owned()
+}

@@ -1,0 +1,8 @@
+//! The knobs: what each wants of a machine.
+
+pub(crate) mod cpuset;
+pub(crate) mod hotplug;
+pub(crate) mod interrupts;
+pub(crate) mod power;
+pub(crate) mod system;
+pub(crate) mod threads;

@@ -1,0 +1,41 @@
+//! How deep CPUs sleep, and how fast they run.
+
+use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+
+/// Per CPU, where `/dev/cpu_dma_latency` is for all, and without a process that has to keep it open:
+/// `Documentation/admin-guide/pm/cpuidle.rst`.
+pub(crate) const IDLE: Knob = Knob {
+    name: "idle",
+    why: "the CPUs sleep no deeper than they wake from at once",
+    level: Level::Full,
+    essential: false,
+    wants: |machine, request| {
+        each(machine, request, "latency of waking CPU", "power/pm_qos_resume_latency_us", "n/a")
+    },
+};
+
+pub(crate) const FREQUENCY: Knob = Knob {
+    name: "frequency",
+    why: "the CPUs' clock does not change while they work",
+    level: Level::Full,
+    essential: false,
+    wants: |machine, request| {
+        let mut wants = each(machine, request, "governor of CPU", "cpufreq/scaling_governor", "performance")?;
+        let turbo = ["sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost"];
+        match turbo.map(|file| machine.file(file)) {
+            [no_turbo, _] if no_turbo.exists() => wants.set("turbo switched off", Place::Text(no_turbo), "1"),
+            [_, boost] => wants.set("turbo", Place::Text(boost), "0"),
+        }
+        Ok(wants)
+    },
+};
+
+/// A file of each CPU's.
+fn each(machine: &Machine, request: &Request, what: &str, file: &str, value: &str) -> Result<Wants, Error> {
+    let mut wants = Wants::default();
+    for cpu in request.cpus.as_slice() {
+        let place = Place::Text(machine.file(format!("sys/devices/system/cpu/cpu{cpu}")).join(file));
+        wants.set(format!("{what} {cpu}"), place, value);
+    }
+    Ok(wants)
+}

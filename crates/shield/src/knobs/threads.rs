@@ -1,0 +1,41 @@
+//! Threads that no control group has taken away.
+
+use super::cpuset::may_move;
+use crate::machine::{Cpusets, Task};
+use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+
+pub(crate) const THREADS: Knob = Knob {
+    name: "threads",
+    why: "threads that no control group has taken away run elsewhere, too",
+    level: Level::Basic,
+    essential: false,
+    wants,
+};
+
+fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+    let mut wants = Wants::default();
+    let rest = request.rest(machine);
+    // In version 1 the group takes them; what is in others' groups follows these.
+    let taken =
+        |task: &Task| matches!(machine.cpusets, Cpusets::V1(_)) && (may_move(task) || task.group != "/");
+    let there =
+        machine.tasks.iter().filter(|task| task.affinity.overlaps(&request.cpus) && !task.is_shielded());
+    let mut bound = Vec::new();
+    for task in there {
+        if task.is_unbound_worker() || taken(task) {
+            continue;
+        }
+        if task.bound {
+            bound.push(task);
+            continue;
+        }
+        let left = task.affinity.without(&request.cpus);
+        let cpus = if left.is_empty() { &rest } else { &left };
+        wants.set(format!("thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
+    }
+    // Those of these CPUs alone come first: the others may go elsewhere by themselves.
+    bound.sort_by_key(|task| (!task.affinity.without(&request.cpus).is_empty(), task.thread.tid));
+    let label = |task: &Task| format!("{} is bound to CPU {} by the kernel", task.label(), task.affinity);
+    wants.stays.extend(bound.into_iter().map(label));
+    Ok(wants)
+}

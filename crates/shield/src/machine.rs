@@ -1,0 +1,232 @@
+//! What is there: CPUs, control groups, threads.
+
+use crate::Error;
+use crate::place::group_of;
+use sordino_sched::{CpuList, Policy, Thread};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A machine as it was when it was looked at.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// `/`, where `proc` and `sys` are.
+    pub root: PathBuf,
+    /// The CPUs that are online.
+    pub online: CpuList,
+    /// How groups of threads are confined to CPUs.
+    pub cpusets: Cpusets,
+    /// All threads.
+    pub tasks: Vec<Task>,
+}
+
+/// How a kernel confines groups of threads to CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cpusets {
+    /// Control groups of version 2, mounted there, with the controller `cpuset`.
+    V2(PathBuf),
+    /// The same of version 1.
+    V1(PathBuf),
+    /// Not at all.
+    None,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Which one.
+    pub thread: Thread,
+    /// Its name.
+    pub name: String,
+    /// Where it may run.
+    pub affinity: CpuList,
+    /// The path of its control group.
+    pub group: String,
+    /// Its policy and priority.
+    pub policy: Policy,
+    /// Whether it is the kernel's own.
+    pub of_kernel: bool,
+    /// Whether the kernel has bound it to its CPUs, for good.
+    pub bound: bool,
+}
+
+/// In a thread's flags: the kernel lets nobody move it. `PF_NO_SETAFFINITY` in `include/linux/sched.h`.
+const NO_SETAFFINITY: u32 = 0x0400_0000;
+/// In a thread's flags: it is the kernel's own. `PF_KTHREAD`.
+const KTHREAD: u32 = 0x0020_0000;
+/// The kernel's thread that makes the others; groups of version 1 do not take it.
+pub(crate) const KTHREADD: i32 = 2;
+
+impl Machine {
+    /// This machine, now. Takes some 20 us for each thread.
+    ///
+    /// # Errors
+    /// If `/proc` or `/sys` can't be read.
+    pub fn read() -> Result<Self, Error> {
+        let root = PathBuf::from("/");
+        let mounts = root.join("proc/self/mounts");
+        let cpusets = Cpusets::find(&fs::read_to_string(&mounts).map_err(Error::io(mounts))?);
+        let online = CpuList::online().map_err(Error::io("/sys/devices/system/cpu/online"))?;
+        let tasks = tasks(cpusets.controller())?;
+        Ok(Self { root, online, cpusets, tasks })
+    }
+
+    /// A file of the kernel's.
+    pub(crate) fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// What is in a directory, by name; nothing if it is not there.
+    pub(crate) fn entries(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.file(path)).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    }
+}
+
+impl Cpusets {
+    /// From `/proc/self/mounts`. Version 2 is preferred where both have the controller: only one of them can.
+    fn find(mounts: &str) -> Self {
+        let mounts = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let has_cpuset = |mount: &&str| {
+            let controllers =
+                fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+            controllers.split_whitespace().any(|name| name == "cpuset")
+        };
+        let mut v2 = mounts().filter(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| fields[1]);
+        let mut v1 = mounts().filter(|fields| fields.get(2) == Some(&"cgroup"));
+        let is_v1 = |fields: &Vec<&str>| {
+            fields.get(3).is_some_and(|options| options.split(',').any(|option| option == "cpuset"))
+        };
+        match (v2.find(has_cpuset), v1.find(is_v1)) {
+            (Some(mount), _) => Self::V2(mount.into()),
+            (None, Some(fields)) => Self::V1(fields[1].into()),
+            (None, None) => Self::None,
+        }
+    }
+
+    /// Its name in `/proc/PID/cgroup`.
+    fn controller(&self) -> &'static str {
+        if matches!(self, Self::V1(_)) { "cpuset" } else { "" }
+    }
+
+    /// The directory of the shield's own group, if there is to be one.
+    pub fn shield(&self) -> Option<PathBuf> {
+        match self {
+            Self::V2(mount) | Self::V1(mount) => Some(mount.join(SHIELD)),
+            Self::None => None,
+        }
+    }
+}
+
+/// The control group of what runs on shielded CPUs.
+pub(crate) const SHIELD: &str = "sordino.shield";
+/// The control group, of version 1, of everything else.
+pub(crate) const SYSTEM: &str = "sordino.system";
+
+/// All threads that did not end while we looked.
+fn tasks(controller: &str) -> Result<Vec<Task>, Error> {
+    let processes = fs::read_dir("/proc").map_err(Error::io("/proc"))?;
+    let numbers = |path: &Path| -> Vec<i32> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    };
+    let mut tasks = Vec::new();
+    for process in processes.flatten() {
+        if process.file_name().to_str().is_some_and(|name| name.parse::<i32>().is_ok()) {
+            let threads = numbers(&process.path().join("task"));
+            tasks.extend(threads.into_iter().filter_map(|tid| Task::read(tid, controller)));
+        }
+    }
+    tasks.sort_by_key(|task| task.thread.tid);
+    Ok(tasks)
+}
+
+impl Task {
+    fn read(tid: i32, controller: &str) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let thread = Thread::find(tid).ok()?;
+        let (name, flags, policy) = Self::parse(&stat)?;
+        Some(Self {
+            thread,
+            name,
+            affinity: thread.affinity().ok()?,
+            group: group_of(tid, controller).ok()?,
+            policy,
+            of_kernel: flags & KTHREAD != 0,
+            bound: flags & NO_SETAFFINITY != 0,
+        })
+    }
+
+    /// Name, flags and policy from a thread's `stat`, see proc(5).
+    fn parse(stat: &str) -> Option<(String, u32, Policy)> {
+        let (start, rest) = stat.rsplit_once(')')?;
+        let (_, name) = start.split_once('(')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        // Fields are counted from 1; the first behind the name is the third.
+        let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
+        let priority = u8::try_from(field(40)?).ok()?;
+        let policy = match i32::try_from(field(41)?).ok()? {
+            0 => Policy::Other,
+            1 => Policy::Fifo(priority),
+            2 => Policy::RoundRobin(priority),
+            other => Policy::Unknown(other),
+        };
+        Some((name.to_owned(), u32::try_from(field(9)?).ok()?, policy))
+    }
+
+    /// Whether it does the work of the kernel's that is bound to no CPU: that goes where the work queues say.
+    pub(crate) fn is_unbound_worker(&self) -> bool {
+        self.bound && self.name.starts_with("kworker/u")
+    }
+
+    /// Whether it belongs to the shield.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.group
+            .strip_prefix('/')
+            .is_some_and(|group| group == SHIELD || group.starts_with(&format!("{SHIELD}/")))
+    }
+
+    /// For people.
+    pub(crate) fn label(&self) -> String {
+        format!("{} ({})", self.name, self.thread.tid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_threads_and_we_are_one() {
+        let machine = Machine::read().unwrap();
+        let own = std::process::id() as i32;
+        let task = machine.tasks.iter().find(|task| task.thread.tid == own).unwrap();
+        assert_eq!(task.affinity, task.thread.affinity().unwrap());
+        assert!(!task.bound && !task.is_shielded());
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        // Fields 3 to 8, the flags, fields 10 to 39, priority and policy.
+        let stat = format!("7 (a) b (c) S 2 0 0 0 -1 69238848 {}50 1 0", "0 ".repeat(30));
+        assert_eq!(Task::parse(&stat), Some(("a) b (c".to_owned(), 69_238_848, Policy::Fifo(50))));
+        assert_eq!(Task::parse("7 (a) S 2"), None);
+    }
+
+    #[test]
+    fn version_1_is_found_where_version_2_lacks_the_controller() {
+        let directory = tempfile::tempdir().unwrap();
+        let v2 = directory.path();
+        let mounts = format!(
+            "tmpfs /c tmpfs rw 0 0\ncgroup /c/cpu cgroup rw,cpu 0 0\ncgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup2 {} cgroup2 rw 0 0\n",
+            v2.display()
+        );
+        assert_eq!(Cpusets::find(&mounts), Cpusets::V1("/c/cpuset".into()));
+        fs::write(v2.join("cgroup.controllers"), "cpu io\n").unwrap();
+        assert_eq!(Cpusets::find(&mounts), Cpusets::V1("/c/cpuset".into()));
+        fs::write(v2.join("cgroup.controllers"), "cpuset cpu\n").unwrap();
+        assert_eq!(Cpusets::find(&mounts), Cpusets::V2(v2.into()));
+        assert_eq!(Cpusets::find(""), Cpusets::None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Where the kernel keeps a value, and how it is read, written and given back.
+
+use serde::{Serialize, Serializer};
+use sordino_sched::{CpuList, Thread};
+use sordino_undo::Step;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+/// Where the kernel keeps one value. Values are texts; lists of CPUs are written as `0-3,5`, whatever the kernel's own form.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Place {
+    /// A file that reads as it is written.
+    Text(PathBuf),
+    /// A file that lists what it takes, and has brackets around what holds.
+    Choice(PathBuf),
+    /// A file with a list of CPUs.
+    List(PathBuf),
+    /// A file with CPUs as a hexadecimal mask.
+    Mask(PathBuf),
+    /// Whether a control group hands a controller down to those in it: `+` or `-`.
+    Controller {
+        /// The group's directory.
+        group: PathBuf,
+        /// The controller's name.
+        name: &'static str,
+    },
+    /// Whether a control group is there: `there` or `none`.
+    Group {
+        /// Its directory.
+        directory: PathBuf,
+        /// The directory of the group that its members go to when it goes.
+        heir: PathBuf,
+    },
+    /// The control group of a thread, as a path below where the groups of version 1 are mounted.
+    Member {
+        /// The thread.
+        thread: Thread,
+        /// Where they are mounted.
+        mount: PathBuf,
+    },
+    /// The CPUs that a thread may run on.
+    Affinity(Thread),
+}
+
+impl Place {
+    /// The value that holds now.
+    ///
+    /// # Errors
+    /// What the kernel says; `NotFound` if there is no such place, or no longer.
+    pub fn read(&self) -> io::Result<String> {
+        Ok(match self {
+            Self::Text(file) => fs::read_to_string(file)?.trim().to_owned(),
+            Self::Choice(file) => chosen(&fs::read_to_string(file)?)?.to_owned(),
+            Self::List(file) => list(fs::read_to_string(file)?.trim())?.to_string(),
+            Self::Mask(file) => CpuList::from_mask(&fs::read_to_string(file)?).map_err(invalid)?.to_string(),
+            Self::Controller { group, name } => {
+                let handed_down = fs::read_to_string(group.join(HANDED_DOWN))?;
+                if handed_down.split_whitespace().any(|word| word == *name) { "+" } else { "-" }.to_owned()
+            }
+            Self::Group { directory, .. } => if directory.is_dir() { "there" } else { "none" }.to_owned(),
+            Self::Member { thread, .. } => group_of(thread.tid, "cpuset")?,
+            Self::Affinity(thread) => thread.affinity()?.to_string(),
+        })
+    }
+
+    /// Makes `value` hold, if the kernel takes it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn write(&self, value: &str) -> io::Result<()> {
+        match self {
+            Self::Text(file) | Self::Choice(file) | Self::List(file) => Step::write(file, value.as_bytes()),
+            Self::Mask(file) => Step::write(file, list(value)?.to_mask().as_bytes()),
+            Self::Controller { group, name } => {
+                Step::write(&group.join(HANDED_DOWN), format!("{value}{name}").as_bytes())
+            }
+            Self::Group { directory, .. } => fs::create_dir(directory),
+            Self::Member { thread, mount } => {
+                let tasks = mount.join(value.trim_start_matches('/')).join("tasks");
+                Step::write(&tasks, thread.tid.to_string().as_bytes())
+            }
+            Self::Affinity(thread) => thread.set_affinity(&list(value)?),
+        }
+    }
+
+    /// What gives back what holds now, to the byte. `None` where another place's step does: a thread's group is that of its heir
+    /// when the group it was moved to goes.
+    ///
+    /// # Errors
+    /// If what holds now can't be read.
+    pub fn undo(&self) -> io::Result<Option<Step>> {
+        Ok(Some(match self {
+            Self::Text(file) | Self::List(file) | Self::Mask(file) => Step::restore(file)?,
+            Self::Choice(file) => Step::Write { file: file.clone(), text: self.read()?.into_bytes() },
+            Self::Controller { group, name } => {
+                let text = format!("{}{name}", self.read()?).into_bytes();
+                Step::Write { file: group.join(HANDED_DOWN), text }
+            }
+            Self::Group { directory, heir } => {
+                Step::RemoveGroup { directory: directory.clone(), heir: heir.clone() }
+            }
+            Self::Member { .. } => return Ok(None),
+            Self::Affinity(thread) => Step::Affinity { thread: *thread, cpus: thread.affinity()? },
+        }))
+    }
+
+    /// The file or directory that would have to be writable; a thread has none.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Text(path) | Self::Choice(path) | Self::List(path) | Self::Mask(path) => Some(path),
+            Self::Controller { group, .. } => Some(group),
+            Self::Group { heir, .. } => Some(heir),
+            Self::Member { .. } | Self::Affinity(_) => None,
+        }
+    }
+}
+
+impl Place {
+    /// Whether it is a control group, and `path` a file in that.
+    pub(crate) fn has_within(&self, path: &Path) -> bool {
+        matches!(self, Self::Group { directory, .. } if path.parent() == Some(directory))
+    }
+
+    /// Whether it is a thread's own. Threads come and go, and some stay where they are.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        matches!(self, Self::Member { .. } | Self::Affinity(_))
+    }
+}
+
+/// What a control group of version 2 hands down.
+pub(crate) const HANDED_DOWN: &str = "cgroup.subtree_control";
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(file) | Self::Choice(file) | Self::List(file) | Self::Mask(file) => {
+                write!(f, "{}", file.display())
+            }
+            Self::Controller { group, .. } => write!(f, "{}", group.join(HANDED_DOWN).display()),
+            Self::Group { directory, .. } => write!(f, "{}", directory.display()),
+            Self::Member { thread, mount } => {
+                write!(f, "cpuset of thread {} in {}", thread.tid, mount.display())
+            }
+            Self::Affinity(thread) => write!(f, "affinity of thread {}", thread.tid),
+        }
+    }
+}
+
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_string().serialize(serializer)
+    }
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// A list of CPUs, which may be empty.
+fn list(text: &str) -> io::Result<CpuList> {
+    if text.is_empty() { Ok(CpuList::default()) } else { text.parse().map_err(invalid) }
+}
+
+/// What has brackets around it; everything, if nothing has.
+pub(crate) fn chosen(text: &str) -> io::Result<&str> {
+    let text = text.trim();
+    match text.split_once('[') {
+        None => Ok(text),
+        Some((_, rest)) => {
+            rest.split_once(']').map(|(chosen, _)| chosen).ok_or(io::ErrorKind::InvalidData.into())
+        }
+    }
+}
+
+/// The path of a thread's control group in the hierarchy with this controller; an empty name is that of version 2.
+pub(crate) fn group_of(tid: i32, controller: &str) -> io::Result<String> {
+    let groups = fs::read_to_string(format!("/proc/{tid}/cgroup"))?;
+    // cgroups(7): number, controllers, path.
+    let path = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let is_it = parts.next()?.split(',').any(|name| name == controller);
+        parts.next().filter(|_| is_it)
+    });
+    path.map(str::to_owned).ok_or(io::ErrorKind::NotFound.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, text).unwrap();
+        (directory, file)
+    }
+
+    #[test]
+    fn each_kind_of_file_is_read_in_one_form_written_in_its_own_and_given_back_to_the_byte() {
+        for (kind, before, read, write, after) in [
+            (Place::Text as fn(PathBuf) -> Place, "950000\n", "950000", "-1", "-1"),
+            (Place::List, "0-1\n", "0-1", "0", "0"),
+            (Place::List, "\n", "", "0", "0"),
+            (Place::Mask, "00000000,00000003\n", "0-1", "1,33", "2,00000002"),
+        ] {
+            let (_directory, path) = file(before);
+            let place = kind(path.clone());
+            assert_eq!(place.read().unwrap(), read);
+            let undo = place.undo().unwrap().unwrap();
+            place.write(write).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+            assert_eq!(undo, Step::Write { file: path, text: before.into() });
+        }
+    }
+
+    #[test]
+    fn what_is_chosen_stands_in_brackets() {
+        let (_directory, path) = file("always [madvise] never\n");
+        let place = Place::Choice(path.clone());
+        assert_eq!(place.read().unwrap(), "madvise");
+        assert_eq!(place.undo().unwrap(), Some(Step::Write { file: path, text: b"madvise".to_vec() }));
+        assert_eq!(chosen("performance\n").unwrap(), "performance");
+        assert!(chosen("[").is_err());
+    }
+
+    #[test]
+    fn what_is_no_list_or_mask_is_an_error() {
+        let (_directory, path) = file("(null)\n");
+        for place in [Place::List(path.clone()), Place::Mask(path)] {
+            assert_eq!(place.read().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        let gone = Place::Text("/proc/no-such-file".into());
+        assert_eq!(gone.read().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(gone.undo().unwrap_err().kind(), io::ErrorKind::NotFound);
+        let ended = Place::Affinity(Thread { tid: i32::MAX, started: 0 });
+        assert_eq!(ended.read().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(ended.write("0").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

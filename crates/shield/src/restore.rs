@@ -1,0 +1,155 @@
+//! Giving everything back.
+
+use crate::place::HANDED_DOWN;
+use serde::Serialize;
+use sordino_undo::{Failure, Step};
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io, thread};
+
+/// What came of lowering a shield.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lowered {
+    /// Steps that were carried out.
+    pub steps: usize,
+    /// What could not be given back. It is kept, to be tried again.
+    pub failures: Vec<Failure>,
+    /// What was given back, and does not hold.
+    pub remaining: Vec<Remaining>,
+    /// What no write gives back: where interrupts are delivered until the kernel moves them again.
+    pub landed: Vec<Remaining>,
+    /// Threads that ran on the shielded CPUs, and go on.
+    pub members: usize,
+}
+
+/// A value that is another than before the shield.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Remaining {
+    /// Where.
+    pub what: String,
+    /// What held before the shield.
+    pub before: String,
+    /// What holds now.
+    pub now: String,
+}
+
+/// Carries out one step of a shield's: [`Step::Write`], [`Step::Affinity`] or [`Step::RemoveGroup`]. What holds already is not
+/// written: some of the kernel's files refuse even their own value.
+///
+/// # Errors
+/// What the kernel says. What is gone needs nothing to be given back.
+pub fn restore(step: &Step) -> Result<(), String> {
+    let result = match step {
+        Step::Write { file, text } if holds(file, text) => Ok(()),
+        Step::Write { file, text } => Step::write(file, text),
+        Step::Affinity { thread, cpus } => match thread.affinity() {
+            Ok(now) if now == *cpus => Ok(()),
+            Ok(_) => thread.set_affinity(cpus),
+            Err(error) => Err(error),
+        },
+        Step::RemoveGroup { directory, heir } => remove_group(directory, heir),
+        other => return Err(format!("no step of a shield's: '{other}'")),
+    };
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a file has this content: to the byte, or as one choice in brackets, or as a controller that is handed down or not.
+fn holds(file: &Path, text: &[u8]) -> bool {
+    let Ok(now) = fs::read(file) else { return false };
+    let word = String::from_utf8_lossy(text);
+    let now_text = String::from_utf8_lossy(&now);
+    match (word.strip_prefix('+'), word.strip_prefix('-')) {
+        (Some(name), _) if file.ends_with(HANDED_DOWN) => {
+            now_text.split_whitespace().any(|word| word == name)
+        }
+        (_, Some(name)) if file.ends_with(HANDED_DOWN) => {
+            !now_text.split_whitespace().any(|word| word == name)
+        }
+        _ => now == text || (now_text.contains('[') && now_text.contains(&format!("[{word}]"))),
+    }
+}
+
+/// A group goes when its last member does. Threads fork while they are moved, and the dying take their time.
+fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
+    // `tasks`, which moves single threads, is in groups of version 1 alone.
+    let members = ["tasks", "cgroup.procs"].into_iter().find(|name| directory.join(name).exists());
+    let members = members.ok_or(io::ErrorKind::NotFound)?;
+    for child in fs::read_dir(directory)?.flatten().filter(|entry| entry.path().is_dir()) {
+        remove_group(&child.path(), heir)?;
+    }
+    for _ in 0..200 {
+        for member in fs::read_to_string(directory.join(members))?.lines() {
+            match Step::write(&heir.join(members), member.as_bytes()) {
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
+                result => result?,
+            }
+        }
+        match fs::remove_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            result => return result,
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// What a step was to give back and does not hold.
+pub(crate) fn remaining(step: &Step) -> Option<Remaining> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let (what, before, now) = match step {
+        Step::Write { file, text: before } => {
+            if holds(file, before) {
+                return None;
+            }
+            (file.display().to_string(), text(before), text(&fs::read(file).ok()?))
+        }
+        Step::Affinity { thread, cpus } => {
+            let now = thread.affinity().ok().filter(|now| now != cpus)?;
+            (format!("affinity of thread {}", thread.tid), cpus.to_string(), now.to_string())
+        }
+        Step::RemoveGroup { directory, .. } if directory.exists() => {
+            (directory.display().to_string(), "none".to_owned(), "there".to_owned())
+        }
+        _ => return None,
+    };
+    Some(Remaining { what, before, now })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_already_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        for (now, text, holds_it) in [
+            ("0-1\n", "0-1\n", true),
+            ("0-1\n", "0-1", false),
+            ("always [madvise] never\n", "madvise", true),
+            ("always [madvise] never\n", "never", false),
+        ] {
+            fs::write(&file, now).unwrap();
+            assert_eq!(holds(&file, text.as_bytes()), holds_it, "{now} {text}");
+        }
+        let handed_down = directory.path().join(HANDED_DOWN);
+        fs::write(&handed_down, "cpu io\n").unwrap();
+        let expected = [("+cpu", true), ("-cpu", false), ("+cpuset", false), ("-cpuset", true)];
+        assert_eq!(expected.map(|(text, _)| (text, holds(&handed_down, text.as_bytes()))), expected);
+    }
+
+    #[test]
+    fn what_is_gone_needs_nothing_and_what_is_refused_is_told() {
+        let write = |file: &str| Step::Write { file: file.into(), text: b"x".to_vec() };
+        assert_eq!(restore(&write("/proc/no-such-file")), Ok(()));
+        assert!(restore(&write("/proc/version")).is_err());
+        let group =
+            Step::RemoveGroup { directory: "/sys/fs/cgroup/no-such".into(), heir: "/sys/fs/cgroup".into() };
+        assert_eq!(restore(&group), Ok(()));
+    }
+}

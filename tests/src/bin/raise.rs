@@ -1,0 +1,36 @@
+//! Raises a shield, and is killed in the middle. usage: raise CPUS MOMENT
+//!
+//! MOMENT counts from 0: the even ones are when a change has been noted and is about to be made, the odd ones when it was made.
+
+use rustix::process::{Signal, getpid, kill_process};
+use sordino_shield::{Change, Done, Knob, Level, Request, Store, Watch};
+
+struct Killed {
+    left: u64,
+}
+
+impl Killed {
+    fn moment(&mut self) {
+        if self.left == 0 {
+            kill_process(getpid(), Signal::KILL).expect("to die");
+        }
+        self.left -= 1;
+    }
+}
+
+impl Watch for Killed {
+    fn changing(&mut self, _knob: &Knob, _change: &Change) {
+        self.moment();
+    }
+    fn changed(&mut self, _done: &Done) {
+        self.moment();
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let cpus = arguments.next().and_then(|cpus| cpus.parse().ok()).expect("CPUs");
+    let left = arguments.next().and_then(|moment| moment.parse().ok()).expect("a moment");
+    let request = Request { cpus, level: Level::Full, hotplug: false };
+    Store::open().and_then(|mut store| store.up(&request, &mut Killed { left })).expect("a shield");
+}
