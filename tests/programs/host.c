@@ -1,10 +1,13 @@
-/* Loads and unloads a plug-in: host PLUGIN TIMES. Says how many mappings and descriptors there were after the tenth time and
- * after the last. */
+/* Loads and unloads a plug-in: host PLUGIN TIMES [interrupted]. Says how many mappings and descriptors there were after the tenth time and
+ * after the last. If it is to be interrupted, it stops its parent, the recorder, for 200 signals, of which one comes each millisecond. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <sordino/tracepoint.h>
 #include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 SORDINO_TRACEPOINT(host, loads, SORDINO_INFO, (u32, number))
 
@@ -28,8 +31,22 @@ static int descriptors(void)
     return count;
 }
 
+static void on_alarm(int signal)
+{
+    static int count;
+    (void)signal;
+    if (++count == 200)
+        kill(getppid(), SIGCONT);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 3) {
+        const struct itimerval often = {{0, 1000}, {0, 1000}};
+        signal(SIGALRM, on_alarm);
+        kill(getppid(), SIGSTOP);
+        setitimer(ITIMER_REAL, &often, NULL);
+    }
     const uint32_t times = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
     for (uint32_t number = 0; number < times; number++) {
         void (*hit)(uint32_t);

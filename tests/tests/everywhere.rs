@@ -79,6 +79,17 @@ fn plug_ins_come_and_go() {
     grows_not(&alone.output);
 }
 
+#[test]
+fn a_plug_in_waits_for_the_recorder_though_signals_interrupt_it() {
+    let scene = Scene::new();
+    let host = scene.program("host.c");
+    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let recording =
+        scene.record(&[], &[host.to_str().unwrap(), plugin.to_str().unwrap(), "1", "interrupted"]);
+    let counts = recording.counts();
+    assert_eq!((counts.get("plugin:loaded"), counts.get("plugin:hit")), (Some(&1), Some(&1)));
+}
+
 /// The host says twice how many mappings and descriptors it has.
 fn grows_not(output: &str) {
     let lines: Vec<&str> = output.lines().filter(|line| !line.starts_with('{')).collect();

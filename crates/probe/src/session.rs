@@ -2,17 +2,19 @@
 //!
 //! The recorder listens on a Unix socket of packets; its name is in `SORDINO_SESSION`, with `@` for the zero byte of an
 //! abstract name. The program sends one packet, [`HELLO`] and its area's inode number, with a descriptor for the area's
-//! file if it still has one, and waits for one byte back, at most [`PATIENCE`].
+//! file if it still has one, and waits for one byte back, about [`PATIENCE`] and at most twice that.
 
 use crate::system::{self, AreaFile};
+use std::io;
 use std::mem::{offset_of, size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 /// The first word of the packet.
 pub(crate) const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
 
 /// How long a program waits for a recorder that does not answer.
-static PATIENCE: libc::timeval = libc::timeval { tv_sec: 2, tv_usec: 0 };
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where the recorder listens, if one started this program.
 pub(crate) struct Address {
@@ -55,24 +57,41 @@ impl Address {
         }
         // SAFETY: the call has just returned it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let patience = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            let (fd, value) = (socket.as_raw_fd(), (&raw const PATIENCE).cast());
+            let (fd, value) = (socket.as_raw_fd(), (&raw const patience).cast());
             // SAFETY: a timeval of its size. Without the timeout we still end when the recorder does.
             unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, size_of::<libc::timeval>() as _) };
         }
-        // SAFETY: an initialised address of that length.
-        let connected =
-            unsafe { libc::connect(socket.as_raw_fd(), (&raw const self.address).cast(), self.length) };
-        if connected == 0 && send(&socket, [HELLO, file.inode()], file.get()) {
+        let (fd, until) = (socket.as_raw_fd(), Instant::now() + PATIENCE);
+        let connected = uninterrupted(until, || {
+            // SAFETY: an initialised address of that length.
+            unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) as isize }
+        });
+        let sent =
+            connected == 0 && uninterrupted(until, || send(&socket, [HELLO, file.inode()], file.get())) >= 0;
+        if sent {
             let mut answer = 0u8;
             // SAFETY: one byte into our own.
-            unsafe { libc::recv(socket.as_raw_fd(), (&raw mut answer).cast(), 1, 0) };
+            uninterrupted(until, || unsafe { libc::recv(fd, (&raw mut answer).cast(), 1, 0) });
         }
     }
 }
 
-/// Sends `words`, with `file` if there is one; whether that succeeded.
-fn send(socket: &OwnedFd, words: [u64; 2], file: Option<RawFd>) -> bool {
+/// Makes a system call again that a signal has interrupted, until this time. Where a socket has a timeout, a handler's `SA_RESTART` does
+/// not do that, and SIGCONT interrupts without a handler: signal(7).
+fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
+    loop {
+        let result = call();
+        let is_interrupted = result < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if !is_interrupted || Instant::now() >= until {
+            return result;
+        }
+    }
+}
+
+/// Sends `words`, with `file` if there is one; negative if that failed.
+fn send(socket: &OwnedFd, words: [u64; 2], file: Option<RawFd>) -> isize {
     /// Room for one descriptor, aligned as control messages want it.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
@@ -100,5 +119,5 @@ fn send(socket: &OwnedFd, words: [u64; 2], file: Option<RawFd>) -> bool {
         unsafe { data.cast::<RawFd>().write_unaligned(file) };
     }
     // SAFETY: all that the message points to lives until the call returns.
-    unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) >= 0 }
+    unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) }
 }
