@@ -53,6 +53,9 @@ fn affinity_of(tid: i32) -> io::Result<CpuList> {
     Ok(CpuList::new(cpus))
 }
 
+/// In a thread's flags: it is ending. `PF_EXITING` in the kernel's `include/linux/sched.h`.
+const EXITING: u32 = 4;
+
 /// A thread of any process, told from a later one that was given its number.
 ///
 /// ```
@@ -74,13 +77,19 @@ impl Thread {
     /// The thread that has this number now.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
+    /// `NotFound` if there is none, or it is ending.
     pub fn find(tid: i32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{tid}/stat"))?;
         // The name is in parentheses, and may have some itself.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         // The first behind the name is field 3.
-        let started = after_name.split_whitespace().nth(22 - 3).and_then(|field| field.parse().ok());
+        let field = |number: usize| after_name.split_whitespace().nth(number - 3);
+        let is_ending =
+            field(9).and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & EXITING != 0);
+        if is_ending || matches!(field(3), Some("Z" | "X")) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let started = field(22).and_then(|field| field.parse().ok());
         Ok(Self { tid, started: started.ok_or(io::ErrorKind::InvalidData)? })
     }
 

@@ -1,6 +1,6 @@
 //! What a shield does not change, and its user should know.
 
-use crate::{Machine, Request, Task};
+use crate::{Cpusets, Machine, Request, Task};
 use sordino_sched::CpuList;
 use std::fs;
 
@@ -17,6 +17,16 @@ pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
     }
     if runs("tuned") {
         rivals.push("tuned runs, and sets much of this itself: switch it off (tuned-adm off)".to_owned());
+    }
+    if runs("systemd") && matches!(machine.cpusets, Cpusets::V2(_)) {
+        let rest = request.rest(machine);
+        rivals.push(format!(
+            "systemd runs, and may take the controller cpuset from the root group when units come and go, which ends the shield \
+             (sordino shield status sees it): have one unit use it (systemctl set-property --runtime system.slice AllowedCPUs={rest})"
+        ));
+    }
+    if !machine.tasks.iter().any(|task| task.of_kernel) {
+        rivals.push("the kernel's threads are not to be seen, as in a container: they, and what runs outside, stay where they are".to_owned());
     }
     rivals
 }
@@ -46,9 +56,9 @@ pub fn rcu_threads(machine: &Machine, request: &Request) -> Vec<String> {
             .any(|prefix| name.starts_with(prefix))
     };
     let concerns = |task: &&Task| {
-        // Those of the boosting threads are nodes of CPUs.
+        // The numbers of those are of nodes, and of the first CPUs of groups.
         is_rcus(&task.name)
-            && (task.name.starts_with("rcub/")
+            && (["rcub/", "rcuog/"].iter().any(|prefix| task.name.starts_with(prefix))
                 || cpu_of(&task.name).is_some_and(|cpu| request.cpus.contains(cpu)))
     };
     let tasks = machine.tasks.iter().filter(concerns);

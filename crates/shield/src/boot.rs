@@ -39,8 +39,8 @@ pub struct Kernel {
     pub config: Option<String>,
     /// The CPUs that have no tick while one thread runs, as the kernel says; `None` if it can't do that.
     pub nohz_full: Option<CpuList>,
-    /// The CPUs whose callbacks of RCU others call: those with a thread for it.
-    pub offloaded: CpuList,
+    /// The CPUs with a thread that calls RCU's callbacks for them. Since Linux 5.17 all have one if any is offloaded.
+    pub callers: CpuList,
 }
 
 impl Kernel {
@@ -51,7 +51,7 @@ impl Kernel {
         // `(null)` where nothing is set.
         let nohz_full =
             text("sys/devices/system/cpu/nohz_full").map(|list| list.trim().parse().unwrap_or_default());
-        let offloaded = machine.tasks.iter().filter_map(|task| {
+        let callers = machine.tasks.iter().filter_map(|task| {
             let (prefix, cpu) = task.name.split_once('/')?;
             ["rcuop", "rcuos", "rcuob"].contains(&prefix).then(|| cpu.parse().ok())?
         });
@@ -60,7 +60,7 @@ impl Kernel {
             config: text(&format!("boot/config-{}", release.trim()))
                 .or_else(|| unpack(machine.file("proc/config.gz"))),
             nohz_full,
-            offloaded: CpuList::new(offloaded),
+            callers: CpuList::new(callers),
         }
     }
 
@@ -71,6 +71,25 @@ impl Kernel {
             .split_whitespace()
             .filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         values.next_back()
+    }
+
+    /// A parameter's list of CPUs, of which `online` is the largest there can be. Empty if there is none, or it is none.
+    fn list(&self, name: &str, online: &CpuList) -> CpuList {
+        let last = online.as_slice().last().copied().unwrap_or_default().to_string();
+        match self.value(name) {
+            Some("all") => online.clone(),
+            // `N` is the last one: admin-guide/kernel-parameters.rst.
+            Some(list) => list.replace('N', &last).parse().unwrap_or_default(),
+            None => CpuList::default(),
+        }
+    }
+
+    /// The CPUs whose callbacks of RCU others call: those that were asked for, if there are threads for it.
+    fn offloaded(&self, online: &CpuList) -> CpuList {
+        let without_tick = self.nohz_full.clone().unwrap_or_default();
+        let asked = self.list("rcu_nocbs", online);
+        CpuList::new([asked, without_tick].iter().flat_map(CpuList::as_slice).copied())
+            .intersection(&self.callers)
     }
 
     fn lacks(&self, option: &str) -> bool {
@@ -99,7 +118,7 @@ pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<
             value.split(',').partition(|word| word.starts_with(|c: char| c.is_alphabetic()));
         flags.contains(&"managed_irq").then(|| list.join(",").parse().ok())?
     });
-    let irqaffinity = kernel.value("irqaffinity").and_then(|value| value.parse::<CpuList>().ok());
+    let irqaffinity = kernel.list("irqaffinity", &machine.online);
     let no_tick = kernel.nohz_full.as_ref();
     vec![
         Parameter {
@@ -111,7 +130,7 @@ pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<
             text: format!("rcu_nocbs={cpus}"),
             why: "other CPUs call RCU's callbacks",
             state: state(
-                covers(&kernel.offloaded),
+                covers(&kernel.offloaded(&machine.online)),
                 "CONFIG_RCU_NOCB_CPU",
                 kernel.lacks("CONFIG_RCU_NOCB_CPU"),
             ),
@@ -128,7 +147,7 @@ pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<
         Parameter {
             text: format!("irqaffinity={rest}"),
             why: "all other interrupts, from the start",
-            state: state(irqaffinity.is_some_and(|set| !set.overlaps(cpus)), "CONFIG_SMP", false),
+            state: state(!irqaffinity.is_empty() && !irqaffinity.overlaps(cpus), "CONFIG_SMP", false),
         },
     ]
 }
@@ -155,12 +174,11 @@ mod tests {
         let mut kernel = Kernel { command_line: told.to_owned(), ..Kernel::default() };
         assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);
         kernel.nohz_full = Some("1-3".parse().unwrap());
-        kernel.offloaded = "2-3".parse().unwrap();
+        kernel.callers = "0-3".parse().unwrap();
         assert_eq!(states(&kernel), [InForce, InForce, InForce, InForce]);
         kernel.nohz_full = Some("2".parse().unwrap());
-        kernel.offloaded = CpuList::default();
         kernel.config = Some("CONFIG_CPU_ISOLATION=y\n# CONFIG_RCU_NOCB_CPU is not set\n".to_owned());
-        kernel.command_line = "isolcpus=2,3 irqaffinity=0-2".to_owned();
+        kernel.command_line = "isolcpus=2,3 irqaffinity=0-2 rcu_nocbs=1".to_owned();
         assert_eq!(states(&kernel), [Absent, NotBuilt("CONFIG_RCU_NOCB_CPU"), Absent, Absent]);
     }
 }

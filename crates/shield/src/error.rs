@@ -38,17 +38,20 @@ pub enum Error {
         /// What is locked.
         path: PathBuf,
     },
-    /// A step without which nothing is shielded did not hold. What was done before it is undone.
-    #[error("{what}: {reason}; what had been changed is undone")]
+    /// A step without which nothing is shielded did not hold.
+    #[error("{what}: {reason}")]
     Essential {
         /// The step.
         what: String,
         /// What the kernel said.
         reason: String,
     },
-    /// The user wanted it to end. What was done is undone.
-    #[error("interrupted; what had been changed is undone")]
+    /// The user wanted it to end.
+    #[error("interrupted")]
     Interrupted,
+    /// It ended halfway, and what was done until then is undone.
+    #[error("{0}; what had been changed is undone")]
+    Undone(Box<Self>),
     /// What was done could not be undone.
     #[error("{reason}; and not all could be undone: {}; try again with 'sordino shield down'", failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; "))]
     NotUndone {
@@ -58,12 +61,19 @@ pub enum Error {
         failures: Vec<Failure>,
     },
     /// The right to change it is missing.
-    #[error("{what} can't be changed: {source} (a shield needs root, and a file system that is writable)")]
+    #[error("{what} can't be changed (a shield needs root, and a file system that is writable): {source}")]
     Permission {
         /// What.
         what: String,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// A control group is there that is called as a shield's, and no journal says whose it is: a shield of another container's, or one
+    /// whose journal somebody removed.
+    #[error("the control group {} is there, and nothing says how to undo what made it: move its threads elsewhere and remove it (rmdir)", group.display())]
+    GroupThere {
+        /// Its directory.
+        group: PathBuf,
     },
     /// Another control group has no other CPUs.
     #[error("the control group {} has no CPUs but {cpus}: give it others, or shield others", group.display())]
@@ -77,7 +87,7 @@ pub enum Error {
     #[error(transparent)]
     Journal(#[from] Unreadable),
     /// A file could not be read or written.
-    #[error("{}", path.display())]
+    #[error("{}: {source}", path.display())]
     Io {
         /// Which.
         path: PathBuf,

@@ -81,6 +81,9 @@ impl Wants {
         let (what, value) = (what.into(), value.into());
         match place.read() {
             Ok(from) if from == value => {}
+            Ok(_) if place.is_read_only() => {
+                self.stays.push(format!("{what}: {place} is on a read-only file system"))
+            }
             Ok(from) => self.changes.push(Change { what, place, from, to: Some(value) }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 self.missing.push(format!("{what}: no {place}"));

@@ -11,7 +11,7 @@
 //! ```no_run
 //! use sordino_shield::{Level, Machine, Request, Silent, Store};
 //! let request = Request { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };
-//! let mut store = Store::open()?;
+//! let mut store = Store::default();
 //! let raised = store.up(&request, &mut Silent)?;
 //! println!("{} things refused", raised.refused().count());
 //! // ... any time later, in any process ...
@@ -33,6 +33,7 @@ mod place;
 mod plan;
 mod request;
 mod restore;
+mod shield;
 mod status;
 mod store;
 
@@ -44,5 +45,6 @@ pub use place::Place;
 pub use plan::{Planned, plan};
 pub use request::{Level, Request};
 pub use restore::{Lowered, Remaining, restore};
-pub use status::{Settled, Status};
-pub use store::{Raised, Shield, Store};
+pub use shield::{Refused, Shield};
+pub use status::{Drift, Settled, Status};
+pub use store::{Raised, Store};

@@ -65,6 +65,8 @@ impl Machine {
         let root = PathBuf::from("/");
         let mounts = root.join("proc/self/mounts");
         let cpusets = Cpusets::find(&fs::read_to_string(&mounts).map_err(Error::io(mounts))?);
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let cpusets = if cpusets.is_too_old(&release) { Cpusets::None } else { cpusets };
         let online = CpuList::online().map_err(Error::io("/sys/devices/system/cpu/online"))?;
         let tasks = tasks(cpusets.controller())?;
         Ok(Self { root, online, cpusets, tasks })
@@ -110,12 +112,30 @@ impl Cpusets {
         if matches!(self, Self::V1(_)) { "cpuset" } else { "" }
     }
 
-    /// The directory of the shield's own group, if there is to be one.
-    pub fn shield(&self) -> Option<PathBuf> {
+    /// Whether this kernel has no isolated partitions: they came with Linux 6.1.
+    fn is_too_old(&self, release: &str) -> bool {
+        let mut numbers =
+            release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(0));
+        matches!(self, Self::V2(_)) && version < (6, 1)
+    }
+
+    fn mount(&self) -> Option<&Path> {
         match self {
-            Self::V2(mount) | Self::V1(mount) => Some(mount.join(SHIELD)),
+            Self::V2(mount) | Self::V1(mount) => Some(mount),
             Self::None => None,
         }
+    }
+
+    /// The directory of the shield's own group, if there is to be one.
+    pub fn shield(&self) -> Option<PathBuf> {
+        Some(self.mount()?.join(SHIELD))
+    }
+
+    /// The directories of the groups that a shield makes.
+    pub(crate) fn own_groups(&self) -> Vec<PathBuf> {
+        let groups = self.mount().map(|mount| [SHIELD, SYSTEM].map(|name| mount.join(name)));
+        groups.into_iter().flatten().collect()
     }
 }
 
@@ -228,5 +248,11 @@ mod tests {
         fs::write(v2.join("cgroup.controllers"), "cpuset cpu\n").unwrap();
         assert_eq!(Cpusets::find(&mounts), Cpusets::V2(v2.into()));
         assert_eq!(Cpusets::find(""), Cpusets::None);
+        for (release, is_too_old) in
+            [("5.10.0-30-amd64", true), ("6.0.1", true), ("6.1.0", false), ("6.18", false), ("", false)]
+        {
+            assert_eq!(Cpusets::V2(v2.into()).is_too_old(release), is_too_old, "{release}");
+            assert!(!Cpusets::V1(v2.into()).is_too_old(release));
+        }
     }
 }

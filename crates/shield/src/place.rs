@@ -1,5 +1,7 @@
 //! Where the kernel keeps a value, and how it is read, written and given back.
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 use sordino_sched::{CpuList, Thread};
 use sordino_undo::Step;
@@ -59,6 +61,7 @@ impl Place {
                 if handed_down.split_whitespace().any(|word| word == *name) { "+" } else { "-" }.to_owned()
             }
             Self::Group { directory, .. } => if directory.is_dir() { "there" } else { "none" }.to_owned(),
+            Self::Member { thread, .. } if !thread.is_alive() => return Err(io::ErrorKind::NotFound.into()),
             Self::Member { thread, .. } => group_of(thread.tid, "cpuset")?,
             Self::Affinity(thread) => thread.affinity()?.to_string(),
         })
@@ -76,6 +79,7 @@ impl Place {
                 Step::write(&group.join(HANDED_DOWN), format!("{value}{name}").as_bytes())
             }
             Self::Group { directory, .. } => fs::create_dir(directory),
+            Self::Member { thread, .. } if !thread.is_alive() => Err(io::ErrorKind::NotFound.into()),
             Self::Member { thread, mount } => {
                 let tasks = mount.join(value.trim_start_matches('/')).join("tasks");
                 Step::write(&tasks, thread.tid.to_string().as_bytes())
@@ -101,7 +105,11 @@ impl Place {
                 Step::RemoveGroup { directory: directory.clone(), heir: heir.clone() }
             }
             Self::Member { .. } => return Ok(None),
-            Self::Affinity(thread) => Step::Affinity { thread: *thread, cpus: thread.affinity()? },
+            Self::Affinity(thread) => match thread.affinity()? {
+                // Its CPUs are switched off: nobody can give it those now.
+                cpus if cpus.is_empty() => return Ok(None),
+                cpus => Step::Affinity { thread: *thread, cpus },
+            },
         }))
     }
 
@@ -120,6 +128,12 @@ impl Place {
     /// Whether it is a control group, and `path` a file in that.
     pub(crate) fn has_within(&self, path: &Path) -> bool {
         matches!(self, Self::Group { directory, .. } if path.parent() == Some(directory))
+    }
+
+    /// Whether it is a file where none can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let is_file = !matches!(self, Self::Controller { .. } | Self::Group { .. });
+        is_file && self.path().is_some_and(|path| access(path, Access::WRITE_OK) == Err(Errno::ROFS))
     }
 
     /// Whether it is a thread's own. Threads come and go, and some stay where they are.

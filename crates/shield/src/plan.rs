@@ -44,15 +44,24 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Vec<Planned>, Error>
         .collect()
 }
 
+/// Whether this process may change anything at all.
+///
+/// # Errors
+/// [`Error::Permission`].
+pub(crate) fn check_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let source = io::ErrorKind::PermissionDenied.into();
+    Err(Error::Permission { what: "the machine".to_owned(), source })
+}
+
 /// Whether what nothing is shielded without may be changed.
 ///
 /// # Errors
 /// [`Error::Permission`].
 pub(crate) fn check_permission(planned: &[Planned]) -> Result<(), Error> {
-    if !rustix::process::geteuid().is_root() {
-        let source = io::ErrorKind::PermissionDenied.into();
-        return Err(Error::Permission { what: "the machine".to_owned(), source });
-    }
+    check_root()?;
     for planned in planned.iter().filter(|planned| planned.knob.essential) {
         for Change { place, to, .. } in &planned.wants.changes {
             // What a change before it makes is not there yet.

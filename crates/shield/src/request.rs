@@ -32,6 +32,12 @@ impl Request {
         machine.online.without(&self.cpus)
     }
 
+    /// What `cpus` are to be: without those of the shield or, if none is left, the others.
+    pub(crate) fn leave(&self, machine: &Machine, cpus: &CpuList) -> CpuList {
+        let left = cpus.without(&self.cpus);
+        if left.is_empty() && !cpus.is_empty() { self.rest(machine) } else { left }
+    }
+
     /// Whether this machine can give those CPUs.
     ///
     /// # Errors

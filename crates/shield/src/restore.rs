@@ -44,7 +44,11 @@ pub fn restore(step: &Step) -> Result<(), String> {
         Step::Write { file, text } => Step::write(file, text),
         Step::Affinity { thread, cpus } => match thread.affinity() {
             Ok(now) if now == *cpus => Ok(()),
-            Ok(_) => thread.set_affinity(cpus),
+            // It may not run there any more: what remains is told, and trying again does not help.
+            Ok(_) => match thread.set_affinity(cpus) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+                result => result,
+            },
             Err(error) => Err(error),
         },
         Step::RemoveGroup { directory, heir } => remove_group(directory, heir),

@@ -1,22 +1,33 @@
 //! Whether a shield holds.
 
+use crate::plan::check_root;
 use crate::restore::Lowered;
-use crate::store::members;
 use crate::{Change, Error, KNOBS, Machine, Shield, Store};
+use serde::Serialize;
 
 /// Whether a shield is up, and holds.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The shield; `None` if none is up.
     pub shield: Option<Shield>,
-    /// What it had set and is otherwise now, by the knob's name: somebody else has changed it, or it is new.
-    pub drift: Vec<(&'static str, Change)>,
+    /// What it had set and is otherwise now: somebody else has changed it, or it is new.
+    pub drift: Vec<Drift>,
     /// What stays on its CPUs whatever is done.
     pub stays: Vec<String>,
     /// How many threads run in it.
     pub members: usize,
     /// What a process that died had left.
     pub settled: Settled,
+}
+
+/// A value that is no longer as a shield had set it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Drift {
+    /// The knob's name.
+    pub knob: &'static str,
+    /// What would have to be changed again.
+    #[serde(flatten)]
+    pub change: Change,
 }
 
 /// What was found of a process that died while it raised or lowered a shield.
@@ -40,11 +51,11 @@ impl Store {
     pub fn status(&mut self) -> Result<Status, Error> {
         let mut settled = Settled::Nothing;
         let mut shield = self.shield()?;
-        if shield.is_none() && self.journal().exists() {
-            settled = match self.lock().map(|lock| (self.settle(), lock)) {
+        if self.is_unfinished() {
+            settled = match check_root().and_then(|()| self.recover()) {
                 Err(Error::Busy { .. }) => Settled::Busy,
-                Err(error) | Ok((Err(error), _)) => Settled::Left(error.to_string()),
-                Ok((Ok(lowered), _)) => lowered.map_or(Settled::Nothing, Settled::Undone),
+                Err(error) => Settled::Left(error.to_string()),
+                Ok(lowered) => lowered.map_or(Settled::Nothing, Settled::Undone),
             };
             // Another may have raised one before we had the lock.
             shield = self.shield()?;
@@ -69,12 +80,13 @@ impl Status {
                 change.to.is_some()
                     && !shield.refused.iter().any(|refused| refused.place == change.place.to_string())
             };
-            self.drift.extend(wants.changes.into_iter().filter(is_new).map(|change| (knob.name, change)));
+            let changes = wants.changes.into_iter().filter(is_new);
+            self.drift.extend(changes.map(|change| Drift { knob: knob.name, change }));
             self.stays.extend(wants.stays);
         }
         self.stays
             .extend(shield.refused.iter().map(|refused| format!("{}: {}", refused.what, refused.reason)));
-        self.members = shield.group.as_deref().map_or(0, members);
+        self.members = shield.members();
         self.shield = Some(shield);
         Ok(())
     }

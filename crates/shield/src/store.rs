@@ -1,17 +1,16 @@
 //! What is kept of a shield while it is up.
 
 use crate::apply::{Done, Outcome, Watch, apply};
-use crate::plan::check_permission;
-use crate::request::as_text;
-use crate::restore::{Lowered, Remaining, remaining, restore};
-use crate::{Change, Error, Machine, Request, Task, plan};
+use crate::plan::{check_permission, check_root};
+use crate::restore::{Lowered, remaining, restore};
+use crate::shield::{Refused, Shield, landed};
+use crate::{Change, Error, Machine, Request, plan};
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
-use sordino_sched::CpuList;
+use rustix::io::Errno;
 use sordino_undo::Journal;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,58 +19,17 @@ const DIRECTORY: &str = "/run/sordino";
 
 /// The directory in which the machine's shield is described, and how to undo it.
 ///
-/// It holds `shield.journal`, which has each step before its change is made, and `shield.json`, which is there from the moment at
-/// which all changes are made to that at which they begin to be undone. A journal without the other is that of a process that
-/// died: [`up`](Self::up), [`down`](Self::down) and [`status`](Self::status) undo it first. One process at a time changes anything:
-/// the directory is locked meanwhile.
+/// | file | what it says |
+/// |---|---|
+/// | `shield.journal` | the steps that undo it: each is there before its change is made |
+/// | `shield.json` | a shield is up: it appears when all changes are made |
+/// | `shield.lowering` | the same while it is lowered: it is renamed before the first step is undone |
+///
+/// A journal without `shield.json` is that of a process that died: [`up`](Self::up), [`down`](Self::down) and
+/// [`status`](Self::status) undo it first. One process at a time changes anything: the directory is locked meanwhile.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-}
-
-/// The right to change the store, as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _directory: File,
-    path: PathBuf,
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Nothing stays behind: it goes if it is empty.
-        let _ = fs::remove_dir(&self.path);
-    }
-}
-
-/// A shield that is up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shield {
-    /// What was asked for.
-    pub request: Request,
-    /// When, in seconds since 1970.
-    pub since: u64,
-    /// The directory of the control group of what runs on its CPUs; `None` where there are no cpusets.
-    pub group: Option<PathBuf>,
-    /// What did not hold when it was raised, and why.
-    pub refused: Vec<Refused>,
-    /// The CPUs that are not shielded.
-    #[serde(with = "as_text")]
-    pub rest: CpuList,
-    /// When the youngest thread was started that was there before: see `sordino_sched::Thread`.
-    youngest: u64,
-    /// Where each interrupt was delivered before.
-    landed: BTreeMap<PathBuf, String>,
-}
-
-/// What did not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// What was to be changed.
-    pub what: String,
-    /// Where.
-    pub place: String,
-    /// Why it was not.
-    pub reason: String,
 }
 
 /// What came of raising a shield.
@@ -89,37 +47,33 @@ impl Raised {
         self.done.iter().filter(|done| matches!(done.outcome, Outcome::Refused(_)))
     }
 
-    /// What the kernel took, and something else holds.
-    pub fn differing(&self) -> impl Iterator<Item = &Done> {
-        self.done.iter().filter(|done| matches!(done.outcome, Outcome::Differs(_)))
+    /// What the kernel took, and something else holds: with that.
+    pub fn differing(&self) -> impl Iterator<Item = (&Change, &str)> {
+        self.done.iter().filter_map(|done| match &done.outcome {
+            Outcome::Differs(now) => Some((&done.change, now.as_str())),
+            _ => None,
+        })
+    }
+}
+
+impl Default for Store {
+    /// The machine's.
+    fn default() -> Self {
+        Self { directory: DIRECTORY.into() }
     }
 }
 
 impl Store {
-    /// The machine's.
-    ///
-    /// # Errors
-    /// None yet.
-    pub fn open() -> Result<Self, Error> {
-        Ok(Self { directory: DIRECTORY.into() })
-    }
-
     /// The shield that is up, as far as anybody can read that. One that is just being raised or lowered is not.
     ///
     /// # Errors
     /// If its description can't be read.
     pub fn shield(&self) -> Result<Option<Shield>, Error> {
-        let path = self.description();
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            result => result.map_err(Error::io(&path))?,
-        };
         // Another boot's would have no journal.
-        if Journal::open(&self.journal())?.is_none() {
-            return Ok(None);
+        match read(&self.description())? {
+            Some(shield) if Journal::open(&self.journal())?.is_some() => Ok(Some(shield)),
+            _ => Ok(None),
         }
-        let shield = serde_json::from_slice(&text).map_err(|error| Error::io(&path)(error.into()))?;
-        Ok(Some(shield))
     }
 
     /// Whether [`up`](Self::up) would begin: what is asked for can be had, no shield is up, and the right to change it is there.
@@ -127,11 +81,27 @@ impl Store {
     /// # Errors
     /// Why not.
     pub fn may_raise(&self, request: &Request) -> Result<(), Error> {
-        let planned = plan(&Machine::read()?, request)?;
-        match self.shield()? {
-            Some(shield) => Err(Error::Up { cpus: shield.request.cpus }),
-            None => check_permission(&planned),
+        let machine = Machine::read()?;
+        let planned = plan(&machine, request)?;
+        if let Some(shield) = self.shield()? {
+            return Err(Error::Up { cpus: shield.request.cpus });
         }
+        if let Some(group) = machine.cpusets.own_groups().into_iter().find(|group| group.exists()) {
+            return Err(Error::GroupThere { group });
+        }
+        check_permission(&planned)
+    }
+
+    /// Undoes what a process left that died while it raised or lowered a shield. `None`: there was nothing.
+    ///
+    /// # Errors
+    /// If it can't be undone, or somebody is at work.
+    pub fn recover(&mut self) -> Result<Option<Lowered>, Error> {
+        if !self.is_unfinished() {
+            return Ok(None);
+        }
+        let _lock = self.lock()?;
+        self.settle()
     }
 
     /// Raises a shield. Each change is noted before it is made; whenever this process dies, the next call of a [`Store`]'s undoes it.
@@ -142,16 +112,20 @@ impl Store {
     /// # Errors
     /// Why there is no shield; nothing is changed then.
     pub fn up(&mut self, request: &Request, watch: &mut dyn Watch) -> Result<Raised, Error> {
-        self.may_raise(request)?;
+        check_root()?;
         let _lock = self.lock()?;
-        self.settle()?;
-        // Things may have changed before the lock was ours.
+        // First: what was left may stand in the way of what is asked for.
+        if let Some(lowered) = self.settle()?.filter(|lowered| !lowered.failures.is_empty()) {
+            let reason = "an earlier shield could not be lowered".to_owned();
+            return Err(Error::NotUndone { reason, failures: lowered.failures });
+        }
         self.may_raise(request)?;
         let machine = Machine::read()?;
         let path = self.journal();
         // Another boot's. A description beside the new journal would say that all changes are made.
-        remove(&self.description())?;
-        remove(&path)?;
+        for left in [self.description(), self.lowering(), path.clone()] {
+            remove(&left)?;
+        }
         let landed = landed(&machine);
         let mut journal = Journal::create(&path).map_err(Error::io(&path))?;
         let done = match apply(request, &mut journal, watch) {
@@ -178,40 +152,47 @@ impl Store {
     /// # Errors
     /// [`Error::NotUp`]; what else keeps it from being lowered.
     pub fn down(&mut self) -> Result<Lowered, Error> {
-        if !self.journal().exists() {
+        if !self.journal().exists() && !self.is_unfinished() {
             return Err(Error::NotUp);
         }
+        check_root()?;
         let _lock = self.lock()?;
         self.lower()?.ok_or(Error::NotUp)
     }
 
     /// Undoes what a process that died left. `None`: nothing did. To be called with the lock.
     pub(crate) fn settle(&mut self) -> Result<Option<Lowered>, Error> {
-        if self.description().exists() { Ok(None) } else { self.lower() }
+        if self.is_unfinished() { self.lower() } else { Ok(None) }
+    }
+
+    /// Whether there is anything of a shield that is not up.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.description().exists() && (self.journal().exists() || self.lowering().exists())
     }
 
     fn lower(&mut self) -> Result<Option<Lowered>, Error> {
-        let path = self.journal();
-        let shield = self.shield().ok().flatten();
-        // From now on it is one that a dead process left.
-        remove(&self.description())?;
-        let Some(journal) = Journal::open(&path)? else {
-            return Ok(None);
-        };
-        let members = shield.as_ref().and_then(|shield| shield.group.as_deref()).map_or(0, members);
-        let steps = journal.steps().to_vec();
-        let failures = journal.undo(restore).map_err(Error::io(&path))?;
-        if let Some(shield) = &shield {
-            shield.free_new_threads()?;
+        let (description, lowering) = (self.description(), self.lowering());
+        // One that can't be read leaves all as it is.
+        let journal = Journal::open(&self.journal())?;
+        if description.exists() {
+            // From now on it is one that a dead process left.
+            fs::rename(&description, &lowering).map_err(Error::io(&description))?;
         }
-        let failed = |step: &&sordino_undo::Step| !failures.iter().any(|failure| failure.step == **step);
-        Ok(Some(Lowered {
-            steps: steps.len(),
-            remaining: steps.iter().filter(failed).filter_map(remaining).collect(),
-            landed: shield.map(|shield| moved(&shield.landed)).unwrap_or_default(),
-            members,
-            failures,
-        }))
+        // What it tells is for the report; the journal alone undoes.
+        let shield = read(&lowering).ok().flatten();
+        let members = shield.as_ref().map_or(0, Shield::members);
+        let mut lowered = journal.map(|journal| undo(journal, members)).transpose()?;
+        if let Some(shield) = &shield {
+            // Without a look at the threads, nothing else is wrong.
+            let _ = shield.free_new_threads();
+            if let Some(lowered) = &mut lowered {
+                lowered.landed = shield.moved_interrupts();
+            }
+        }
+        for left in [lowering, self.partial()] {
+            remove(&left)?;
+        }
+        Ok(lowered)
     }
 
     /// Held as long as the result is.
@@ -219,20 +200,26 @@ impl Store {
         let path = &self.directory;
         loop {
             fs::create_dir_all(path).map_err(Error::io(path))?;
-            let directory = File::open(path).map_err(Error::io(path))?;
-            if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
-                return Err(Error::Busy { path: path.clone() });
+            // Everybody may read what is in it, and nobody else open it: who could, could lock it for ever. Fails for others, who then
+            // can't open it either.
+            let _ = fs::set_permissions(path, Permissions::from_mode(0o711));
+            let directory = match File::open(path) {
+                // Whoever had the lock before us has removed the directory.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                result => result.map_err(Error::io(path))?,
+            };
+            match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => return Err(Error::Busy { path: path.clone() }),
+                result => result.map_err(|errno| Error::io(path)(errno.into()))?,
             }
-            // Whoever had the lock before us may have removed the directory.
-            let inode =
-                |metadata: std::io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
+            let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
             if inode(directory.metadata()) == inode(fs::metadata(path)) {
                 return Ok(Lock { _directory: directory, path: path.clone() });
             }
         }
     }
 
-    pub(crate) fn journal(&self) -> PathBuf {
+    fn journal(&self) -> PathBuf {
         self.directory.join("shield.journal")
     }
 
@@ -240,28 +227,70 @@ impl Store {
         self.directory.join("shield.json")
     }
 
-    /// There at once, and whole.
+    fn lowering(&self) -> PathBuf {
+        self.directory.join("shield.lowering")
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.directory.join("shield.partial")
+    }
+
+    /// There at once, whole, and for everybody to read.
     fn describe(&self, shield: &Shield) -> Result<(), Error> {
-        let path = self.description();
-        let partial = path.with_extension("partial");
+        let (path, partial) = (self.description(), self.partial());
         let text = serde_json::to_vec_pretty(shield).map_err(|error| Error::io(&path)(error.into()))?;
         fs::write(&partial, text).map_err(Error::io(&partial))?;
+        for file in [&partial, &self.journal()] {
+            fs::set_permissions(file, Permissions::from_mode(0o644)).map_err(Error::io(file))?;
+        }
         fs::rename(&partial, &path).map_err(Error::io(&path))
     }
+}
+
+/// The right to change the store, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _directory: File,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Nothing stays behind: it goes if it is empty.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// A shield's description; `None` if it is not there.
+fn read(path: &Path) -> Result<Option<Shield>, Error> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.map_err(Error::io(path))?,
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| Error::io(path)(error.into()))
 }
 
 /// Removes a file, if it is there.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
         _ => Ok(()),
     }
+}
+
+/// Undoes what a journal holds, and looks whether that holds.
+fn undo(journal: Journal, members: usize) -> Result<Lowered, Error> {
+    let (path, steps) = (journal.path().to_owned(), journal.steps().to_vec());
+    let failures = journal.undo(restore).map_err(Error::io(path))?;
+    let succeeded = |step: &&sordino_undo::Step| !failures.iter().any(|failure| failure.step == **step);
+    let remaining = steps.iter().filter(succeeded).filter_map(remaining).collect();
+    Ok(Lowered { steps: steps.len(), remaining, landed: Vec::new(), members, failures })
 }
 
 /// Undoes what was done before `error`.
 fn undone(journal: Journal, error: Error) -> Error {
     match journal.undo(restore) {
-        Ok(failures) if failures.is_empty() => error,
+        Ok(failures) if failures.is_empty() => Error::Undone(Box::new(error)),
         Ok(failures) => Error::NotUndone { reason: error.to_string(), failures },
         Err(io) => Error::NotUndone { reason: format!("{error}; {io}"), failures: Vec::new() },
     }
@@ -275,67 +304,4 @@ fn refused(done: &Done) -> Option<Refused> {
     };
     let Change { what, place, .. } = &done.change;
     Some(Refused { what: what.clone(), place: place.to_string(), reason })
-}
-
-/// How many are in a control group.
-pub(crate) fn members(group: &Path) -> usize {
-    let lists = ["tasks", "cgroup.threads", "cgroup.procs"].map(|name| fs::read_to_string(group.join(name)));
-    lists.into_iter().find_map(Result::ok).map_or(0, |list| list.lines().count())
-}
-
-/// Where each interrupt is delivered now.
-fn landed(machine: &Machine) -> BTreeMap<PathBuf, String> {
-    let files =
-        machine.entries("proc/irq").into_iter().map(|directory| directory.join("effective_affinity_list"));
-    files.filter_map(|file| Some((file.clone(), fs::read_to_string(file).ok()?.trim().to_owned()))).collect()
-}
-
-fn moved(before: &BTreeMap<PathBuf, String>) -> Vec<Remaining> {
-    let now = |file: &Path| fs::read_to_string(file).ok().map(|text| text.trim().to_owned());
-    let moved = before
-        .iter()
-        .filter_map(|(file, before)| Some((file, before, now(file).filter(|now| now != before)?)));
-    moved
-        .map(|(file, before, now)| Remaining {
-            what: file.display().to_string(),
-            before: before.clone(),
-            now,
-        })
-        .collect()
-}
-
-impl Shield {
-    /// Gives all CPUs to threads that the kernel has made while its maker of threads was confined, and which inherited that.
-    fn free_new_threads(&self) -> Result<(), Error> {
-        let machine = Machine::read()?;
-        let is_new = |task: &&Task| task.of_kernel && !task.bound && task.thread.started > self.youngest;
-        for task in machine.tasks.iter().filter(is_new).filter(|task| task.affinity == self.rest) {
-            // One that has ended or is the kernel's to move needs nothing.
-            let _ = task.thread.set_affinity(&machine.online);
-        }
-        Ok(())
-    }
-
-    /// Takes a process, with all its threads, to the shielded CPUs. A thread may then choose one of them.
-    ///
-    /// # Errors
-    /// What the kernel says; it takes root.
-    pub fn take_in(&self, pid: u32) -> Result<(), Error> {
-        self.group.as_deref().map_or(Ok(()), |group| join(group, pid))
-    }
-
-    /// Takes a process away from the shielded CPUs.
-    ///
-    /// # Errors
-    /// What the kernel says; it takes root.
-    pub fn send_out(&self, pid: u32) -> Result<(), Error> {
-        let Some(mount) = self.group.as_deref().and_then(Path::parent) else { return Ok(()) };
-        let system = mount.join(crate::machine::SYSTEM);
-        join(if system.is_dir() { &system } else { mount }, pid)
-    }
-}
-
-fn join(group: &Path, pid: u32) -> Result<(), Error> {
-    let file = group.join("cgroup.procs");
-    fs::write(&file, pid.to_string()).map_err(Error::io(&file))
 }

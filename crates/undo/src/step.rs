@@ -106,7 +106,11 @@ impl FromStr for Step {
             }
             ["affinity", thread, cpus] => Self::Affinity {
                 thread: thread.parse().map_err(|_| malformed())?,
-                cpus: cpus.parse().map_err(|_| malformed())?,
+                cpus: if cpus.is_empty() {
+                    CpuList::default()
+                } else {
+                    cpus.parse().map_err(|_| malformed())?
+                },
             },
             ["remove-group", directory, heir] => {
                 Self::RemoveGroup { directory: path(directory)?, heir: path(heir)? }
@@ -187,7 +191,7 @@ mod tests {
             name in ".*",
             tid in 1i32..,
             started: u64,
-            cpus in proptest::collection::vec(0u32..1000, 1..20),
+            cpus in proptest::collection::vec(0u32..1000, 0..20),
         ) {
             let path = PathBuf::from(OsStr::from_bytes(&path));
             let steps = [
@@ -224,7 +228,7 @@ mod tests {
             "remove-instance\té",
             "affinity\t1@2",
             "affinity\t1\t2",
-            "affinity\t1@2\t",
+            "affinity\t1@2\tx",
             "remove-group\t/a",
         ] {
             assert_eq!(line.parse::<Step>(), Err(Malformed(line.to_owned())), "{line}");

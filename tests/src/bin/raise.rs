@@ -32,5 +32,5 @@ fn main() {
     let cpus = arguments.next().and_then(|cpus| cpus.parse().ok()).expect("CPUs");
     let left = arguments.next().and_then(|moment| moment.parse().ok()).expect("a moment");
     let request = Request { cpus, level: Level::Full, hotplug: false };
-    Store::open().and_then(|mut store| store.up(&request, &mut Killed { left })).expect("a shield");
+    Store::default().up(&request, &mut Killed { left }).expect("a shield");
 }

@@ -20,8 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Done, Knob, Level, Lowered, Machine, Raised, Request, Settled, Shield, Status, Store, Watch, advice,
-    boot, plan,
+    Knob, Level, Lowered, Machine, Raised, Request, Settled, Shield, Status, Store, Watch, advice, boot, plan,
 };
 use std::io::{IsTerminal, stderr};
 use std::os::fd::OwnedFd;
@@ -87,8 +86,8 @@ struct Wanted {
 struct UpOptions {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to measure before and after; 0s: not at all
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    /// How long to measure before and after, at most a minute; 0s: not at all
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = at_most_a_minute)]
     measure: Duration,
 }
 
@@ -100,6 +99,13 @@ struct Format {
     /// Everything, not the first of each kind
     #[arg(short, long)]
     verbose: bool,
+}
+
+/// All that while, the CPUs do nothing else.
+fn at_most_a_minute(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| {
+        if time <= Duration::from_secs(60) { Ok(time) } else { Err("it is a minute at most".to_owned()) }
+    })
 }
 
 fn level(text: &str) -> Result<Level, String> {
@@ -128,17 +134,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// The shield that is up, if somebody could tell.
 pub(crate) fn current() -> Option<Shield> {
-    Store::open().and_then(|store| store.shield()).ok().flatten()
+    Store::default().shield().ok().flatten()
 }
 
 fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     let (request, machine) = (wanted.request(), Machine::read()?);
-    if let Some(shield) = Store::open()?.shield()? {
+    if let Some(shield) = Store::default().shield()? {
         return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
     }
     let planned = plan(&machine, &request)?;
     let parameters = boot::parameters(&boot::Kernel::read(&machine), &machine, &request);
-    let notes = [advice::rivals(&machine, &request), advice::siblings(&machine, &request)].concat();
+    let notes = notes(&machine, &request);
     let rcu = advice::rcu_threads(&machine, &request);
     let text = if wanted.format.json {
         json!({
@@ -159,27 +165,46 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn notes(machine: &Machine, request: &Request) -> Vec<String> {
+    [advice::rivals(machine, request), advice::siblings(machine, request)].concat()
+}
+
 fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let (request, format) = (options.wanted.request(), options.wanted.format);
-    let mut store = Store::open()?;
-    // What makes `up` refuse is said before anything is measured.
+    let mut store = Store::default();
+    if let Some(lowered) = store.recover()? {
+        eprint!("{}", text::settled(&Settled::Undone(lowered)));
+    }
+    // What makes `up` refuse is said before anything is measured, and so is what will undo it.
     store.may_raise(&request)?;
+    let machine = Machine::read()?;
+    let (notes, rcu) = (notes(&machine, &request), advice::rcu_threads(&machine, &request));
+    for note in &notes {
+        eprintln!("sordino: {note}");
+    }
     let mut watch = Progress::new(signals::stop()?);
-    let measure = (!options.measure.is_zero()).then_some(options.measure);
-    let measured = |watch: &mut Progress, what| -> Result<Option<Measurement>, Failure> {
-        watch.says(what);
-        measure.map(|time| measure::measure(&request.cpus, time)).transpose()
+    let measure = |watch: &Progress, what| -> Result<Option<Measurement>, Failure> {
+        if options.measure.is_zero() {
+            return Ok(None);
+        }
+        watch.bar.set_message(what);
+        measure::measure(&request.cpus, options.measure).map(Some)
     };
-    let before = measured(&mut watch, "measuring without the shield")?;
+    let before = measure(&watch, "measuring without the shield")?;
     let raised = store.up(&request, &mut watch)?;
-    let after = measure_inside(&raised.shield, || measured(&mut watch, "measuring with the shield"));
+    // From here on it is up, whatever else fails.
+    let after = measure_inside(&raised.shield, || measure(&watch, "measuring with the shield"));
+    let after = after.unwrap_or_else(|failure| {
+        eprintln!("sordino: not measured with the shield: {}", failure.text());
+        None
+    });
     watch.bar.finish_and_clear();
-    let status = store.status()?;
-    let effect = before.zip(after?);
+    let stays = store.status().map(|status| status.stays).unwrap_or_default();
+    let effect = before.zip(after);
     let text = if format.json {
-        raised_json(&raised, &status, effect.as_ref())
+        raised_json(&raised, &stays, effect.as_ref(), &notes, &rcu)
     } else {
-        text::raised(&raised, &status, effect.as_ref(), format.verbose)
+        text::raised(&raised, &stays, effect.as_ref(), format.verbose)
     };
     print(text)?;
     Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
@@ -197,12 +222,20 @@ fn measure_inside(
     measured
 }
 
-fn raised_json(raised: &Raised, status: &Status, effect: Option<&(Measurement, Measurement)>) -> String {
+fn raised_json(
+    raised: &Raised,
+    stays: &[String],
+    effect: Option<&(Measurement, Measurement)>,
+    notes: &[String],
+    rcu: &[String],
+) -> String {
     let value = json!({
         "schema": 1,
         "shield": raised.shield,
         "changes": raised.done,
-        "stays": status.stays,
+        "stays": stays,
+        "notes": notes,
+        "rcu_threads": rcu,
         "before": effect.map(|(before, _)| before),
         "after": effect.map(|(_, after)| after),
     });
@@ -210,7 +243,7 @@ fn raised_json(raised: &Raised, status: &Status, effect: Option<&(Measurement, M
 }
 
 fn status(format: Format) -> Result<ExitCode, Failure> {
-    let status = Store::open()?.status()?;
+    let status = Store::default().status()?;
     let text = if format.json { status_json(&status) } else { text::status(&status, format.verbose) };
     print(text)?;
     Ok(if status.shield.is_some() && status.drift.is_empty() {
@@ -221,7 +254,6 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
 }
 
 fn status_json(status: &Status) -> String {
-    let drift = status.drift.iter().map(|(knob, change)| json!({ "knob": knob, "change": change }));
     let settled = match &status.settled {
         Settled::Nothing => json!(null),
         Settled::Undone(lowered) => json!({ "undone": lowered_json(lowered) }),
@@ -231,7 +263,7 @@ fn status_json(status: &Status) -> String {
     let value = json!({
         "schema": 1,
         "shield": status.shield,
-        "drift": drift.collect::<Vec<_>>(),
+        "drift": status.drift,
         "stays": status.stays,
         "threads": status.members,
         "interrupted": settled,
@@ -242,7 +274,7 @@ fn status_json(status: &Status) -> String {
 fn down(format: Format) -> Result<ExitCode, Failure> {
     // Whoever presses Ctrl-C here wants it to be over, not half done.
     let _stop = signals::stop()?;
-    let lowered = Store::open()?.down()?;
+    let lowered = Store::default().down()?;
     print(if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) })?;
     let is_whole = lowered.failures.is_empty() && lowered.remaining.is_empty();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(NO) })
@@ -278,18 +310,12 @@ impl Progress {
         }
         Self { bar, stop }
     }
-
-    fn says(&self, what: &'static str) {
-        self.bar.set_message(what);
-    }
 }
 
 impl Watch for Progress {
     fn changing(&mut self, knob: &Knob, change: &sordino_shield::Change) {
         self.bar.set_message(format!("{}: {}", knob.name, change.what));
     }
-
-    fn changed(&mut self, _done: &Done) {}
 
     fn is_interrupted(&self) -> bool {
         let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];

@@ -19,8 +19,9 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
         Cpusets::V2(mount) => Ok(partition(machine, request, mount)),
         Cpusets::V1(mount) => sets(machine, request, mount),
         Cpusets::None => {
-            let missing = "no control groups with cpusets are mounted (mount -t cgroup2 none /sys/fs/cgroup): threads are \
-                           confined by their affinities alone, which each may widen, and the scheduler still balances";
+            let missing = "no control groups with cpusets (version 1, or version 2 since Linux 6.1; mount -t cgroup2 none \
+                           /sys/fs/cgroup): threads are confined by their affinities alone, which each may widen, and the \
+                           scheduler still balances";
             Ok(Wants { missing: vec![missing.to_owned()], ..Wants::default() })
         }
     }
@@ -98,7 +99,7 @@ pub(crate) fn may_move(task: &crate::Task) -> bool {
 }
 
 /// Kernels before 6.2 forget what a thread had chosen when it changes its set, or its set its CPUs.
-fn keep_affinities(machine: &Machine, wants: &mut Wants) {
+pub(crate) fn keep_affinities(machine: &Machine, wants: &mut Wants) {
     for task in machine
         .tasks
         .iter()

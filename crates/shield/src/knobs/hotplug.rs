@@ -1,5 +1,6 @@
 //! A CPU that goes down and comes up again has no timers of others left.
 
+use super::cpuset::keep_affinities;
 use crate::machine::Cpusets;
 use crate::{Change, Error, Knob, Level, Machine, Place, Request, Wants};
 
@@ -16,11 +17,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     if !request.hotplug {
         return Ok(wants);
     }
-    for task in
-        machine.tasks.iter().filter(|task| !task.bound && task.affinity.without(&request.cpus).is_empty())
-    {
-        wants.keep(format!("affinity of {}", task.label()), Place::Affinity(task.thread));
-    }
+    keep_affinities(machine, &mut wants);
     for directory in machine.entries("proc/irq") {
         wants.keep("interrupt", Place::List(directory.join("smp_affinity_list")));
     }

@@ -15,11 +15,9 @@ pub(crate) const INTERRUPTS: Knob = Knob {
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     let mut wants = Wants::default();
-    let rest = request.rest(machine);
     let others = |place: &Place| -> Option<String> {
         let cpus: CpuList = place.read().ok()?.parse().ok()?;
-        let left = cpus.without(&request.cpus);
-        cpus.overlaps(&request.cpus).then(|| if left.is_empty() { &rest } else { &left }.to_string())
+        cpus.overlaps(&request.cpus).then(|| request.leave(machine, &cpus).to_string())
     };
     let new = Place::Mask(machine.file("proc/irq/default_smp_affinity"));
     if let Some(cpus) = others(&new) {

@@ -1,7 +1,6 @@
 //! What the whole machine shares: single files of the kernel's.
 
-use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
-use std::path::PathBuf;
+use crate::{Knob, Level, Machine, Place, Request, Wants};
 
 /// Work queues whose work is bound to no CPU.
 pub(crate) const WORKQUEUES: Knob = Knob {
@@ -23,7 +22,7 @@ pub(crate) const WORKQUEUES: Knob = Knob {
         for file in files {
             let queue =
                 file.parent().and_then(|queue| queue.file_name()).unwrap_or_default().to_string_lossy();
-            without(machine, request, &mut wants, &format!("work queue {queue}"), file.clone())?;
+            without(machine, request, &mut wants, &format!("work queue {queue}"), Place::Mask(file.clone()));
         }
         Ok(wants)
     },
@@ -42,7 +41,13 @@ pub(crate) const NETWORK: Knob = Knob {
                 let file = queue.join("rps_cpus");
                 if file.exists() {
                     let device = device.file_name().unwrap_or_default().to_string_lossy();
-                    without(machine, request, &mut wants, &format!("packets from {device}"), file)?;
+                    without(
+                        machine,
+                        request,
+                        &mut wants,
+                        &format!("packets from {device}"),
+                        Place::Mask(file),
+                    );
                 }
             }
         }
@@ -50,90 +55,79 @@ pub(crate) const NETWORK: Knob = Knob {
     },
 };
 
-/// A mask of CPUs loses those of the shield.
-fn without(
-    machine: &Machine,
-    request: &Request,
-    wants: &mut Wants,
-    what: &str,
-    file: PathBuf,
-) -> Result<(), Error> {
-    let place = Place::Mask(file);
-    let cpus = place.read().unwrap_or_default().parse().unwrap_or_else(|_| sordino_sched::CpuList::default());
-    let left = cpus.without(&request.cpus);
-    let left = if left.is_empty() && !cpus.is_empty() { request.rest(machine) } else { left };
-    wants.set(what, place, left.to_string());
-    Ok(())
+/// A set of CPUs loses those of the shield.
+fn without(machine: &Machine, request: &Request, wants: &mut Wants, what: &str, place: Place) {
+    let cpus = place.read().unwrap_or_default().parse().unwrap_or_default();
+    wants.set(what, place, request.leave(machine, &cpus).to_string());
 }
 
 /// A knob that is one file of the kernel's, or some, each with what is wanted of it.
 macro_rules! files {
-    ($name:ident, $word:literal, $why:literal, $(($what:literal, $kind:ident, $path:literal, $value:expr)),+) => {
+    ($name:ident, $word:literal, $why:literal, $(($what:literal, $kind:ident, $path:literal, $value:literal)),+) => {
         pub(crate) const $name: Knob = Knob {
             name: $word,
             why: $why,
             level: Level::Full,
             essential: false,
-            wants: |machine, request| {
-                let _ = request;
+            wants: |machine, _| {
                 let mut wants = Wants::default();
-                $(wants.set($what, Place::$kind(machine.file($path)), $value(machine, request));)+
+                $(wants.set($what, Place::$kind(machine.file($path)), $value);)+
                 Ok(wants)
             },
         };
     };
 }
 
-fn fixed(value: &'static str) -> impl Fn(&Machine, &Request) -> String {
-    move |_, _| value.to_owned()
-}
-
-fn rest(machine: &Machine, request: &Request) -> String {
-    request.rest(machine).to_string()
-}
-
 files!(
     RCU,
     "rcu",
     "waiting for readers interrupts nobody",
-    ("grace periods that interrupt CPUs", Text, "sys/kernel/rcu_normal", fixed("1"))
+    ("grace periods that interrupt CPUs", Text, "sys/kernel/rcu_normal", "1")
 );
 files!(
     TIMERS,
     "timers",
     "timers of idle CPUs do not move to busy ones",
-    ("migration of timers", Text, "proc/sys/kernel/timer_migration", fixed("0"))
+    ("migration of timers", Text, "proc/sys/kernel/timer_migration", "0")
 );
 files!(
     STATISTICS,
     "statistics",
     "each CPU's memory statistics are gathered every two minutes, not every second",
-    ("seconds between them", Text, "proc/sys/vm/stat_interval", fixed("120"))
+    ("seconds between them", Text, "proc/sys/vm/stat_interval", "120")
 );
-files!(
-    WATCHDOGS,
-    "watchdogs",
-    "lockups are looked for on other CPUs alone",
-    ("CPUs watched", List, "proc/sys/kernel/watchdog_cpumask", rest)
-);
+/// Its CPUs may be fewer already: those without a tick (`nohz_full=`) are not watched.
+pub(crate) const WATCHDOGS: Knob = Knob {
+    name: "watchdogs",
+    why: "lockups are looked for on other CPUs alone",
+    level: Level::Full,
+    essential: false,
+    wants: |machine, request| {
+        let mut wants = Wants::default();
+        let place = Place::List(machine.file("proc/sys/kernel/watchdog_cpumask"));
+        without(machine, request, &mut wants, "CPUs watched", place);
+        Ok(wants)
+    },
+};
+
 files!(
     THROTTLING,
     "throttling",
     "real-time threads are not stopped for a twentieth of each second; one that never sleeps then keeps its CPU for good",
-    ("microseconds of each period", Text, "proc/sys/kernel/sched_rt_runtime_us", fixed("-1"))
+    ("microseconds of each period", Text, "proc/sys/kernel/sched_rt_runtime_us", "-1")
 );
 files!(
     MEMORY,
     "memory",
     "pages are not moved or merged under running programs",
-    ("moving pages to their users' nodes", Text, "proc/sys/kernel/numa_balancing", fixed("0")),
+    ("moving pages to their users' nodes", Text, "proc/sys/kernel/numa_balancing", "0"),
     (
         "huge pages made behind the program's back",
         Choice,
         "sys/kernel/mm/transparent_hugepage/enabled",
-        fixed("never")
+        "never"
     ),
-    ("merging equal pages", Text, "sys/kernel/mm/ksm/run", fixed("0"))
+    ("merging equal pages", Text, "sys/kernel/mm/ksm/run", "0")
 );
 
 /// The server that gives ordinary threads a twentieth of each second, since Linux 6.8; its knob is there since 6.12.

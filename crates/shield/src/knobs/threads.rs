@@ -14,7 +14,6 @@ pub(crate) const THREADS: Knob = Knob {
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     let mut wants = Wants::default();
-    let rest = request.rest(machine);
     // In version 1 the group takes them; what is in others' groups follows these.
     let taken =
         |task: &Task| matches!(machine.cpusets, Cpusets::V1(_)) && (may_move(task) || task.group != "/");
@@ -29,8 +28,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
             bound.push(task);
             continue;
         }
-        let left = task.affinity.without(&request.cpus);
-        let cpus = if left.is_empty() { &rest } else { &left };
+        let cpus = request.leave(machine, &task.affinity);
         wants.set(format!("thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
     }
     // Those of these CPUs alone come first: the others may go elsewhere by themselves.

@@ -4,6 +4,7 @@ use super::current;
 use crate::Failure;
 use crate::commands::become_user::hand_over;
 use crate::failure::{NOT_FOUND, UNUSABLE};
+use crate::privilege::is_root;
 use clap::Args;
 use sordino_sched::{CpuList, affinity, set_affinity};
 use std::ffi::OsString;
@@ -33,8 +34,16 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
     }
     set_affinity(cpus)?;
     eprintln!("sordino: CPU {shielded} is shielded: the collector keeps to CPU {cpus}");
-    let words = ["/proc/self/exe", "join-shield", "--cpus", &own.to_string(), "--"].map(OsString::from);
-    Ok(if was_inside { words.to_vec() } else { Vec::new() })
+    if !was_inside {
+        return Ok(Vec::new());
+    }
+    let mut words = vec!["/proc/self/exe".to_owned(), "join-shield".to_owned()];
+    // What a control group confines gets other CPUs when the shield is lowered; what chose some keeps them.
+    if own != *shielded || shield.group.is_none() {
+        words.extend(["--cpus".to_owned(), own.to_string()]);
+    }
+    words.push("--".to_owned());
+    Ok(words.into_iter().map(OsString::from).collect())
 }
 
 /// Takes this process to the shielded CPUs if `cpu` is one of them, and says so.
@@ -54,18 +63,20 @@ pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The CPU that a measurement is about unless the user says so: the last one that is shielded, or that this process may run on.
+/// The CPU that a measurement is about unless the user says so: the last one that is shielded, if this process may go there, or else
+/// that it may run on.
 pub(crate) fn measured_cpu() -> Result<Option<u32>, Failure> {
     let allowed = affinity()?;
     let shielded = current().map(|shield| shield.request.cpus).unwrap_or_default();
-    Ok(shielded.as_slice().last().or(allowed.as_slice().last()).copied())
+    let mut shielded = shielded.as_slice().iter().filter(|cpu| is_root() || allowed.contains(**cpu));
+    Ok(shielded.next_back().or(allowed.as_slice().last()).copied())
 }
 
 /// Joins the shield, then becomes a command.
 #[derive(Args, Debug)]
 pub(crate) struct JoinOptions {
     #[arg(long)]
-    cpus: CpuList,
+    cpus: Option<CpuList>,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -75,7 +86,9 @@ pub(crate) fn join(options: &JoinOptions) -> Result<ExitCode, Failure> {
     if let Some(shield) = current() {
         shield.take_in(std::process::id())?;
     }
-    set_affinity(&options.cpus)?;
+    if let Some(cpus) = &options.cpus {
+        set_affinity(cpus)?;
+    }
     let (program, arguments) =
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
     let mut command = Command::new(program);

@@ -2,7 +2,9 @@
 
 use super::measure::{Measurement, OfCpu};
 use sordino_shield::boot::{Parameter, State};
-use sordino_shield::{Change, Done, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status};
+use sordino_shield::{
+    Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -103,7 +105,7 @@ fn boot(parameters: &[Parameter]) -> String {
 
 pub(super) fn raised(
     raised: &Raised,
-    status: &Status,
+    stays: &[String],
     effect: Option<&(Measurement, Measurement)>,
     verbose: bool,
 ) -> String {
@@ -115,12 +117,10 @@ pub(super) fn raised(
     }
     let counts: Vec<String> = counts.into_iter().map(|(knob, count)| format!("{knob} {count}")).collect();
     let _ = writeln!(text, "Changed, and read back: {}", counts.join(", "));
-    let differing: Vec<String> = raised
-        .differing()
-        .map(|done| format!("{}: {} is {}", done.change.what, done.change.place, words(&done.outcome)))
-        .collect();
+    let differs = |(change, now): (&Change, &str)| format!("{}: {} is '{now}'", change.what, change.place);
+    let differing: Vec<String> = raised.differing().map(differs).collect();
     section(&mut text, "Set, but does NOT hold", &differing, usize::MAX);
-    section(&mut text, "Stays on the shielded CPUs", &status.stays, shown(verbose));
+    section(&mut text, "Stays on the shielded CPUs", stays, shown(verbose));
     if let Some((before, after)) = effect {
         for (before, after) in before.cpus.iter().zip(&after.cpus) {
             text += &compared(before, after);
@@ -130,13 +130,6 @@ pub(super) fn raised(
         }
     }
     text + "\nRun something on it:    sordino shield run --prio 80 -- COMMAND\nGive everything back:   sordino shield down\n"
-}
-
-fn words(outcome: &sordino_shield::Outcome) -> String {
-    match outcome {
-        sordino_shield::Outcome::Differs(now) => format!("'{now}'"),
-        other => format!("{other:?}"),
-    }
 }
 
 fn headline(shield: &sordino_shield::Shield) -> String {
@@ -196,7 +189,7 @@ pub(super) fn status(status: &Status, verbose: bool) -> String {
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
     let noun = if status.members == 1 { "thread runs" } else { "threads run" };
     let _ = writeln!(text, "Up since {since}; {} {noun} in it.", status.members);
-    let drift: Vec<String> = status.drift.iter().map(|(knob, change)| drifted(knob, change)).collect();
+    let drift: Vec<String> = status.drift.iter().map(drifted).collect();
     section(&mut text, "No longer as the shield set it", &drift, shown(verbose).max(10));
     if drift.is_empty() {
         text += "Everything that it set holds.\n";
@@ -213,22 +206,22 @@ pub(super) fn status(status: &Status, verbose: bool) -> String {
     text
 }
 
-fn drifted(knob: &str, change: &Change) -> String {
-    let Change { what, from, to, .. } = change;
+fn drifted(drift: &Drift) -> String {
+    let (knob, Change { what, from, to, .. }) = (drift.knob, &drift.change);
     format!("{knob}: {what}: {from} instead of {}", to.as_deref().unwrap_or_default())
 }
 
-fn settled(settled: &Settled) -> String {
+pub(super) fn settled(settled: &Settled) -> String {
     match settled {
         Settled::Nothing => String::new(),
         Settled::Undone(lowered) => {
             format!(
-                "A sordino died while it raised or lowered a shield. What it had changed is undone now.\n{}",
+                "An earlier shield was not wholly raised or lowered. It is undone now:\n{}\n",
                 self::lowered(lowered)
             )
         }
         Settled::Left(reason) => format!(
-            "A sordino died while it raised or lowered a shield, and left the machine changed ({reason}).\n\
+            "An earlier shield was not wholly raised or lowered, and the machine is still changed ({reason}).\n\
              Undo it: sudo sordino shield down\n"
         ),
         Settled::Busy => "Another sordino is raising or lowering a shield now.\n".to_owned(),
@@ -238,9 +231,9 @@ fn settled(settled: &Settled) -> String {
 pub(super) fn lowered(lowered: &Lowered) -> String {
     let mut text = format!("Everything is given back: {} steps.\n", lowered.steps);
     if !lowered.failures.is_empty() || !lowered.remaining.is_empty() {
+        let (failed, kept) = (lowered.failures.len(), lowered.remaining.len());
         text = format!(
-            "NOT everything could be given back: {} of {} steps failed.\n",
-            lowered.failures.len(),
+            "NOT everything could be given back: of {} steps {failed} failed, {kept} do not hold.\n",
             lowered.steps
         );
     }
