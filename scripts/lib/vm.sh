@@ -66,15 +66,16 @@ archive() {
     (cd "$1" && find . | cpio --quiet --create --format newc --owner 0:0)
 }
 
-# Runs the kernel $1 with the file system $2 until the machine switches itself off, and unpacks to $3 what it leaves. The log of its
-# console is $3/console.
+# Runs the kernel $1 with the file system $2 and the scenarios $4, with the parameters $5 on its command line, until the machine
+# switches itself off, and unpacks to $3 what it leaves. The log of its console is $3/console.
 boot() {
+    command_line="console=ttyS0 quiet loglevel=5 panic=-1 $5 STORM_SEED=$seed SCENARIOS=$(echo "$4" | tr ' ' ,)"
     rm -rf "$3"
     mkdir -p "$3"
     truncate --size 1G "$3/disk"
     status=0
     timeout 180 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
-        -kernel "$vm/$1"/boot/vmlinuz-* -initrd "$2" -append "console=ttyS0 quiet loglevel=5 panic=-1 STORM_SEED=$seed" \
+        -kernel "$vm/$1"/boot/vmlinuz-* -initrd "$2" -append "$command_line" \
         -drive "file=$3/disk,format=raw,if=virtio" -serial "file:$3/console" </dev/null &&
         tar --extract --file "$3/disk" --directory "$3" && [ -e "$3/dmesg" ] || status=$?
     rm "$3/disk"

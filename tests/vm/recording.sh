@@ -6,6 +6,9 @@ small="--subbuf-size 16K --num-subbuf 2"
 # The words of the storm's file, behind two for each of 1024 lanes: its pid, one that stops it, and one that lets it begin.
 pid=2048 stop=2049 go=2050
 
+# A command that runs the storm, as a prefix.
+inside=""
+
 # Begins to record a storm into the directory $1, in the rings that $2 says (as SORDINO_RING), with the loads $3 and the options
 # that follow. It blows until `end`.
 begin() {
@@ -15,10 +18,10 @@ begin() {
     STORM_SEED=$((STORM_SEED + 1))
     echo $STORM_SEED >"$name/seed"
     truncate -s $((8 * (go + 1))) "$name/shared"
-    # Words on purpose: the loads.
+    # Words on purpose: the prefix and the loads.
     # shellcheck disable=SC2086
     SORDINO_RING=$ring sordino record --json -o "$name/trace" --collector-prio 20 "$@" -- \
-        storms $STORM_SEED 60000 "$name/shared" /vm/verified_plugin.so $loads >"$name/output" 2>"$name/errors" &
+        $inside storms $STORM_SEED 60000 "$name/shared" /vm/verified_plugin.so $loads >"$name/output" 2>"$name/errors" &
     recorder=$!
     while [ "$(od -A n -t u4 -j $((8 * pid)) -N 4 "$name/shared")" -eq 0 ]; do
         kill -0 $recorder || { cat "$name/errors" && return 1; }

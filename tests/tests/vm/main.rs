@@ -3,6 +3,7 @@
 
 mod hotplug;
 mod realtime;
+mod shield;
 
 use sordino_tests::verified::Lanes;
 use sordino_tests::{Ended, Recording, Seen};

@@ -1,0 +1,156 @@
+# A shield for CPU 1 is raised, looked at from all sides, disturbed and lowered; then killed while it is raised or lowered. What the
+# machine was like goes to snapshots.
+. /vm/recording.sh
+
+mount -t debugfs none /sys/kernel/debug
+mount -t cgroup2 none /sys/fs/cgroup
+cpus=/sys/devices/system/cpu
+group=/sys/fs/cgroup/sordino.shield
+store=/run/sordino
+RANDOM=$STORM_SEED
+
+# Runs `sordino shield $2...`; $1 is where its exit status goes, and what it says.
+shield() {
+    said=$1
+    shift
+    status=0
+    sordino shield "$@" --json >"$said.json" 2>"$said.errors" || status=$?
+    echo $status >"$said.status"
+    echo "$said: status $status, $(cut -d ' ' -f 1 /proc/uptime) s"
+}
+
+up="up --cpus 1 --level full --measure"
+
+# Everything that a shield may change goes to $1, as lines FILE:LINE. Of threads: where they may run, in which group, and what they
+# are. Some files are not there everywhere, and threads end.
+snapshot() {
+    grep -s -H '' /proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list \
+        /sys/devices/virtual/workqueue/cpumask /sys/devices/virtual/workqueue/*/cpumask \
+        /sys/class/net/*/queues/*/rps_cpus /sys/kernel/rcu_normal /sys/kernel/rcu_expedited \
+        /proc/sys/kernel/sched_* /proc/sys/kernel/timer_migration /proc/sys/kernel/numa_balancing \
+        /proc/sys/kernel/*watchdog* /proc/sys/vm/stat_interval \
+        /sys/kernel/debug/sched/fair_server/*/* /sys/kernel/mm/transparent_hugepage/enabled /sys/kernel/mm/ksm/run \
+        $cpus/online $cpus/cpu*/power/pm_qos_resume_latency_us $cpus/cpu*/cpufreq/scaling_governor \
+        /sys/fs/cgroup/cgroup.subtree_control /sys/fs/cgroup/others/cpuset.* \
+        /proc/[0-9]*/task/[0-9]*/cgroup /proc/[0-9]*/task/[0-9]*/stat >"$1" || true
+    grep -s -H '^Cpus_allowed_list' /proc/[0-9]*/task/[0-9]*/status >>"$1" || true
+    for directory in $store /sys/kernel/tracing/instances /sys/fs/cgroup; do
+        [ ! -d $directory ] ||
+            find $directory -mindepth 1 -maxdepth 1 \( -type d -o -path "$store/*" \) | sed 's/$/:there/' >>"$1"
+    done
+}
+
+# On which CPUs the threads of the processes $2... are, looked at often, goes to $1. Those that spin do so only meanwhile: emulated
+# CPUs are slow.
+whereabouts() {
+    file=$1
+    shift
+    kill -CONT "$@"
+    for _ in 1 2 3 4 5 6; do
+        for process in "$@"; do
+            cut -d ' ' -f 39 "/proc/$process/task"/*/stat
+        done
+        sleep 0.02
+    done >"$file"
+}
+
+mkdir /sys/fs/cgroup/others
+# What is there before the shield: programs that want all CPUs, and some that have chosen, one even the CPU that is to be shielded.
+spin="while :; do :; done"
+sh -c "$spin" &
+spinning=$!
+sh -c "$spin" &
+spinning="$spinning $!"
+# Words on purpose, here and below.
+# shellcheck disable=SC2086
+renice -n 19 -p $spinning
+for mask in 1 2 3; do
+    taskset $mask sleep 1000 &
+    taskset $mask sleep 1000 &
+    echo $! >/sys/fs/cgroup/others/cgroup.procs
+done
+cp /proc/cmdline command-line
+# shellcheck disable=SC2086
+whereabouts spinning.before $spinning
+# shellcheck disable=SC2086
+kill -STOP $spinning
+snapshot before
+
+shield plan plan --cpus 1 --level full
+snapshot planned
+# shellcheck disable=SC2086
+shield up $up 100ms
+snapshot raised
+steps=$(wc -l <$store/shield.journal)
+shield status status
+cp $group/cpuset.cpus.partition partition
+cat /sys/fs/cgroup/cpuset.cpus.isolated >isolated || rm isolated
+# shellcheck disable=SC2086
+whereabouts spinning.raised $spinning
+# shellcheck disable=SC2086
+kill -STOP $spinning
+sordino shield run --prio 50 -- sh -c "$spin" &
+shielded=$!
+# It is in the shield when it has its policy.
+until [ "$(cut -d ' ' -f 41 /proc/$shielded/stat)" -eq 1 ]; do sleep 0.02; done
+whereabouts shielded $shielded
+cut -d ' ' -f 40,41 /proc/$shielded/stat >policy
+kill -9 $shielded
+# shellcheck disable=SC2086
+shield again $up 0s
+
+inside="sordino shield run --"
+begin recording "" calm --subbuf-size 256K --num-subbuf 4 --kernel sched_switch
+whereabouts collector $recorder
+end
+
+# Somebody else changes what the shield has set. The keyboard's interrupt is there, and can be moved.
+echo 1 >/proc/irq/1/smp_affinity_list
+shield drift-interrupt status
+echo 0 >/proc/irq/1/smp_affinity_list
+shield repaired status
+echo member >$group/cpuset.cpus.partition
+shield drift-partition status
+
+# These outlive the shield: one inside, one outside.
+sordino shield run -- sleep 1000 &
+echo $! >inside
+sleep 1000 &
+echo $! >outside
+until grep -q . $group/cgroup.procs; do sleep 0.02; done
+shield down down
+snapshot lowered
+shield no-status status
+shield no-down down
+
+# `up` dies when its journal has some lines.
+for kill in 1 2; do
+    # shellcheck disable=SC2086
+    sordino shield $up 0s >/dev/null 2>&1 &
+    raising=$!
+    wanted=$((RANDOM % steps))
+    lines=-1
+    while [ $lines -lt $wanted ] && kill -0 $raising 2>/dev/null; do
+        # It needs CPU 0, too.
+        sleep 0.01
+        lines=-1
+        [ ! -e $store/shield.journal ] || while read -r _; do lines=$((lines + 1)); done <$store/shield.journal
+    done
+    kill -9 $raising || true
+    wait $raising || true
+    snapshot killed-$kill.dead
+    shield killed-$kill status
+    [ ! -e $store/shield.json ] || shield killed-$kill.down down
+    snapshot killed-$kill.settled
+done
+
+# `down` dies when it has begun.
+# shellcheck disable=SC2086
+shield killed-down.up $up 0s
+sordino shield down >/dev/null 2>&1 &
+lowering=$!
+while [ -e $store/shield.json ]; do :; done
+kill -9 $lowering || true
+wait $lowering || true
+shield killed-down status
+snapshot killed-down.settled
