@@ -1,5 +1,6 @@
 //! What would be done.
 
+use crate::knobs::hotplug::HOTPLUG;
 use crate::{Change, Error, KNOBS, Knob, Level, Machine, Request, Wants};
 use rustix::fs::{Access, access};
 use serde::{Serialize, Serializer};
@@ -11,7 +12,7 @@ pub struct Planned {
     /// The knob.
     #[serde(serialize_with = "name_of")]
     pub knob: &'static Knob,
-    /// Whether the request's level leaves it out.
+    /// Whether the request leaves it out.
     pub left_out: bool,
     /// What it wants.
     #[serde(flatten)]
@@ -25,7 +26,7 @@ fn name_of<S: Serializer>(knob: &&'static Knob, serializer: S) -> Result<S::Ok, 
 impl Knob {
     /// Whether the request leaves it out.
     pub(crate) fn is_left_out(&self, request: &Request) -> bool {
-        self.level > request.level
+        self.level > request.level || (self.name == HOTPLUG.name && !request.hotplug)
     }
 }
 

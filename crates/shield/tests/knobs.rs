@@ -168,8 +168,8 @@ fn who_would_undo_it_is_named_with_the_remedy_and_so_is_half_a_core() {
     let mut machine = machine(directory.path(), &[siblings]);
     machine.tasks = vec![
         task(50, "irqbalance", "0-3", false),
-        task(51, "rcuop/3", "0-3", false),
-        task(52, "rcuop/1", "0-3", false),
+        task(51, "rcuop/3", "0-3", true),
+        task(52, "rcuop/1", "0-3", true),
     ];
     let rivals = advice::rivals(&machine, &request("3"));
     assert!(rivals.len() == 1 && rivals[0].contains("IRQBALANCE_BANNED_CPULIST=3"), "{rivals:?}");

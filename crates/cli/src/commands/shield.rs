@@ -144,8 +144,7 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     }
     let planned = plan(&machine, &request)?;
     let parameters = boot::parameters(&boot::Kernel::read(&machine), &machine, &request);
-    let notes = notes(&machine, &request);
-    let rcu = advice::rcu_threads(&machine, &request);
+    let advice = Advice::of(&machine, &request);
     let text = if wanted.format.json {
         json!({
             "schema": 1,
@@ -153,20 +152,30 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
             "rest": request.rest(&machine).to_string(),
             "knobs": planned,
             "boot": parameters,
-            "notes": notes,
-            "rcu_threads": rcu,
+            "notes": advice.notes,
+            "rcu_threads": advice.rcu_threads,
         })
         .to_string()
             + "\n"
     } else {
-        text::plan(&machine, &request, &planned, &parameters, &notes, &rcu, wanted.format.verbose)
+        text::plan(&machine, &request, &planned, &parameters, &advice, wanted.format.verbose)
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn notes(machine: &Machine, request: &Request) -> Vec<String> {
-    [advice::rivals(machine, request), advice::siblings(machine, request)].concat()
+/// What a shield does not change, and its user should know.
+struct Advice {
+    /// Who would undo it, and whose core is shared.
+    notes: Vec<String>,
+    rcu_threads: Vec<String>,
+}
+
+impl Advice {
+    fn of(machine: &Machine, request: &Request) -> Self {
+        let notes = [advice::rivals(machine, request), advice::siblings(machine, request)].concat();
+        Self { notes, rcu_threads: advice::rcu_threads(machine, request) }
+    }
 }
 
 fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
@@ -177,9 +186,8 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     }
     // What makes `up` refuse is said before anything is measured, and so is what will undo it.
     store.may_raise(&request)?;
-    let machine = Machine::read()?;
-    let (notes, rcu) = (notes(&machine, &request), advice::rcu_threads(&machine, &request));
-    for note in &notes {
+    let advice = Advice::of(&Machine::read()?, &request);
+    for note in &advice.notes {
         eprintln!("sordino: {note}");
     }
     let mut watch = Progress::new(signals::stop()?);
@@ -202,9 +210,9 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let stays = store.status().map(|status| status.stays).unwrap_or_default();
     let effect = before.zip(after);
     let text = if format.json {
-        raised_json(&raised, &stays, effect.as_ref(), &notes, &rcu)
+        raised_json(&raised, &stays, &advice, effect.as_ref())
     } else {
-        text::raised(&raised, &stays, effect.as_ref(), format.verbose)
+        text::raised(&raised, &stays, &advice, effect.as_ref(), format.verbose)
     };
     print(text)?;
     Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
@@ -225,17 +233,16 @@ fn measure_inside(
 fn raised_json(
     raised: &Raised,
     stays: &[String],
+    advice: &Advice,
     effect: Option<&(Measurement, Measurement)>,
-    notes: &[String],
-    rcu: &[String],
 ) -> String {
     let value = json!({
         "schema": 1,
         "shield": raised.shield,
         "changes": raised.done,
         "stays": stays,
-        "notes": notes,
-        "rcu_threads": rcu,
+        "notes": advice.notes,
+        "rcu_threads": advice.rcu_threads,
         "before": effect.map(|(before, _)| before),
         "after": effect.map(|(_, after)| after),
     });
@@ -244,7 +251,16 @@ fn raised_json(
 
 fn status(format: Format) -> Result<ExitCode, Failure> {
     let status = Store::default().status()?;
-    let text = if format.json { status_json(&status) } else { text::status(&status, format.verbose) };
+    // Who may have changed what no longer holds.
+    let rivals = match &status.shield {
+        Some(shield) if !status.drift.is_empty() => advice::rivals(&Machine::read()?, &shield.request),
+        _ => Vec::new(),
+    };
+    let text = if format.json {
+        status_json(&status, &rivals)
+    } else {
+        text::status(&status, &rivals, format.verbose)
+    };
     print(text)?;
     Ok(if status.shield.is_some() && status.drift.is_empty() {
         ExitCode::SUCCESS
@@ -253,7 +269,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     })
 }
 
-fn status_json(status: &Status) -> String {
+fn status_json(status: &Status, rivals: &[String]) -> String {
     let settled = match &status.settled {
         Settled::Nothing => json!(null),
         Settled::Undone(lowered) => json!({ "undone": lowered_json(lowered) }),
@@ -264,6 +280,7 @@ fn status_json(status: &Status) -> String {
         "schema": 1,
         "shield": status.shield,
         "drift": status.drift,
+        "rivals": rivals,
         "stays": status.stays,
         "threads": status.members,
         "interrupted": settled,

@@ -1,5 +1,6 @@
 //! A shield for people to read.
 
+use super::Advice;
 use super::measure::{Measurement, OfCpu};
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
@@ -34,8 +35,7 @@ pub(super) fn plan(
     request: &Request,
     planned: &[Planned],
     parameters: &[Parameter],
-    notes: &[String],
-    rcu: &[String],
+    advice: &Advice,
     verbose: bool,
 ) -> String {
     let mut text = format!(
@@ -45,26 +45,7 @@ pub(super) fn plan(
         request.rest(machine)
     );
     for planned in planned.iter().filter(|planned| !planned.left_out) {
-        let _ = write!(text, "\n{}: {}\n", planned.knob.name, planned.knob.why);
-        let changes: Vec<&Change> =
-            planned.wants.changes.iter().filter(|change| change.to.is_some()).collect();
-        if changes.is_empty() && planned.wants.missing.is_empty() {
-            text += if planned.knob.name == "hotplug" && !request.hotplug {
-                "  not asked for (--hotplug)\n"
-            } else {
-                "  nothing to do\n"
-            };
-        }
-        for change in changes.iter().take(shown(verbose)) {
-            let (from, to) = (&change.from, change.to.as_deref().unwrap_or_default());
-            let _ = writeln!(text, "  {}: {from} -> {to}", change.what);
-        }
-        if changes.len() > shown(verbose) {
-            let _ = writeln!(text, "  and {} more (-v shows them)", changes.len() - SHOWN);
-        }
-        for missing in &planned.wants.missing {
-            let _ = writeln!(text, "  not here: {missing}");
-        }
+        text += &of_knob(planned, verbose);
     }
     let stays: Vec<String> = planned.iter().flat_map(|planned| planned.wants.stays.clone()).collect();
     section(&mut text, "Stays whatever is done", &stays, shown(verbose));
@@ -74,9 +55,28 @@ pub(super) fn plan(
         .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
         .collect();
     section(&mut text, &format!("With --level {} also", Level::Full), &left_out, usize::MAX);
-    section(&mut text, "RCU's threads", rcu, shown(verbose));
+    section(&mut text, "RCU's threads", &advice.rcu_threads, shown(verbose));
     text += &boot(parameters);
-    section(&mut text, "Notes", notes, usize::MAX);
+    section(&mut text, "Notes", &advice.notes, usize::MAX);
+    text
+}
+
+fn of_knob(planned: &Planned, verbose: bool) -> String {
+    let mut text = format!("\n{}: {}\n", planned.knob.name, planned.knob.why);
+    let wants = &planned.wants;
+    let changes: Vec<&Change> = wants.changes.iter().filter(|change| change.to.is_some()).collect();
+    if changes.is_empty() && wants.missing.is_empty() {
+        text += "  nothing to do\n";
+    }
+    for Change { what, from, to, .. } in changes.iter().take(shown(verbose)) {
+        let _ = writeln!(text, "  {what}: {from} -> {}", to.as_deref().unwrap_or_default());
+    }
+    if changes.len() > shown(verbose) {
+        let _ = writeln!(text, "  and {} more (-v shows them)", changes.len() - SHOWN);
+    }
+    for missing in &wants.missing {
+        let _ = writeln!(text, "  not here: {missing}");
+    }
     text
 }
 
@@ -106,6 +106,7 @@ fn boot(parameters: &[Parameter]) -> String {
 pub(super) fn raised(
     raised: &Raised,
     stays: &[String],
+    advice: &Advice,
     effect: Option<&(Measurement, Measurement)>,
     verbose: bool,
 ) -> String {
@@ -121,6 +122,7 @@ pub(super) fn raised(
     let differing: Vec<String> = raised.differing().map(differs).collect();
     section(&mut text, "Set, but does NOT hold", &differing, usize::MAX);
     section(&mut text, "Stays on the shielded CPUs", stays, shown(verbose));
+    section(&mut text, "RCU's threads", &advice.rcu_threads, shown(verbose));
     if let Some((before, after)) = effect {
         for (before, after) in before.cpus.iter().zip(&after.cpus) {
             text += &compared(before, after);
@@ -179,7 +181,7 @@ fn microseconds(nanoseconds: f64) -> String {
     format!("{:.1} us", nanoseconds / 1e3)
 }
 
-pub(super) fn status(status: &Status, verbose: bool) -> String {
+pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> String {
     let mut text = settled(&status.settled);
     let Some(shield) = &status.shield else {
         return text + "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
@@ -202,6 +204,7 @@ pub(super) fn status(status: &Status, verbose: bool) -> String {
             request.cpus, request.level
         );
     }
+    section(&mut text, "Who may have changed it", rivals, usize::MAX);
     section(&mut text, "Stays on the shielded CPUs", &status.stays, shown(verbose));
     text
 }
