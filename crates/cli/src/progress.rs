@@ -2,10 +2,11 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sordino_collect::Watch;
+use std::borrow::Cow;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-/// Shows how a recording gets on, if standard error is a terminal.
+/// Shows how a recording or a shield gets on, if standard error is a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     what: &'static str,
@@ -20,6 +21,20 @@ impl Progress {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         }
         Self { bar, what: "", quiet_while_recording }
+    }
+
+    /// Something that does not say how far it is; it turns by itself from now on.
+    pub(crate) fn doing(&mut self, what: impl Into<Cow<'static, str>>) {
+        if self.what.is_empty() && !self.bar.is_hidden() {
+            self.bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        self.style("doing", "{spinner} {msg}");
+        self.bar.set_message(what);
+    }
+
+    /// Takes it from the terminal, for what is printed next.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 
     fn style(&mut self, what: &'static str, template: &str) {
@@ -54,6 +69,6 @@ impl Watch for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.clear();
     }
 }

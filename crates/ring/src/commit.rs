@@ -103,8 +103,8 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
 
 /// The time for a record that is reserved now; `None` if another writer took its time meanwhile: look again.
 ///
-/// CPUs' counters may differ by more than it takes to hand the ring from one to the other: on a virtual machine one record in some
-/// 10^9 was a tick before its predecessor. A time that was taken for nothing, since the reservation then failed, is no later than
+/// CPUs' counters may differ by more than it takes to hand the ring from one to the other: in storms on a virtual machine a record was
+/// a tick before its predecessor (docs/storms.md). A time that was taken for nothing, since the reservation then failed, is no later than
 /// that of the next record either.
 fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
     let now = match ring.clock {

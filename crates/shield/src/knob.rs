@@ -14,11 +14,25 @@ pub struct Knob {
     pub name: &'static str,
     /// What it is for.
     pub why: &'static str,
-    /// From which level on it is set.
-    pub level: Level,
+    /// What a request has to ask for.
+    pub asked: Asked,
     /// Whether nothing is shielded without it.
     pub essential: bool,
-    pub(crate) wants: fn(&Machine, &Request) -> Result<Wants, Error>,
+    pub(crate) wants: WantsOf,
+}
+
+/// What a knob wants of a machine.
+type WantsOf = fn(&Machine, &Request) -> Result<Wants, Error>;
+
+/// What a request has to ask for, so that a knob is turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Any.
+    Always,
+    /// [`Level::Full`].
+    Full,
+    /// CPUs that go down and up.
+    Hotplug,
 }
 
 /// All, in the order in which they are set.
@@ -42,6 +56,25 @@ pub const KNOBS: &[Knob] = &[
 ];
 
 impl Knob {
+    /// One that every shield turns.
+    pub(crate) const fn basic(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
+        Self { name, why, asked: Asked::Always, essential: false, wants }
+    }
+
+    /// One that a full shield turns.
+    pub(crate) const fn full(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
+        Self { asked: Asked::Full, ..Self::basic(name, why, wants) }
+    }
+
+    /// Whether the request leaves it out.
+    pub(crate) fn is_left_out(&self, request: &Request) -> bool {
+        match self.asked {
+            Asked::Always => false,
+            Asked::Full => request.level < Level::Full,
+            Asked::Hotplug => !request.hotplug,
+        }
+    }
+
     /// What is to be different on this machine, and what it does not have or give.
     ///
     /// # Errors

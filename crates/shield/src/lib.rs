@@ -13,7 +13,7 @@
 //! let request = Request { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };
 //! let mut store = Store::default();
 //! let raised = store.up(&request, &mut Silent)?;
-//! println!("{} things refused", raised.refused().count());
+//! println!("{} things refused", raised.shield.refused.len());
 //! // ... any time later, in any process ...
 //! store.down()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,7 +39,7 @@ mod store;
 
 pub use apply::{Done, Outcome, Silent, Watch};
 pub use error::Error;
-pub use knob::{Change, KNOBS, Knob, Wants};
+pub use knob::{Asked, Change, KNOBS, Knob, Wants};
 pub use machine::{Cpusets, Machine, Task};
 pub use place::Place;
 pub use plan::{Planned, plan};

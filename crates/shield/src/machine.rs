@@ -57,7 +57,7 @@ const KTHREAD: u32 = 0x0020_0000;
 pub(crate) const KTHREADD: i32 = 2;
 
 impl Machine {
-    /// This machine, now. Takes some 20 us for each thread.
+    /// This machine, now. Reads some files for each of its threads.
     ///
     /// # Errors
     /// If `/proc` or `/sys` can't be read.

@@ -122,9 +122,7 @@ impl Place {
             Self::Member { .. } | Self::Affinity(_) => None,
         }
     }
-}
 
-impl Place {
     /// Whether it is a control group, and `path` a file in that.
     pub(crate) fn has_within(&self, path: &Path) -> bool {
         matches!(self, Self::Group { directory, .. } if path.parent() == Some(directory))
@@ -177,7 +175,7 @@ fn list(text: &str) -> io::Result<CpuList> {
 }
 
 /// What has brackets around it; everything, if nothing has.
-pub(crate) fn chosen(text: &str) -> io::Result<&str> {
+fn chosen(text: &str) -> io::Result<&str> {
     let text = text.trim();
     match text.split_once('[') {
         None => Ok(text),

@@ -1,7 +1,6 @@
 //! What would be done.
 
-use crate::knobs::hotplug::HOTPLUG;
-use crate::{Change, Error, KNOBS, Knob, Level, Machine, Request, Wants};
+use crate::{Change, Error, KNOBS, Knob, Machine, Request, Wants};
 use rustix::fs::{Access, access};
 use serde::{Serialize, Serializer};
 use std::io;
@@ -21,13 +20,6 @@ pub struct Planned {
 
 fn name_of<S: Serializer>(knob: &&'static Knob, serializer: S) -> Result<S::Ok, S::Error> {
     knob.name.serialize(serializer)
-}
-
-impl Knob {
-    /// Whether the request leaves it out.
-    pub(crate) fn is_left_out(&self, request: &Request) -> bool {
-        self.level > request.level || (self.name == HOTPLUG.name && !request.hotplug)
-    }
 }
 
 /// What would be done to meet `request`, knob by knob. Changes nothing, and needs no right to.
@@ -74,14 +66,4 @@ pub(crate) fn check_permission(planned: &[Planned]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// The level's name.
-impl std::fmt::Display for Level {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Basic => "basic",
-            Self::Full => "full",
-        })
-    }
 }

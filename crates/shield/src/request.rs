@@ -3,6 +3,7 @@
 use crate::{Error, Machine};
 use serde::{Deserialize, Serialize};
 use sordino_sched::CpuList;
+use std::fmt;
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -12,6 +13,16 @@ pub enum Level {
     Basic,
     /// Besides, set what the whole machine shares: throttling, timers, statistics, power.
     Full,
+}
+
+/// The level's name.
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Basic => "basic",
+            Self::Full => "full",
+        })
+    }
 }
 
 /// Which CPUs to shield, and how.

@@ -42,11 +42,6 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// What the kernel did not take.
-    pub fn refused(&self) -> impl Iterator<Item = &Done> {
-        self.done.iter().filter(|done| matches!(done.outcome, Outcome::Refused(_)))
-    }
-
     /// What the kernel took, and something else holds: with that.
     pub fn differing(&self) -> impl Iterator<Item = (&Change, &str)> {
         self.done.iter().filter_map(|done| match &done.outcome {
@@ -107,7 +102,7 @@ impl Store {
     /// Raises a shield. Each change is noted before it is made; whenever this process dies, the next call of a [`Store`]'s undoes it.
     /// What fails or is interrupted halfway is undone before this returns.
     ///
-    /// Takes some 100 ms for some 100 threads; ends early if `watch` wants that.
+    /// Looks at all threads once for each knob; ends early if `watch` wants that.
     ///
     /// # Errors
     /// Why there is no shield; nothing is changed then.

@@ -116,7 +116,8 @@ fn what_a_kernel_lacks_is_not_here_and_what_it_has_is_set() {
         let wants = wants(&machine, &request("3"), knob);
         assert!(wants.changes.is_empty() && wants.missing.len() == 1, "{knob}: {wants:?}");
     }
-    assert_eq!(wants(&machine, &request("3"), "hotplug"), Wants::default());
+    let planned = plan(&machine, &request("3")).unwrap();
+    assert!(planned.iter().all(|planned| planned.left_out == (planned.knob.name == "hotplug")));
 }
 
 #[test]
@@ -142,6 +143,30 @@ fn sets_of_others_lose_the_cpus_and_one_with_no_others_is_in_the_way() {
     assert_eq!(narrowed, [format!("{mount}/docker/a: 2-3 -> 2"), format!("{mount}/docker: 0-3 -> 0-2")]);
     let error = plan(&machine, &request("2-3")).unwrap_err();
     assert!(matches!(&error, Error::GroupNeeds { group, .. } if group.ends_with("docker/a")), "{error}");
+}
+
+#[test]
+fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = [
+        ("cpuset/docker/cpuset.cpus", "0-3\n"),
+        ("cpuset/docker/a/cpuset.cpus", "2-3\n"),
+        ("sys/devices/system/cpu/cpu3/online", "1\n"),
+    ];
+    let mut machine = machine(directory.path(), &files);
+    machine.cpusets = Cpusets::V1(directory.path().join("cpuset"));
+    let wants = wants(&machine, &Request { hotplug: true, ..request("3") }, "hotplug");
+    let docker = format!("CPUs of the control group {}/cpuset/docker", directory.path().display());
+    // What is noted first is given back last.
+    assert_eq!(
+        changes(&wants),
+        [
+            format!("{docker}/a: 2-3 -> the same"),
+            format!("{docker}: 0-3 -> the same"),
+            "CPU 3 down: 1 -> 0".to_owned(),
+            "CPU 3 up: 0 -> 1".to_owned(),
+        ]
+    );
 }
 
 #[test]

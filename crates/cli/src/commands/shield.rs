@@ -12,9 +12,9 @@ use crate::Failure;
 use crate::arguments::duration;
 use crate::commands::print;
 use crate::failure::NO;
+use crate::progress::Progress;
 use crate::signals;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::Measurement;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
@@ -22,7 +22,6 @@ use sordino_sched::CpuList;
 use sordino_shield::{
     Knob, Level, Lowered, Machine, Raised, Request, Settled, Shield, Status, Store, Watch, advice, boot, plan,
 };
-use std::io::{IsTerminal, stderr};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -190,23 +189,23 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     for note in &advice.notes {
         eprintln!("sordino: {note}");
     }
-    let mut watch = Progress::new(signals::stop()?);
-    let measure = |watch: &Progress, what| -> Result<Option<Measurement>, Failure> {
+    let mut watch = Raising { progress: Progress::new(false), stop: signals::stop()? };
+    let measure = |watch: &mut Raising, what| -> Result<Option<Measurement>, Failure> {
         if options.measure.is_zero() {
             return Ok(None);
         }
-        watch.bar.set_message(what);
+        watch.progress.doing(what);
         measure::measure(&request.cpus, options.measure).map(Some)
     };
-    let before = measure(&watch, "measuring without the shield")?;
+    let before = measure(&mut watch, "measuring without the shield")?;
     let raised = store.up(&request, &mut watch)?;
     // From here on it is up, whatever else fails.
-    let after = measure_inside(&raised.shield, || measure(&watch, "measuring with the shield"));
+    let after = measure_inside(&raised.shield, || measure(&mut watch, "measuring with the shield"));
     let after = after.unwrap_or_else(|failure| {
         eprintln!("sordino: not measured with the shield: {}", failure.text());
         None
     });
-    watch.bar.finish_and_clear();
+    watch.progress.clear();
     let stays = store.status().map(|status| status.stays).unwrap_or_default();
     let effect = before.zip(after);
     let text = if format.json {
@@ -308,30 +307,15 @@ fn lowered_json(lowered: &Lowered) -> serde_json::Value {
     })
 }
 
-/// What is being done, on a terminal; and whether the user wants it to end.
-struct Progress {
-    bar: ProgressBar,
+/// Shows what is being changed; and whether the user wants it to end.
+struct Raising {
+    progress: Progress,
     stop: OwnedFd,
 }
 
-impl Progress {
-    fn new(stop: OwnedFd) -> Self {
-        let bar = ProgressBar::hidden();
-        if stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-            bar.set_style(
-                ProgressStyle::with_template("{spinner} {msg}")
-                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-            );
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-        Self { bar, stop }
-    }
-}
-
-impl Watch for Progress {
+impl Watch for Raising {
     fn changing(&mut self, knob: &Knob, change: &sordino_shield::Change) {
-        self.bar.set_message(format!("{}: {}", knob.name, change.what));
+        self.progress.doing(format!("{}: {}", knob.name, change.what));
     }
 
     fn is_interrupted(&self) -> bool {

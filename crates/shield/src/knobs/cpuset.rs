@@ -1,17 +1,14 @@
 //! Groups of threads, confined to CPUs by the kernel.
 
 use crate::machine::{Cpusets, KTHREADD, SHIELD, SYSTEM};
-use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, Request, Wants};
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) const CPUSET: Knob = Knob {
-    name: "cpuset",
-    why: "threads run elsewhere, and the scheduler balances nothing onto the CPUs",
-    level: Level::Basic,
     essential: true,
-    wants,
+    ..Knob::basic("cpuset", "threads run elsewhere, and the scheduler balances nothing onto the CPUs", wants)
 };
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
@@ -110,7 +107,7 @@ pub(crate) fn keep_affinities(machine: &Machine, wants: &mut Wants) {
 }
 
 /// The sets of others, children before their parents, as those may not lose what their children have.
-fn others(mount: &Path) -> Vec<(PathBuf, CpuList)> {
+pub(crate) fn others(mount: &Path) -> Vec<(PathBuf, CpuList)> {
     let mut found = Vec::new();
     let entries = fs::read_dir(mount).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut directories: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();

@@ -1,17 +1,12 @@
 //! Devices' interrupts.
 
-use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, Request, Wants};
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::Path;
 
-pub(crate) const INTERRUPTS: Knob = Knob {
-    name: "interrupts",
-    why: "devices interrupt other CPUs, now and when new ones come",
-    level: Level::Basic,
-    essential: false,
-    wants,
-};
+pub(crate) const INTERRUPTS: Knob =
+    Knob::basic("interrupts", "devices interrupt other CPUs, now and when new ones come", wants);
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     let mut wants = Wants::default();
@@ -43,7 +38,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
 }
 
 /// Its number, and whose it is: each device that uses it has a directory there.
-pub(crate) fn name(directory: &Path) -> String {
+fn name(directory: &Path) -> String {
     let number = directory.file_name().unwrap_or_default().to_string_lossy();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut devices: Vec<String> = entries

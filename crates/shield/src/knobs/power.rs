@@ -1,25 +1,16 @@
 //! How deep CPUs sleep, and how fast they run.
 
-use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, Request, Wants};
 
 /// Per CPU, where `/dev/cpu_dma_latency` is for all, and without a process that has to keep it open:
 /// `Documentation/admin-guide/pm/cpuidle.rst`.
-pub(crate) const IDLE: Knob = Knob {
-    name: "idle",
-    why: "the CPUs sleep no deeper than they wake from at once",
-    level: Level::Full,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const IDLE: Knob =
+    Knob::full("idle", "the CPUs sleep no deeper than they wake from at once", |machine, request| {
         each(machine, request, "latency of waking CPU", "power/pm_qos_resume_latency_us", "n/a")
-    },
-};
+    });
 
-pub(crate) const FREQUENCY: Knob = Knob {
-    name: "frequency",
-    why: "the CPUs' clock does not change while they work",
-    level: Level::Full,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const FREQUENCY: Knob =
+    Knob::full("frequency", "the CPUs' clock does not change while they work", |machine, request| {
         let mut wants = each(machine, request, "governor of CPU", "cpufreq/scaling_governor", "performance")?;
         let turbo = ["sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost"];
         match turbo.map(|file| machine.file(file)) {
@@ -27,8 +18,7 @@ pub(crate) const FREQUENCY: Knob = Knob {
             [_, boost] => wants.set("turbo", Place::Text(boost), "0"),
         }
         Ok(wants)
-    },
-};
+    });
 
 /// A file of each CPU's.
 fn each(machine: &Machine, request: &Request, what: &str, file: &str, value: &str) -> Result<Wants, Error> {

@@ -1,14 +1,13 @@
 //! What the whole machine shares: single files of the kernel's.
 
-use crate::{Knob, Level, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, Request, Wants};
+use std::path::PathBuf;
 
 /// Work queues whose work is bound to no CPU.
-pub(crate) const WORKQUEUES: Knob = Knob {
-    name: "workqueues",
-    why: "the kernel does work that is bound to no CPU elsewhere",
-    level: Level::Basic,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const WORKQUEUES: Knob = Knob::basic(
+    "workqueues",
+    "the kernel does work that is bound to no CPU elsewhere",
+    |machine, request| {
         let queues = "sys/devices/virtual/workqueue";
         let mut wants = Wants::default();
         let mut files = vec![machine.file(queues).join("cpumask")];
@@ -26,15 +25,11 @@ pub(crate) const WORKQUEUES: Knob = Knob {
         }
         Ok(wants)
     },
-};
+);
 
 /// Packets that one CPU received and others are to look at: `Documentation/networking/scaling.rst`, RPS.
-pub(crate) const NETWORK: Knob = Knob {
-    name: "network",
-    why: "received packets are handed to other CPUs",
-    level: Level::Basic,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const NETWORK: Knob =
+    Knob::basic("network", "received packets are handed to other CPUs", |machine, request| {
         let mut wants = Wants::default();
         for device in machine.entries("sys/class/net") {
             for queue in machine.entries(device.join("queues")) {
@@ -52,8 +47,7 @@ pub(crate) const NETWORK: Knob = Knob {
             }
         }
         Ok(wants)
-    },
-};
+    });
 
 /// A set of CPUs loses those of the shield.
 fn without(machine: &Machine, request: &Request, wants: &mut Wants, what: &str, place: Place) {
@@ -61,82 +55,70 @@ fn without(machine: &Machine, request: &Request, wants: &mut Wants, what: &str, 
     wants.set(what, place, request.leave(machine, &cpus).to_string());
 }
 
-/// A knob that is one file of the kernel's, or some, each with what is wanted of it.
-macro_rules! files {
-    ($name:ident, $word:literal, $why:literal, $(($what:literal, $kind:ident, $path:literal, $value:literal)),+) => {
-        pub(crate) const $name: Knob = Knob {
-            name: $word,
-            why: $why,
-            level: Level::Full,
-            essential: false,
-            wants: |machine, _| {
-                let mut wants = Wants::default();
-                $(wants.set($what, Place::$kind(machine.file($path)), $value);)+
-                Ok(wants)
-            },
-        };
-    };
+/// A file of the kernel's that is to hold a value: what it is, what kind of place, where, and the value.
+type File = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
+
+fn set(machine: &Machine, files: &[File]) -> Result<Wants, Error> {
+    let mut wants = Wants::default();
+    for (what, kind, path, value) in files {
+        wants.set(*what, kind(machine.file(path)), *value);
+    }
+    Ok(wants)
 }
 
-files!(
-    RCU,
-    "rcu",
-    "waiting for readers interrupts nobody",
-    ("grace periods that interrupt CPUs", Text, "sys/kernel/rcu_normal", "1")
-);
-files!(
-    TIMERS,
-    "timers",
-    "timers of idle CPUs do not move to busy ones",
-    ("migration of timers", Text, "proc/sys/kernel/timer_migration", "0")
-);
-files!(
-    STATISTICS,
+pub(crate) const RCU: Knob = Knob::full("rcu", "waiting for readers interrupts nobody", |machine, _| {
+    set(machine, &[("grace periods that interrupt CPUs", Place::Text, "sys/kernel/rcu_normal", "1")])
+});
+pub(crate) const TIMERS: Knob =
+    Knob::full("timers", "timers of idle CPUs do not move to busy ones", |machine, _| {
+        set(machine, &[("migration of timers", Place::Text, "proc/sys/kernel/timer_migration", "0")])
+    });
+pub(crate) const STATISTICS: Knob = Knob::full(
     "statistics",
     "each CPU's memory statistics are gathered every two minutes, not every second",
-    ("seconds between them", Text, "proc/sys/vm/stat_interval", "120")
+    |machine, _| set(machine, &[("seconds between them", Place::Text, "proc/sys/vm/stat_interval", "120")]),
 );
 /// Its CPUs may be fewer already: those without a tick (`nohz_full=`) are not watched.
-pub(crate) const WATCHDOGS: Knob = Knob {
-    name: "watchdogs",
-    why: "lockups are looked for on other CPUs alone",
-    level: Level::Full,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const WATCHDOGS: Knob =
+    Knob::full("watchdogs", "lockups are looked for on other CPUs alone", |machine, request| {
         let mut wants = Wants::default();
         let place = Place::List(machine.file("proc/sys/kernel/watchdog_cpumask"));
         without(machine, request, &mut wants, "CPUs watched", place);
         Ok(wants)
-    },
-};
+    });
 
-files!(
-    THROTTLING,
+pub(crate) const THROTTLING: Knob = Knob::full(
     "throttling",
     "real-time threads are not stopped for a twentieth of each second; one that never sleeps then keeps its CPU for good",
-    ("microseconds of each period", Text, "proc/sys/kernel/sched_rt_runtime_us", "-1")
+    |machine, _| {
+        set(
+            machine,
+            &[("microseconds of each period", Place::Text, "proc/sys/kernel/sched_rt_runtime_us", "-1")],
+        )
+    },
 );
-files!(
-    MEMORY,
-    "memory",
-    "pages are not moved or merged under running programs",
-    ("moving pages to their users' nodes", Text, "proc/sys/kernel/numa_balancing", "0"),
-    (
-        "huge pages made behind the program's back",
-        Choice,
-        "sys/kernel/mm/transparent_hugepage/enabled",
-        "never"
-    ),
-    ("merging equal pages", Text, "sys/kernel/mm/ksm/run", "0")
-);
+pub(crate) const MEMORY: Knob =
+    Knob::full("memory", "pages are not moved or merged under running programs", |machine, _| {
+        set(
+            machine,
+            &[
+                ("moving pages to their users' nodes", Place::Text, "proc/sys/kernel/numa_balancing", "0"),
+                (
+                    "huge pages made behind the program's back",
+                    Place::Choice,
+                    "sys/kernel/mm/transparent_hugepage/enabled",
+                    "never",
+                ),
+                ("merging equal pages", Place::Text, "sys/kernel/mm/ksm/run", "0"),
+            ],
+        )
+    });
 
 /// The server that gives ordinary threads a twentieth of each second, since Linux 6.8; its knob is there since 6.12.
-pub(crate) const FAIR_SERVER: Knob = Knob {
-    name: "fair-server",
-    why: "ordinary threads do not preempt real-time ones for a twentieth of each second",
-    level: Level::Full,
-    essential: false,
-    wants: |machine, request| {
+pub(crate) const FAIR_SERVER: Knob = Knob::full(
+    "fair-server",
+    "ordinary threads do not preempt real-time ones for a twentieth of each second",
+    |machine, request| {
         let mut wants = Wants::default();
         for cpu in request.cpus.as_slice() {
             let file = machine.file(format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -150,4 +132,4 @@ pub(crate) const FAIR_SERVER: Knob = Knob {
         }
         Ok(wants)
     },
-};
+);

@@ -2,15 +2,10 @@
 
 use super::cpuset::may_move;
 use crate::machine::{Cpusets, Task};
-use crate::{Error, Knob, Level, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, Request, Wants};
 
-pub(crate) const THREADS: Knob = Knob {
-    name: "threads",
-    why: "threads that no control group has taken away run elsewhere, too",
-    level: Level::Basic,
-    essential: false,
-    wants,
-};
+pub(crate) const THREADS: Knob =
+    Knob::basic("threads", "threads that no control group has taken away run elsewhere, too", wants);
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     let mut wants = Wants::default();

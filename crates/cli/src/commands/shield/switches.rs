@@ -1,5 +1,7 @@
 //! Which threads took a CPU from a loop, from the kernel's tracer: one event for each switch, none on a CPU that is left alone.
 
+use crate::Failure;
+use crate::failure::UNUSABLE;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_event::Cpu;
 use sordino_npt::{Interrupter, Measured};
@@ -26,7 +28,7 @@ impl Switches {
         Self::prepare(cpus, guardian).map_err(|failure| failure.text().to_owned())
     }
 
-    fn prepare(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, crate::Failure> {
+    fn prepare(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, Failure> {
         let tracefs = Tracefs::open()?;
         let name = format!("sordino-{}", std::process::id());
         guardian.add(Step::RemoveInstance { name: name.clone() })?;
@@ -38,7 +40,7 @@ impl Switches {
         instance.set_cpus(&traced)?;
         let events = instance.select(&["sched_switch".parse()?])?;
         let event: &EventName =
-            events.first().ok_or_else(|| crate::Failure::new(2, "no event sched_switch"))?;
+            events.first().ok_or_else(|| Failure::new(UNUSABLE, "no event sched_switch"))?;
         let format = tracefs.format(event)?;
         let mut files = Vec::new();
         let mut drain = Drain::new(instance, |cpu| {

@@ -4,7 +4,7 @@ use super::Advice;
 use super::measure::{Measurement, OfCpu};
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
-    Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
+    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,11 +47,13 @@ pub(super) fn plan(
     for planned in planned.iter().filter(|planned| !planned.left_out) {
         text += &of_knob(planned, verbose);
     }
-    let stays: Vec<String> = planned.iter().flat_map(|planned| planned.wants.stays.clone()).collect();
+    let turned = planned.iter().filter(|planned| !planned.left_out);
+    let stays: Vec<String> = turned.flat_map(|planned| planned.wants.stays.clone()).collect();
     section(&mut text, "Stays whatever is done", &stays, shown(verbose));
     let left_out: Vec<String> = planned
         .iter()
-        .filter(|planned| planned.left_out && !planned.wants.changes.is_empty())
+        .filter(|planned| planned.left_out && planned.knob.asked == Asked::Full)
+        .filter(|planned| !planned.wants.changes.is_empty())
         .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
         .collect();
     section(&mut text, &format!("With --level {} also", Level::Full), &left_out, usize::MAX);
