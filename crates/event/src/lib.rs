@@ -6,6 +6,9 @@
 //! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands
 //!   where records are missing.
 //!
+//! And what a user says about events before they are recorded: [`rule`] chooses tracepoints by their names, a
+//! [`condition`] records by what they hold.
+//!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
 //! ```
@@ -21,15 +24,20 @@
 
 pub mod catalogue;
 mod class;
+pub mod condition;
+mod glob;
 mod id;
+mod invalid;
 mod level;
 mod loss;
 mod record;
+pub mod rule;
 mod schema;
 mod time;
 
 pub use class::{Class, ClassId, Classes, Domain};
 pub use id::{Cpu, Pid, Tid};
+pub use invalid::Invalid;
 pub use level::Level;
 pub use loss::{Cause, Loss, Step};
 pub use record::{Entries, Event, Fields, Value, View};

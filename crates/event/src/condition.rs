@@ -1,0 +1,134 @@
+//! Conditions on the fields of a tracepoint: `duration > 50us && state == "Faulty"`.
+//!
+//! [`Expression::parse`] reads the text, [`Expression::compile`] makes code of it for one tracepoint of one program, and
+//! [`holds`] runs the code at each hit, in the program. `docs/conditions.md` describes the language and the code.
+//!
+//! ```text
+//! text -> lexer -> parse -> tree -> resolve (layout) -> plan -> emit -> code ... machine
+//! ```
+//!
+//! The code crosses the shared memory, so the machine trusts none of it; for the same reason it is the only part that
+//! runs in a traced program.
+//!
+//! ```
+//! use sordino_event::condition::{Condition, Context, Expression, holds};
+//! use sordino_event::{Level, Pid, catalogue};
+//! let text = "event\t1\t6\tnpt\tloop\t\t0\nfield\tu32\tcycle\nfield\tu64\tduration\nend\n";
+//! let (tracepoints, _) = catalogue::parse(text.as_bytes())?;
+//! let context = Context { pid: Pid(4711), procname: "motor" };
+//! let expression = Expression::parse("duration > 50us && cycle % 2 == 1")?;
+//! let Condition::Code(code) = expression.compile(&tracepoints[0].1, &context)? else { panic!() };
+//! let payload = |cycle: u32, duration: u64| [&cycle.to_ne_bytes()[..], &duration.to_ne_bytes()].concat();
+//! assert!(holds(&code, &payload(7, 60_000), 1));
+//! assert!(!holds(&code, &payload(8, 60_000), 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod code;
+mod emit;
+mod layout;
+mod lexer;
+mod machine;
+mod number;
+mod parse;
+mod payload;
+mod plan;
+mod resolve;
+mod tree;
+
+pub use code::MAX_CODE;
+pub use machine::holds;
+
+use crate::{Invalid, Pid, Schema};
+use layout::Layout;
+use plan::Test;
+use resolve::{Resolver, field};
+use tree::{Node, Tree};
+
+/// A condition as a user wrote it, for whatever tracepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression(Tree);
+
+/// What is known of a program when a condition is compiled for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context<'a> {
+    /// `$pid`.
+    pub pid: Pid,
+    /// `$procname`, as it is now.
+    pub procname: &'a str,
+}
+
+/// A condition for one tracepoint of one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Every record meets it.
+    Always,
+    /// No record meets it.
+    Never,
+    /// [`holds`] says of each record whether it meets it: at most [`MAX_CODE`] bytes.
+    Code(Vec<u8>),
+}
+
+impl Expression {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        parse::parse(text).map(Self)
+    }
+
+    /// Makes code of it for records of `schema`.
+    ///
+    /// # Errors
+    /// Where it does not fit the tracepoint: a field that is not there, a text compared with a number, an unknown
+    /// label; or that it takes more than [`MAX_CODE`] bytes. The place is one of the text that was parsed.
+    pub fn compile(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Invalid> {
+        compile_any(&[self], schema, context).map_err(|(_, invalid)| invalid)
+    }
+
+    /// The first field that it asks for and the tracepoint does not have, if there is one: what the error of
+    /// [`compile`](Self::compile) would say.
+    pub fn lacking(&self, schema: &Schema) -> Option<Invalid> {
+        lacking(&self.0, schema)
+    }
+}
+
+fn lacking(tree: &Tree, schema: &Schema) -> Option<Invalid> {
+    match &tree.node {
+        Node::Field { name, .. } => field(schema, name, &tree.at).err(),
+        node => Tree::parts(node).into_iter().find_map(|part| lacking(part, schema)),
+    }
+}
+
+/// The condition that at least one of `expressions` holds. An error comes with the number of the expression that it is about.
+pub(crate) fn compile_any(
+    expressions: &[&Expression],
+    schema: &Schema,
+    context: &Context<'_>,
+) -> Result<Condition, (usize, Invalid)> {
+    let layout = Layout::of(schema);
+    let resolver = Resolver::new(schema, &layout, context);
+    let test = |(number, expression): (usize, &&Expression)| {
+        resolver.test(&expression.0, false).map_err(|invalid| (number, invalid))
+    };
+    let tests = expressions.iter().enumerate().map(test).collect::<Result<Vec<_>, _>>()?;
+    let code = match Test::any(tests) {
+        Test::Constant(true) => return Ok(Condition::Always),
+        Test::Constant(false) => return Ok(Condition::Never),
+        test => emit::emit(&test, &layout.varying),
+    };
+    if code.len() <= MAX_CODE {
+        return Ok(Condition::Code(code));
+    }
+    let message = format!(
+        "too long: {} bytes of code for this tracepoint, at most {MAX_CODE}; leave out comparisons, or shorten texts",
+        code.len()
+    );
+    let last = expressions.len().saturating_sub(1);
+    let at = expressions.get(last).map_or(0..0, |expression| expression.0.at.clone());
+    Err((last, Invalid::new(at, message)))
+}
+
+#[cfg(test)]
+mod tests;

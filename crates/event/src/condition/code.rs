@@ -1,0 +1,195 @@
+//! The bytes of a compiled condition: each operation with its operands, written and read.
+//!
+//! `docs/conditions.md` describes them for whoever writes another evaluator.
+
+use super::number::{Operator, Relation};
+use super::payload::{Encoding, Interval};
+
+/// The most bytes that a condition may take.
+pub const MAX_CODE: usize = 512;
+/// How many numbers the evaluator's stack holds.
+pub(super) const STACK: usize = 8;
+/// The most bytes of a pattern: its length is one byte.
+pub(super) const MAX_PATTERN: usize = u8::MAX as usize;
+/// In place of a text's length: a zero byte ends it.
+pub(super) const UP_TO_ZERO: u16 = u16::MAX;
+
+/// One operation. Offsets count from the *base*, which is the payload's first byte until an operation moves it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Op<'a> {
+    /// Moves the base to the payload's first byte.
+    Start,
+    /// Moves the base behind the zero byte that ends the string at `offset`.
+    PastString { offset: u16 },
+    /// Moves the base behind the sequence at `offset`, whose elements have `size` bytes.
+    PastSequence { offset: u16, size: u8 },
+    /// Moves the base to an element of the sequence at `offset`.
+    Element { offset: u16, size: u8, index: u16 },
+    /// Tests whether an integer lies in it, or outside.
+    Interval(Interval),
+    /// Tests whether the text of `length` bytes at `offset` matches `pattern`, or, `unlike`, does not.
+    Match { unlike: bool, offset: u16, length: u16, pattern: &'a [u8] },
+    /// Pushes a constant.
+    Integer(i128),
+    /// Pushes a constant.
+    Float(f64),
+    /// Pushes the number at `offset`.
+    Load { encoding: Encoding, offset: u16 },
+    /// Pushes the thread's id.
+    Tid,
+    /// Replaces the number on top.
+    Negate,
+    /// Replaces the number on top.
+    Complement,
+    /// Replaces the two numbers on top, the right one above, by one.
+    Apply(Operator),
+    /// Tests the two numbers on top, the right one above, and drops them.
+    Compare(Relation),
+    /// Skips as many bytes of code if the last test held.
+    IfTrue { skip: u16 },
+    /// Skips as many bytes of code if the last test did not hold.
+    IfFalse { skip: u16 },
+}
+
+const START: u8 = 0x01;
+const PAST_STRING: u8 = 0x02;
+const PAST_SEQUENCE: u8 = 0x03;
+const ELEMENT: u8 = 0x04;
+const WITHIN: u8 = 0x10;
+const OUTSIDE: u8 = 0x11;
+const LIKE: u8 = 0x12;
+const UNLIKE: u8 = 0x13;
+const INTEGER: u8 = 0x20;
+const LARGE_INTEGER: u8 = 0x21;
+const FLOAT: u8 = 0x22;
+const LOAD: u8 = 0x23;
+const TID: u8 = 0x24;
+const NEGATE: u8 = 0x25;
+const COMPLEMENT: u8 = 0x26;
+const IF_TRUE: u8 = 0x50;
+const IF_FALSE: u8 = 0x51;
+
+/// Of the first operator; the others follow in their order.
+const OPERATOR: u8 = 0x30;
+/// Of the first relation.
+const RELATION: u8 = 0x40;
+
+/// How many bytes an interval takes.
+const WHOLE_INTERVAL: usize = 20;
+/// How many bytes a jump takes.
+pub(super) const JUMP: usize = 3;
+
+impl<'a> Op<'a> {
+    /// Appends the operation to `code`.
+    pub(super) fn write(self, code: &mut Vec<u8>) {
+        match self {
+            Self::Start => code.push(START),
+            Self::PastString { offset } => put(code, PAST_STRING, &[&offset.to_ne_bytes()]),
+            Self::PastSequence { offset, size } => {
+                put(code, PAST_SEQUENCE, &[&offset.to_ne_bytes(), &[size]])
+            }
+            Self::Element { offset, size, index } => {
+                put(code, ELEMENT, &[&offset.to_ne_bytes(), &[size], &index.to_ne_bytes()]);
+            }
+            Self::Interval(Interval { outside, encoding, offset, low, span }) => {
+                let op = if outside { OUTSIDE } else { WITHIN };
+                let [low, span] = [low, span].map(u64::to_ne_bytes);
+                put(code, op, &[&[encoding.0], &offset.to_ne_bytes(), &low, &span]);
+            }
+            Self::Match { unlike, offset, length, pattern } => {
+                let op = if unlike { UNLIKE } else { LIKE };
+                let [offset, length] = [offset, length].map(u16::to_ne_bytes);
+                put(code, op, &[&offset, &length, &[pattern.len() as u8], pattern]);
+            }
+            Self::Integer(value) => match i64::try_from(value) {
+                Ok(value) => put(code, INTEGER, &[&value.to_ne_bytes()]),
+                Err(_) => put(code, LARGE_INTEGER, &[&value.to_ne_bytes()]),
+            },
+            Self::Float(value) => put(code, FLOAT, &[&value.to_ne_bytes()]),
+            Self::Load { encoding, offset } => put(code, LOAD, &[&[encoding.0], &offset.to_ne_bytes()]),
+            Self::Tid => code.push(TID),
+            Self::Negate => code.push(NEGATE),
+            Self::Complement => code.push(COMPLEMENT),
+            Self::Apply(operator) => code.push(OPERATOR + operator as u8),
+            Self::Compare(relation) => code.push(RELATION + relation as u8),
+            Self::IfTrue { skip } => put(code, IF_TRUE, &[&skip.to_ne_bytes()]),
+            Self::IfFalse { skip } => put(code, IF_FALSE, &[&skip.to_ne_bytes()]),
+        }
+    }
+
+    /// Takes the operation at the start of `code`; `None` at its end, and where there is no whole operation.
+    #[inline]
+    pub(super) fn read(code: &mut &'a [u8]) -> Option<Self> {
+        let op = byte(code)?;
+        Some(match op {
+            START => Self::Start,
+            PAST_STRING => Self::PastString { offset: offset(code)? },
+            PAST_SEQUENCE => Self::PastSequence { offset: offset(code)?, size: byte(code)? },
+            ELEMENT => Self::Element { offset: offset(code)?, size: byte(code)?, index: offset(code)? },
+            WITHIN | OUTSIDE => Self::Interval(interval(op, code)?),
+            LIKE | UNLIKE => {
+                let (offset, length) = (offset(code)?, offset(code)?);
+                let bytes = usize::from(byte(code)?);
+                let (pattern, behind) = code.split_at_checked(bytes)?;
+                *code = behind;
+                Self::Match { unlike: op == UNLIKE, offset, length, pattern }
+            }
+            INTEGER => Self::Integer(i64::from_ne_bytes(take(code)?).into()),
+            LARGE_INTEGER => Self::Integer(i128::from_ne_bytes(take(code)?)),
+            FLOAT => Self::Float(f64::from_ne_bytes(take(code)?)),
+            LOAD => Self::Load { encoding: Encoding(byte(code)?), offset: offset(code)? },
+            TID => Self::Tid,
+            NEGATE => Self::Negate,
+            COMPLEMENT => Self::Complement,
+            IF_TRUE => Self::IfTrue { skip: offset(code)? },
+            IF_FALSE => Self::IfFalse { skip: offset(code)? },
+            _ => match Operator::ALL.get(usize::from(op.wrapping_sub(OPERATOR))) {
+                Some(operator) => Self::Apply(*operator),
+                None => Self::Compare(*Relation::ALL.get(usize::from(op.wrapping_sub(RELATION)))?),
+            },
+        })
+    }
+}
+
+/// The interval whose test is all of `code`, if it is one: by far the most frequent condition.
+#[inline(always)]
+pub(super) fn sole_interval(mut code: &[u8]) -> Option<Interval> {
+    if code.len() != WHOLE_INTERVAL {
+        return None;
+    }
+    let op @ (WITHIN | OUTSIDE) = byte(&mut code)? else { return None };
+    interval(op, &mut code)
+}
+
+#[inline(always)]
+fn interval(op: u8, code: &mut &[u8]) -> Option<Interval> {
+    Some(Interval {
+        outside: op == OUTSIDE,
+        encoding: Encoding(byte(code)?),
+        offset: offset(code)?,
+        low: u64::from_ne_bytes(take(code)?),
+        span: u64::from_ne_bytes(take(code)?),
+    })
+}
+
+fn put(code: &mut Vec<u8>, op: u8, operands: &[&[u8]]) {
+    code.push(op);
+    operands.iter().for_each(|operand| code.extend_from_slice(operand));
+}
+
+#[inline(always)]
+fn take<const N: usize>(code: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, behind) = code.split_first_chunk()?;
+    *code = behind;
+    Some(*bytes)
+}
+
+#[inline(always)]
+fn byte(code: &mut &[u8]) -> Option<u8> {
+    take(code).map(|[byte]| byte)
+}
+
+#[inline(always)]
+fn offset(code: &mut &[u8]) -> Option<u16> {
+    take(code).map(u16::from_ne_bytes)
+}

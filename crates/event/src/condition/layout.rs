@@ -1,0 +1,111 @@
+//! Where the fields of a tracepoint lie in its records.
+
+use super::code::UP_TO_ZERO;
+use super::number::Number;
+use super::payload::Encoding;
+use super::plan::{Element, Place, Value};
+use crate::{Field, Invalid, Scalar, Schema, Type};
+use std::ops::Range;
+
+/// Where fields lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Of each field; `None` where it lies too far behind for an offset.
+    places: Vec<Option<Place>>,
+    /// The fields of variable length, in order.
+    pub(super) varying: Vec<Varying>,
+}
+
+/// A field whose length differs from record to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Varying {
+    /// From the end of the one before it.
+    pub(super) offset: u16,
+    /// How many bytes each element of a sequence has; `None` of a string.
+    pub(super) size: Option<u8>,
+}
+
+impl Layout {
+    /// The layout of this tracepoint's records.
+    pub(super) fn of(schema: &Schema) -> Self {
+        let (mut places, mut varying) = (Vec::new(), Vec::new());
+        let mut next = Some(0_u16);
+        for field in &schema.fields {
+            places.push(next.map(|offset| Place { varying: varying.len(), offset, element: None }));
+            let size = match &field.ty {
+                Type::String => None,
+                Type::Sequence(scalar) => Some(scalar.bytes() as u8),
+                fixed => {
+                    let bytes = fixed.bytes().and_then(|bytes| u16::try_from(bytes).ok());
+                    next = next.zip(bytes).and_then(|(offset, bytes)| offset.checked_add(bytes));
+                    continue;
+                }
+            };
+            varying.extend(next.map(|offset| Varying { offset, size }));
+            next = next.and(Some(0));
+        }
+        Self { places, varying }
+    }
+
+    fn place(&self, index: usize, field: &Field, at: &Range<usize>) -> Result<Place, Invalid> {
+        self.places.get(index).copied().flatten().ok_or_else(|| too_far(field, at))
+    }
+
+    /// Where the text of the field with this index lies and how long it is.
+    pub(super) fn text(
+        &self,
+        index: usize,
+        field: &Field,
+        at: &Range<usize>,
+    ) -> Result<Option<(Place, u16)>, Invalid> {
+        let length = match field.ty {
+            Type::String => UP_TO_ZERO,
+            Type::Text(length) => match u16::try_from(length) {
+                Ok(length) if length != UP_TO_ZERO => length,
+                _ => return Err(too_far(field, at)),
+            },
+            _ => return Ok(None),
+        };
+        self.place(index, field, at).map(|place| Some((place, length)))
+    }
+
+    /// The number in the field with this index, or in the element of it that is asked for.
+    pub(super) fn number<'a>(
+        &self,
+        index: usize,
+        field: &'a Field,
+        element: Option<i128>,
+        at: &Range<usize>,
+    ) -> Result<(Value, &'a Scalar), Invalid> {
+        let Field { name, ty } = field;
+        let place = self.place(index, field, at)?;
+        let (scalar, place) = match (ty, element) {
+            (Type::Scalar(scalar), None) => (scalar, Some(place)),
+            (Type::Array(scalar, length), Some(element)) if element < i128::from(*length) => {
+                let offset = i128::from(place.offset) + element * i128::from(scalar.bytes());
+                let offset = u16::try_from(offset).map_err(|_| too_far(field, at))?;
+                (scalar, Some(Place { offset, ..place }))
+            }
+            (Type::Array(scalar, _), Some(_)) => (scalar, None),
+            (Type::Sequence(scalar), Some(element)) => {
+                let size = scalar.bytes() as u8;
+                let element = u16::try_from(element).ok().map(|index| Element { size, index });
+                (scalar, element.map(|element| Place { element: Some(element), ..place }))
+            }
+            (Type::Array(..) | Type::Sequence(_), None) => {
+                let message = format!("'{name}' ({ty}) is many values: choose one, as in {name}[0]");
+                return Err(Invalid::new(at.clone(), message));
+            }
+            (_, Some(_)) => return Err(Invalid::new(at.clone(), format!("'{name}' ({ty}) has no elements"))),
+            (Type::String | Type::Text(_), None) => {
+                return Err(Invalid::new(at.clone(), format!("'{name}' ({ty}) is no number")));
+            }
+        };
+        let load = |place| Value::Load(place, Encoding::of(scalar));
+        Ok((place.map_or(Value::Constant(Number::Nothing), load), scalar))
+    }
+}
+
+fn too_far(field: &Field, at: &Range<usize>) -> Invalid {
+    Invalid::new(at.clone(), format!("'{}' does not lie within the first {} bytes", field.name, u16::MAX))
+}

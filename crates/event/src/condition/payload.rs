@@ -1,0 +1,157 @@
+//! What lies in a payload, as the evaluator reads it: nothing is trusted, what is not there is `None`.
+
+use super::code::UP_TO_ZERO;
+use super::number::Number;
+use crate::{ByteOrder, Enumeration, FloatWidth, Integer, Scalar};
+use std::ffi::CStr;
+
+/// How a number lies in a payload, in one byte that compiler and evaluator share. Any byte means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encoding(pub(super) u8);
+
+/// The logarithm of the size in bytes.
+const WIDTH: u8 = 0b11;
+const SIGNED: u8 = 1 << 2;
+const NETWORK: u8 = 1 << 3;
+const FLOAT: u8 = 1 << 4;
+/// Anything but 0 is 1.
+const BOOL: u8 = 1 << 5;
+
+/// An integer in a payload, and the interval that it is to be within or outside of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interval {
+    pub(super) outside: bool,
+    pub(super) encoding: Encoding,
+    /// From the base.
+    pub(super) offset: u16,
+    /// The least value. A negative one is its two's complement.
+    pub(super) low: u64,
+    /// The greatest value less the least.
+    pub(super) span: u64,
+}
+
+impl Encoding {
+    /// The encoding of a scalar.
+    pub(super) fn of(scalar: &Scalar) -> Self {
+        let width = scalar.bytes().ilog2() as u8;
+        Self(match scalar {
+            Scalar::Integer(integer) | Scalar::Enumeration(Enumeration { integer, .. }) => {
+                width | signed(integer) | order(integer)
+            }
+            Scalar::Float(FloatWidth::Single | FloatWidth::Double) => width | FLOAT,
+            Scalar::Bool => width | BOOL,
+        })
+    }
+
+    /// The least and the greatest integer that it can hold; `None` of a floating-point number.
+    pub(super) fn range(self) -> Option<(i128, i128)> {
+        let bits = 8 << (self.0 & WIDTH);
+        match self.0 & (FLOAT | BOOL | SIGNED) {
+            0 => Some((0, (1 << bits) - 1)),
+            SIGNED => Some((-1 << (bits - 1), (1 << (bits - 1)) - 1)),
+            BOOL => Some((0, 1)),
+            _ => None,
+        }
+    }
+
+    /// The encoding without `bool`, for an interval up to `high`: the bytes from 1 on are all true.
+    pub(super) fn of_bytes(self, high: i128) -> (Self, i128) {
+        let greatest = if self.0 & BOOL != 0 && high == 1 { u8::MAX.into() } else { high };
+        (Self(self.0 & !BOOL), greatest)
+    }
+
+    /// The bits of the number at `at`; a signed integer's extended to 64 as its two's complement.
+    #[inline(always)]
+    fn bits(self, payload: &[u8], at: usize) -> Option<u64> {
+        let bytes = payload.get(at..)?;
+        let signed = self.0 & SIGNED != 0;
+        macro_rules! load {
+            ($unsigned:ty, $signed:ty) => {{
+                let bytes = *bytes.first_chunk()?;
+                let value = if self.0 & NETWORK == 0 {
+                    <$unsigned>::from_ne_bytes(bytes)
+                } else {
+                    <$unsigned>::from_be_bytes(bytes)
+                };
+                if signed { value as $signed as u64 } else { u64::from(value) }
+            }};
+        }
+        let value = match self.0 & WIDTH {
+            0 => load!(u8, i8),
+            1 => load!(u16, i16),
+            2 => load!(u32, i32),
+            _ => load!(u64, i64),
+        };
+        Some(value)
+    }
+
+    /// The number at `at`.
+    pub(super) fn number(self, payload: &[u8], at: usize) -> Number {
+        let Some(bits) = self.bits(payload, at) else { return Number::Nothing };
+        match self.0 & (FLOAT | BOOL | SIGNED) {
+            0 => Number::Integer(bits.into()),
+            SIGNED => Number::Integer((bits as i64).into()),
+            BOOL => Number::Integer((bits != 0).into()),
+            _ if self.0 & WIDTH == 2 => Number::Float(f32::from_bits(bits as u32).into()),
+            _ => Number::Float(f64::from_bits(bits)),
+        }
+    }
+}
+
+fn signed(integer: &Integer) -> u8 {
+    if integer.signed { SIGNED } else { 0 }
+}
+
+fn order(integer: &Integer) -> u8 {
+    match integer.order {
+        ByteOrder::Host => 0,
+        ByteOrder::Network => NETWORK,
+    }
+}
+
+impl Interval {
+    /// Whether the integer is where it should be. One that is not there is neither within nor outside.
+    #[inline(always)]
+    pub(super) fn holds(self, payload: &[u8], base: usize) -> bool {
+        match self.encoding.bits(payload, base.saturating_add(self.offset.into())) {
+            // Both ends in one comparison: what is less than the least wraps and becomes great.
+            Some(value) => (value.wrapping_sub(self.low) <= self.span) != self.outside,
+            None => false,
+        }
+    }
+}
+
+/// The text at `at`, `length` bytes long or up to a zero byte.
+pub(super) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
+    let bytes = payload.get(at..)?;
+    let until_zero = |bytes| CStr::from_bytes_until_nul(bytes).ok().map(CStr::to_bytes);
+    if length == UP_TO_ZERO {
+        return until_zero(bytes);
+    }
+    let bytes = bytes.get(..length.into())?;
+    Some(until_zero(bytes).unwrap_or(bytes))
+}
+
+/// What is behind the string at `at`.
+pub(super) fn past_string(payload: &[u8], at: usize) -> Option<usize> {
+    Some(at + text(payload, at, UP_TO_ZERO)?.len() + 1)
+}
+
+/// What is behind the sequence at `at`, whose elements have `size` bytes.
+pub(super) fn past_sequence(payload: &[u8], at: usize, size: u8) -> Option<usize> {
+    Some(elements(at, size, sequence_length(payload, at)?))
+}
+
+/// Where the element of the sequence at `at` is that has this index.
+pub(super) fn element(payload: &[u8], at: usize, size: u8, index: u16) -> Option<usize> {
+    (index < sequence_length(payload, at)?).then(|| elements(at, size, index))
+}
+
+fn sequence_length(payload: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*payload.get(at..)?.first_chunk()?))
+}
+
+/// Behind the first `count` elements of the sequence at `at`.
+fn elements(at: usize, size: u8, count: u16) -> usize {
+    at + size_of::<u16>() + usize::from(size) * usize::from(count)
+}

@@ -1,0 +1,177 @@
+//! What a condition tests in the records of one tracepoint: fields are places, what is known is calculated.
+
+use super::number::{Number, Operator, Relation};
+use super::payload::{Encoding, Interval};
+
+/// Something that holds of a record or not. There is no negation: it is taken into the comparisons, so that one
+/// that cannot be made holds neither plainly nor negated.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Test {
+    Constant(bool),
+    /// The interval's offset is the place's.
+    Interval(Place, Interval),
+    Match {
+        place: Place,
+        length: u16,
+        unlike: bool,
+        pattern: String,
+    },
+    Compare(Relation, Value, Value),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+}
+
+/// A number to calculate at a hit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Constant(Number),
+    Load(Place, Encoding),
+    Tid,
+    Negate(Box<Self>),
+    Complement(Box<Self>),
+    Apply(Operator, Box<Self>, Box<Self>),
+}
+
+/// Where something lies in a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// How many fields of variable length lie before it.
+    pub(super) varying: usize,
+    /// From the end of the last of these.
+    pub(super) offset: u16,
+    /// At the offset is a sequence, and it is one of its elements.
+    pub(super) element: Option<Element>,
+}
+
+/// Which element of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    /// How many bytes each has.
+    pub(super) size: u8,
+    pub(super) index: u16,
+}
+
+impl Test {
+    /// Whether all hold.
+    pub(super) fn all(tests: impl IntoIterator<Item = Self>) -> Self {
+        Self::series(tests, true, Self::All)
+    }
+
+    /// Whether one holds.
+    pub(super) fn any(tests: impl IntoIterator<Item = Self>) -> Self {
+        Self::series(tests, false, Self::Any)
+    }
+
+    /// Leaves out the tests that are constantly `neutral`. One that is constantly the other thing decides.
+    fn series(tests: impl IntoIterator<Item = Self>, neutral: bool, make: fn(Vec<Self>) -> Self) -> Self {
+        let mut left: Vec<_> = tests.into_iter().filter(|test| *test != Self::Constant(neutral)).collect();
+        if left.contains(&Self::Constant(!neutral)) {
+            return Self::Constant(!neutral);
+        }
+        match left.len() {
+            0 => Self::Constant(neutral),
+            1 => left.remove(0),
+            _ => make(left),
+        }
+    }
+
+    /// Whether the relation holds between two numbers.
+    pub(super) fn compare(relation: Relation, left: Value, right: Value) -> Self {
+        match (left, right) {
+            (Value::Constant(Number::Nothing), _) | (_, Value::Constant(Number::Nothing)) => {
+                Self::Constant(false)
+            }
+            (Value::Constant(a), Value::Constant(b)) => Self::Constant(relation.holds(a, b)),
+            (Value::Constant(a), right) => Self::compare(relation.mirrored(), right, Value::Constant(a)),
+            (Value::Load(place, encoding), Value::Constant(Number::Integer(bound))) => {
+                match encoding.range() {
+                    Some(_) => Self::bounded(place, encoding, relation, bound),
+                    None => {
+                        let bound = Value::Constant(Number::Integer(bound));
+                        Self::Compare(relation, Value::Load(place, encoding), bound)
+                    }
+                }
+            }
+            (left, right) => Self::Compare(relation, left, right),
+        }
+    }
+
+    /// Whether the relation holds between an integer field and a constant.
+    fn bounded(place: Place, encoding: Encoding, relation: Relation, bound: i128) -> Self {
+        let (least, greatest) = (i128::MIN, i128::MAX);
+        let (low, high) = match relation {
+            Relation::Equal | Relation::Unequal => (bound, bound),
+            // The ends of `i128` are beyond all integers that a record can hold, so saturating changes nothing.
+            Relation::Less => (least, bound.saturating_sub(1)),
+            Relation::LessOrEqual => (least, bound),
+            Relation::Greater => (bound.saturating_add(1), greatest),
+            Relation::GreaterOrEqual => (bound, greatest),
+        };
+        Self::interval(place, encoding, relation == Relation::Unequal, low, high)
+    }
+
+    /// Whether the integer at `place` lies from `low` to `high`, or `outside`.
+    pub(super) fn interval(place: Place, encoding: Encoding, outside: bool, low: i128, high: i128) -> Self {
+        let (least, greatest) = encoding.range().unwrap_or_default();
+        let (low, high) = (low.max(least), high.min(greatest));
+        let (outside, low, high) =
+            if low > high { (!outside, least, greatest) } else { (outside, low, high) };
+        if (low, high) == (least, greatest) {
+            match place.element {
+                _ if outside => return Self::Constant(false),
+                None => return Self::Constant(true),
+                // What a sequence lacks is neither within nor outside.
+                Some(_) => {}
+            }
+        }
+        let (encoding, high) = encoding.of_bytes(high);
+        let span = (high - low) as u64;
+        Self::Interval(place, Interval { outside, encoding, offset: place.offset, low: low as u64, span })
+    }
+}
+
+impl Value {
+    pub(super) fn negated(self) -> Self {
+        match self {
+            Self::Constant(number) => Self::Constant(number.negated()),
+            value => Self::Negate(Box::new(value)),
+        }
+    }
+
+    pub(super) fn complement(self) -> Self {
+        match self {
+            Self::Constant(number) => Self::Constant(number.complement()),
+            value => Self::Complement(Box::new(value)),
+        }
+    }
+
+    pub(super) fn apply(operator: Operator, left: Self, right: Self) -> Self {
+        match (left, right) {
+            (Self::Constant(a), Self::Constant(b)) => Self::Constant(operator.apply(a, b)),
+            (Self::Constant(Number::Nothing), _) | (_, Self::Constant(Number::Nothing)) => {
+                Self::Constant(Number::Nothing)
+            }
+            (left, right) => Self::Apply(operator, Box::new(left), Box::new(right)),
+        }
+    }
+
+    /// Whether it is calculated in floating point.
+    pub(super) fn is_float(&self) -> bool {
+        match self {
+            Self::Constant(number) => matches!(number, Number::Float(_)),
+            Self::Load(_, encoding) => encoding.range().is_none(),
+            Self::Tid => false,
+            Self::Negate(value) | Self::Complement(value) => value.is_float(),
+            Self::Apply(_, left, right) => left.is_float() || right.is_float(),
+        }
+    }
+
+    /// How many places of the evaluator's stack it takes.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Constant(_) | Self::Load(..) | Self::Tid => 1,
+            Self::Negate(value) | Self::Complement(value) => value.depth(),
+            Self::Apply(_, left, right) => left.depth().max(1 + right.depth()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A tree with the fields of one tracepoint: a plan.
+
+use super::Context;
+use super::code::{MAX_PATTERN, STACK};
+use super::layout::Layout;
+use super::number::{Number, Relation};
+use super::plan::{Place, Test, Value};
+use super::tree::{Node, Tree, Variable};
+use crate::{Enumeration, Field, Invalid, Scalar, Schema, glob};
+use std::ops::Range;
+
+/// What names mean in one tracepoint.
+#[derive(Debug)]
+pub(super) struct Resolver<'a> {
+    schema: &'a Schema,
+    layout: &'a Layout,
+    context: &'a Context<'a>,
+}
+
+/// One side of a comparison.
+enum Side<'a> {
+    Number(Value),
+    Enumeration(&'a Enumeration, Value),
+    Text {
+        place: Place,
+        length: u16,
+    },
+    /// A text that is known already.
+    Known(&'a str),
+    /// A text in quotes.
+    Pattern(&'a str),
+}
+
+/// Says which fields there are, if there is none called `name`.
+pub(super) fn field<'a>(
+    schema: &'a Schema,
+    name: &str,
+    at: &Range<usize>,
+) -> Result<(usize, &'a Field), Invalid> {
+    let found = schema.fields.iter().enumerate().find(|(_, field)| field.name == name);
+    found.ok_or_else(|| {
+        let fields = listed(schema.fields.iter().map(|field| field.name.as_str()));
+        Invalid::new(at.clone(), format!("no field '{name}': {} has {fields}", schema.full_name()))
+    })
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn new(schema: &'a Schema, layout: &'a Layout, context: &'a Context<'a>) -> Self {
+        Self { schema, layout, context }
+    }
+
+    /// What holds if `tree` does; if `negated`, what holds if it does not.
+    pub(super) fn test(&self, tree: &Tree, negated: bool) -> Result<Test, Invalid> {
+        match &tree.node {
+            Node::Not(part) => self.test(part, !negated),
+            Node::All(parts) | Node::Any(parts) => {
+                let tests =
+                    parts.iter().map(|part| self.test(part, negated)).collect::<Result<Vec<_>, _>>()?;
+                let all = matches!(tree.node, Node::All(_)) != negated;
+                Ok(if all { Test::all(tests) } else { Test::any(tests) })
+            }
+            Node::Compare(relation, left, right) => {
+                let relation = if negated { relation.opposite() } else { *relation };
+                self.comparison(tree, relation, left, right)
+            }
+            _ => {
+                let relation = if negated { Relation::Equal } else { Relation::Unequal };
+                numbers(tree, relation, self.value(tree)?, Value::Constant(Number::Integer(0)))
+            }
+        }
+    }
+
+    fn comparison(
+        &self,
+        tree: &Tree,
+        relation: Relation,
+        left: &Tree,
+        right: &Tree,
+    ) -> Result<Test, Invalid> {
+        // A text in quotes goes to the right.
+        let (left, right, relation) = match left.node {
+            Node::Text(_) => (right, left, relation.mirrored()),
+            _ => (left, right, relation),
+        };
+        let unlike = || match relation {
+            Relation::Equal => Ok(false),
+            Relation::Unequal => Ok(true),
+            _ => Err(Invalid::new(tree.at.clone(), "texts and labels are compared with == and != only")),
+        };
+        match (self.side(left)?, self.side(right)?) {
+            (Side::Text { place, length }, Side::Pattern(pattern)) => {
+                Ok(Test::Match { place, length, unlike: unlike()?, pattern: pattern.to_owned() })
+            }
+            (Side::Known(text), Side::Pattern(pattern)) => {
+                Ok(Test::Constant(glob::matches(pattern.as_bytes(), text.as_bytes()) != unlike()?))
+            }
+            (Side::Enumeration(enumeration, value), Side::Pattern(pattern)) => {
+                let (tests, unlike) = (labelled(enumeration, &value, pattern, unlike()?), unlike()?);
+                if tests.is_empty() {
+                    let labels = listed(enumeration.ranges.iter().map(|range| range.label.as_str()));
+                    let message = format!("no such label: {} has {labels}", self.described(left));
+                    return Err(Invalid::new(right.at.clone(), message));
+                }
+                Ok(if unlike { Test::all(tests) } else { Test::any(tests) })
+            }
+            (Side::Number(a) | Side::Enumeration(_, a), Side::Number(b) | Side::Enumeration(_, b)) => {
+                numbers(tree, relation, a, b)
+            }
+            (Side::Text { .. } | Side::Known(_), _) => Err(self.wants_quotes(left)),
+            (_, Side::Text { .. } | Side::Known(_)) => Err(self.wants_quotes(right)),
+            (_, Side::Pattern(_)) | (Side::Pattern(_), _) => Err(Invalid::new(
+                left.at.clone(),
+                format!("{} is not compared with a text", self.described(left)),
+            )),
+        }
+    }
+
+    fn wants_quotes(&self, tree: &Tree) -> Invalid {
+        let message = format!("{} is compared with a text in quotes only", self.described(tree));
+        Invalid::new(tree.at.clone(), message)
+    }
+
+    fn side<'t>(&'t self, tree: &'t Tree) -> Result<Side<'t>, Invalid> {
+        match &tree.node {
+            Node::Text(pattern) if pattern.len() > MAX_PATTERN => {
+                let message = format!("a text may have at most {MAX_PATTERN} bytes");
+                Err(Invalid::new(tree.at.clone(), message))
+            }
+            Node::Text(pattern) => Ok(Side::Pattern(pattern)),
+            Node::Variable(Variable::Procname) => Ok(Side::Known(self.context.procname)),
+            Node::Variable(Variable::Provider) => Ok(Side::Known(&self.schema.provider)),
+            Node::Variable(Variable::Name) => Ok(Side::Known(&self.schema.name)),
+            Node::Field { name, index } => {
+                let (number, field) = field(self.schema, name, &tree.at)?;
+                if index.is_none()
+                    && let Some((place, length)) = self.layout.text(number, field, &tree.at)?
+                {
+                    return Ok(Side::Text { place, length });
+                }
+                Ok(match self.layout.number(number, field, *index, &tree.at)? {
+                    (value, Scalar::Enumeration(enumeration)) => Side::Enumeration(enumeration, value),
+                    (value, _) => Side::Number(value),
+                })
+            }
+            _ => self.value(tree).map(Side::Number),
+        }
+    }
+
+    fn value(&self, tree: &Tree) -> Result<Value, Invalid> {
+        let integer = |value: i128| Value::Constant(Number::Integer(value));
+        let no_number = || Invalid::new(tree.at.clone(), format!("{} is no number", self.described(tree)));
+        Ok(match &tree.node {
+            Node::Number(number) => Value::Constant(*number),
+            Node::Variable(Variable::Tid) => Value::Tid,
+            Node::Variable(Variable::Pid) => integer(self.context.pid.0.into()),
+            Node::Variable(Variable::Level) => integer(self.schema.level.number().into()),
+            Node::Field { name, index } => {
+                let (number, field) = field(self.schema, name, &tree.at)?;
+                self.layout.number(number, field, *index, &tree.at)?.0
+            }
+            Node::Negate(part) => self.value(part)?.negated(),
+            Node::Complement(part) => self.bits(part)?.complement(),
+            Node::Apply(operator, left, right) if operator.is_bitwise() => {
+                Value::apply(*operator, self.bits(left)?, self.bits(right)?)
+            }
+            Node::Apply(operator, left, right) => {
+                Value::apply(*operator, self.value(left)?, self.value(right)?)
+            }
+            Node::Variable(Variable::Procname | Variable::Provider | Variable::Name)
+            | Node::Text(_)
+            | Node::Compare(..)
+            | Node::Not(_)
+            | Node::All(_)
+            | Node::Any(_) => return Err(no_number()),
+        })
+    }
+
+    /// The value of an operand that has to be an integer.
+    fn bits(&self, tree: &Tree) -> Result<Value, Invalid> {
+        let value = self.value(tree)?;
+        if value.is_float() {
+            let message = format!("{} is no integer: it has no bits to work on", self.described(tree));
+            return Err(Invalid::new(tree.at.clone(), message));
+        }
+        Ok(value)
+    }
+
+    /// What a message calls it.
+    fn described(&self, tree: &Tree) -> String {
+        match &tree.node {
+            Node::Field { name, .. } => match field(self.schema, name, &tree.at) {
+                Ok((_, field)) => format!("'{name}' ({})", field.ty),
+                Err(_) => format!("'{name}'"),
+            },
+            Node::Variable(variable) => format!("${}", variable.name()),
+            Node::Text(_) => "a text".to_owned(),
+            Node::Number(_) | Node::Negate(_) | Node::Complement(_) | Node::Apply(..) => {
+                "a number".to_owned()
+            }
+            Node::Compare(..) | Node::Not(_) | Node::All(_) | Node::Any(_) => "a condition".to_owned(),
+        }
+    }
+}
+
+/// A comparison of numbers that the evaluator's stack has room for.
+fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result<Test, Invalid> {
+    let test = Test::compare(relation, left, right);
+    if let Test::Compare(_, left, right) = &test
+        && left.depth().max(1 + right.depth()) > STACK
+    {
+        let message = format!(
+            "too many numbers wait for their operator, at most {STACK}: write what is nested deepest first"
+        );
+        return Err(Invalid::new(tree.at.clone(), message));
+    }
+    Ok(test)
+}
+
+/// A test for each range of values whose label matches.
+fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: bool) -> Vec<Test> {
+    let matching =
+        enumeration.ranges.iter().filter(|range| glob::matches(pattern.as_bytes(), range.label.as_bytes()));
+    let test = |range: &crate::Range| match value {
+        Value::Load(place, encoding) => {
+            Test::interval(*place, *encoding, unlike, range.low.into(), range.high.into())
+        }
+        // An element that is not there.
+        _ => Test::Constant(false),
+    };
+    matching.map(test).collect()
+}
+
+/// As many names as a message can bear.
+fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 16;
+    let first: Vec<_> = names.by_ref().take(SHOWN).collect();
+    match (first.is_empty(), names.len()) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => first.join(", "),
+        (false, more) => format!("{} and {more} more", first.join(", ")),
+    }
+}

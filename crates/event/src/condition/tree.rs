@@ -1,0 +1,79 @@
+//! What a condition's text says, before it is known which tracepoint it is for.
+
+use super::number::{Number, Operator, Relation};
+use std::ops::Range;
+
+/// A part of a condition and its place in the text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tree {
+    pub(super) at: Range<usize>,
+    /// How many parts lie inside each other, this one included.
+    pub(super) height: usize,
+    pub(super) node: Node,
+}
+
+/// What a part is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    Number(Number),
+    /// A pattern.
+    Text(String),
+    Field {
+        name: String,
+        /// Which of its elements.
+        index: Option<i128>,
+    },
+    Variable(Variable),
+    Negate(Box<Tree>),
+    Complement(Box<Tree>),
+    Apply(Operator, Box<Tree>, Box<Tree>),
+    Compare(Relation, Box<Tree>, Box<Tree>),
+    Not(Box<Tree>),
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+}
+
+/// What a condition can ask for beside fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variable {
+    Tid,
+    Pid,
+    Procname,
+    Level,
+    Provider,
+    Name,
+}
+
+impl Variable {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Tid, Self::Pid, Self::Procname, Self::Level, Self::Provider, Self::Name];
+
+    /// As it is written behind the `$`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tid => "tid",
+            Self::Pid => "pid",
+            Self::Procname => "procname",
+            Self::Level => "level",
+            Self::Provider => "provider",
+            Self::Name => "name",
+        }
+    }
+}
+
+impl Tree {
+    pub(super) fn new(at: Range<usize>, node: Node) -> Self {
+        let height = 1 + Self::parts(&node).iter().map(|part| part.height).max().unwrap_or(0);
+        Self { at, height, node }
+    }
+
+    /// The parts that a node consists of.
+    pub(super) fn parts(node: &Node) -> Vec<&Self> {
+        match node {
+            Node::Number(_) | Node::Text(_) | Node::Field { .. } | Node::Variable(_) => Vec::new(),
+            Node::Negate(part) | Node::Complement(part) | Node::Not(part) => vec![part],
+            Node::Apply(_, left, right) | Node::Compare(_, left, right) => vec![left, right],
+            Node::All(parts) | Node::Any(parts) => parts.iter().collect(),
+        }
+    }
+}

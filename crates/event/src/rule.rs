@@ -1,0 +1,207 @@
+//! Which tracepoints to record: `motor:*, !motor:noise*, npt:loop if duration > 50us`.
+//!
+//! ```
+//! use sordino_event::condition::{Condition, Context};
+//! use sordino_event::rule::{Rule, Rules};
+//! use sordino_event::{Level, Pid, Schema};
+//! let rules = Rules(Rule::list("motor:*, !motor:noise*, net:tx if $level <= warning")?);
+//! let context = Context { pid: Pid(4711), procname: "motor" };
+//! let chosen = |name: &str| {
+//!     let schema = Schema {
+//!         provider: "motor".into(), name: name.into(), level: Level::Info, location: None, fields: vec![],
+//!     };
+//!     rules.choose(&schema, &context).map(|chosen| chosen.condition)
+//! };
+//! assert_eq!(chosen("period")?, Condition::Always);
+//! assert_eq!(chosen("noise_floor")?, Condition::Never);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::condition::{Condition, Context, Expression, compile_any};
+use crate::{Invalid, Schema, glob};
+use std::fmt;
+
+/// Which tracepoints to record, or which not, and under which condition.
+///
+/// Written `NAME`, `!NAME` or `NAME if CONDITION`. In a name `*` is any number of characters and `?` is one; a provider's name alone
+/// means all of its tracepoints.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    text: String,
+    excludes: bool,
+    /// For `provider:name`.
+    pattern: String,
+    /// And where in the text it begins.
+    condition: Option<(usize, Expression)>,
+}
+
+/// Rules in the order in which they were given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules(pub Vec<Rule>);
+
+/// What rules say of one tracepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Which of its records are wanted; [`Condition::Never`]: it need not be enabled.
+    pub condition: Condition,
+    /// The rules that would have added to them, but ask for a field that the tracepoint does not have.
+    pub lacking: Vec<Unfit>,
+}
+
+/// A rule whose condition does not fit a tracepoint that its name matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The rule's text.
+    pub rule: String,
+    /// What is wrong, and where in that text.
+    pub invalid: Invalid,
+}
+
+impl Rule {
+    /// Reads rules with commas between them. A comma inside quotes, brackets or parentheses belongs to a condition.
+    ///
+    /// # Errors
+    /// What is wrong, and where in `text`.
+    pub fn list(text: &str) -> Result<Vec<Self>, Invalid> {
+        parts(text).map(|(start, part)| Self::parse(part).map_err(|invalid| invalid.behind(start))).collect()
+    }
+
+    /// Reads one rule, which has no white space around it.
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let unsigned = text.strip_prefix('!').map(str::trim_start);
+        let (excludes, rest) = (unsigned.is_some(), unsigned.unwrap_or(text));
+        let start = text.len() - rest.len();
+        let name = &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())];
+        let pattern = pattern(name).map_err(|invalid| invalid.behind(start))?;
+        let behind = rest[name.len()..].trim_start();
+        let at = text.len() - behind.len();
+        if behind.is_empty() {
+            return Ok(Self { text: text.to_owned(), excludes, pattern, condition: None });
+        }
+        let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let condition = behind.strip_prefix("if").filter(|rest| !rest.starts_with(in_name));
+        let Some(condition) = condition else {
+            return Err(Invalid::new(
+                at..text.len(),
+                "behind a name there is 'if' and a condition, or a comma",
+            ));
+        };
+        if excludes {
+            let message = "an exclusion has no condition: write NAME if !(...) instead";
+            return Err(Invalid::new(at..text.len(), message));
+        }
+        let at = text.len() - condition.len();
+        let expression = Expression::parse(condition).map_err(|invalid| invalid.behind(at))?;
+        Ok(Self { text: text.to_owned(), excludes, pattern, condition: Some((at, expression)) })
+    }
+
+    /// Whether it is about this tracepoint, by its name.
+    pub fn matches(&self, schema: &Schema) -> bool {
+        glob::matches(self.pattern.as_bytes(), schema.full_name().as_bytes())
+    }
+
+    fn unfit(&self, invalid: Invalid) -> Unfit {
+        let start = self.condition.as_ref().map_or(0, |(start, _)| *start);
+        Unfit { rule: self.text.clone(), invalid: invalid.behind(start) }
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Rules {
+    /// Which records of a tracepoint are wanted.
+    ///
+    /// The rules that match its name apply in order. Each that includes adds the records that meet its condition, or all if it has
+    /// none, so with several conditions a record has to meet one of them; each that excludes takes away what the
+    /// rules before it have added. A rule whose condition asks for a field that the tracepoint does not have adds nothing.
+    ///
+    /// # Errors
+    /// The rule that does not fit the tracepoint for another reason.
+    pub fn choose(&self, schema: &Schema, context: &Context<'_>) -> Result<Chosen, Unfit> {
+        let matching: Vec<_> = self.0.iter().filter(|rule| rule.matches(schema)).collect();
+        let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();
+        let lacks =
+            |rule: &Rule| rule.condition.as_ref().and_then(|(_, expression)| expression.lacking(schema));
+        let lacking =
+            included.iter().filter_map(|rule| lacks(rule).map(|invalid| rule.unfit(invalid))).collect();
+        let fitting: Vec<_> = included.iter().filter(|rule| lacks(rule).is_none()).collect();
+        let conditions: Vec<_> = fitting.iter().filter_map(|rule| rule.condition.as_ref()).collect();
+        let expressions: Vec<_> = conditions.iter().map(|(_, expression)| expression).collect();
+        let condition = if expressions.len() < fitting.len() {
+            Condition::Always
+        } else {
+            compile_any(&expressions, schema, context)
+                .map_err(|(number, invalid)| fitting[number].unfit(invalid))?
+        };
+        Ok(Chosen { condition, lacking })
+    }
+}
+
+impl Unfit {
+    /// Two lines for a terminal, as [`Invalid::picture`] draws them.
+    pub fn picture(&self) -> String {
+        self.invalid.picture(&self.rule)
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}': {}", self.rule, self.invalid)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// The parts of a text between commas that stand for themselves, without white space around them, and where each begins.
+fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut depth, mut quoted, mut escaped) = (0_u32, false, false);
+    let separates = move |letter: char| {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            '(' | '[' if !quoted => depth += 1,
+            ')' | ']' if !quoted => depth = depth.saturating_sub(1),
+            _ => return letter == ',' && depth == 0 && !quoted,
+        }
+        false
+    };
+    let mut next = 0;
+    text.split(separates).map(move |part| {
+        let start = next + (part.len() - part.trim_start().len());
+        next += part.len() + 1;
+        (start, part.trim())
+    })
+}
+
+/// What the full names of the tracepoints match that a rule's name means.
+fn pattern(name: &str) -> Result<String, Invalid> {
+    if name.is_empty() {
+        return Err(Invalid::new(0..0, "a tracepoint's name is missing here"));
+    }
+    let strange = |letter: char| !letter.is_ascii_alphanumeric() && !"_:*?".contains(letter);
+    if let Some((at, letter)) = name.char_indices().find(|(_, letter)| strange(*letter)) {
+        let message = match letter {
+            '[' | ']' | '{' | '}' => {
+                "only * and ? stand for other characters; write one rule for each name".to_owned()
+            }
+            other => format!("{other:?} is in no tracepoint's name"),
+        };
+        return Err(Invalid::new(at..at + letter.len_utf8(), message));
+    }
+    let mut colons = name.match_indices(':').map(|(at, _)| at);
+    let (first, second) = (colons.next(), colons.next());
+    let misplaced = second.or(first.filter(|at| *at == 0 || at + 1 == name.len()));
+    if let Some(at) = misplaced {
+        return Err(Invalid::new(at..at + 1, "one ':' stands between a provider's name and a tracepoint's"));
+    }
+    Ok(if name.contains([':', '*', '?']) { name.to_owned() } else { format!("{name}:*") })
+}
+
+#[cfg(test)]
+mod tests;
