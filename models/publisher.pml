@@ -12,7 +12,8 @@
  * A writer that is killed is one that makes no more steps: the collector may look for the last time in any state.
  *
  * Asserted: a sub-buffer that the reader has is never written to; what it reads are the records that were published, each
- * once, whole and in order, with -DSTAMPS with stamps that do not decrease; nothing is published but to the ring that the
+ * once, whole and in order, with -DSTAMPS with stamps that do not decrease; what it copies without taking it, with -DCOPY, is
+ * whole if it is accepted; nothing is published but to the ring that the
  * writer looked at; a record is lost only when the ring is full, and is counted; each sub-buffer is either taken or counted
  * as overwritten. No writer ever waits (Spin reports one that cannot go on), and TRIES bounds how often it tries.
  *
@@ -26,10 +27,12 @@
  * Runs (scripts/models):
  * small: -DSTAMPS
  * small: -DSTAMPS -DOVERWRITE
+ * small: -DOVERWRITE -DCOPY
  * small: -DSESSIONS=2 -DRECORDS=1
  * small: -DSESSIONS=2 -DRECORDS=1 -DOVERWRITE
  * large: -DRECORDS=3
  * large: -DRECORDS=3 -DOVERWRITE
+ * large: -DRECORDS=3 -DOVERWRITE -DCOPY
  * large: -DRECORDS=3 -DCELLS=3
  * large: -DRECORDS=3 -DCELLS=3 -DOVERWRITE
  * large: -DWRITERS=3 -DRECORDS=1
@@ -55,6 +58,9 @@
  * mutant: no_lap -DOVERWRITE -DRECORDS=3       it claims whatever turn the entry was claimed for
  * mutant: exchange_store -DOVERWRITE           the reader exchanges by a store
  * mutant: take_claimed -DOVERWRITE             the reader takes what was claimed for a later turn
+ * mutant: no_second_look -DOVERWRITE -DCOPY    the reader accepts a copy without looking again
+ * mutant: look_early -DOVERWRITE -DCOPY        it looks again before it has copied
+ * mutant: look_at_head -DOVERWRITE -DCOPY      it looks at the head instead of the claim
  */
 
 #ifndef WRITERS
@@ -398,6 +404,54 @@ inline take() {
     fi;
 looked: nothing = false
 }
+
+/* Copies one of the turns that the ring holds, up to the head, and takes nothing. */
+inline copy() {
+    atomic {
+        seen = head; i = 0;
+        if
+        :: copied = TURN(seen)
+        :: TURN(seen) > next -> copied = TURN(seen) - 1
+        fi
+    }
+    entry = table[copied % COUNT];
+    if
+    :: CLAIMED_FOR(entry) == copied ->
+        if
+        :: copied == TURN(seen) -> until = PLACE(seen) - 1
+        :: else -> until = left_end[OF_ENTRY(entry)]
+        fi;
+#ifdef MUTANT_look_early
+        unchanged = table[copied % COUNT] == entry;
+#endif
+        do
+        :: i == until -> break
+        :: else ->
+            atomic {
+                is_torn = is_torn || CELL(OF_ENTRY(entry), i + 1) != published[copied * CELLS + i];
+                i++
+            }
+        od;
+        atomic {
+            if
+#ifdef MUTANT_no_second_look
+            :: true ->
+#elif defined(MUTANT_look_early)
+            :: unchanged ->
+#elif defined(MUTANT_look_at_head)
+            :: TURN(head) < copied + COUNT ->
+#else
+            :: table[copied % COUNT] == entry ->
+#endif
+                assert(!is_torn);
+                assert(copied == TURN(seen) || until == end[copied])
+            :: else
+            fi
+        }
+    :: else
+    fi;
+    atomic { seen = 0; entry = 0; copied = 0; until = 0; i = 0; is_torn = false; unchanged = false }
+}
 #else
 inline take() {
     atomic { seen = head; nothing = next == TURN(seen); seen = 0 }
@@ -445,6 +499,10 @@ active proctype collector() {
     short seen, entry, oldest;
     byte session = 1, next, taken, overwritten, lost_before, i, spare;
     bool nothing;
+#ifdef COPY
+    byte copied, until;
+    bool is_torn, unchanged;
+#endif
     open();
     run writer(1);
     run writer(1 + RECORDS);
@@ -453,6 +511,9 @@ active proctype collector() {
 #endif
     do
     :: take()
+#ifdef COPY
+    :: copy()
+#endif
     :: atomic { take_rest() } -> break
     :: session < SESSIONS ->
         close();

@@ -6,6 +6,7 @@
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Program, Wanted};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RingHeader, offsets};
+use sordino_ring::read::Packet;
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -183,17 +184,20 @@ fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usiz
         reader.give_back();
         seen.taken += 1;
     }
+    let is_packet = |packet: &Packet| {
+        assert!(whole(packet.content.end), "{:?}", packet.content);
+        assert_eq!(packet.bytes.len(), packet.content.end as usize);
+    };
+    if let Ok(fill) = reader.fill() {
+        assert!(fill.used <= fill.capacity, "{fill:?}");
+    }
+    let newest = reader.newest(0, geometry.size(), || 1 << 40);
+    newest.iter().flat_map(|newest| &newest.packets).for_each(is_packet);
+    if round % 4 == 2 {
+        let part = reader.part(|| 1 << 40);
+        part.iter().flatten().for_each(is_packet);
+    }
     if round % 4 == 3 {
-        let taken = reader
-            .rest(1 << 40)
-            .is_ok_and(|rest| rest.inspect(|rest| assert!(whole(rest.content.end))).is_some());
-        let _ = reader.salvage(1 << 40, |salvaged| {
-            assert!(whole(salvaged.content.end), "{:?}", salvaged.content);
-            assert_eq!(salvaged.bytes.len(), salvaged.content.end as usize);
-            seen.unfinished += salvaged.unfinished;
-        });
-        if taken {
-            reader.give_back();
-        }
+        seen.unfinished += reader.salvage(1 << 40, |packet| is_packet(&packet)).unwrap_or(0);
     }
 }

@@ -100,14 +100,10 @@ impl Exchange {
         let mut sums = [0; 3];
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
             let (cpu, overwritten) = (reader.cpu(), reader.overwritten());
-            if let Some(rest) = reader.rest(i64::MAX as u64).expect("a head that can be") {
-                known.read(cpu, rest.content, &rest.copy(), overwritten, &self.fills, lanes);
-            }
-            let salvaged = reader.salvage(i64::MAX as u64, |salvaged| {
-                sums[1] += salvaged.unfinished;
-                known.read(cpu, salvaged.content, &salvaged.bytes, overwritten, &self.fills, lanes);
+            let salvaged = reader.salvage(i64::MAX as u64, |packet| {
+                known.read(cpu, packet.content, &packet.bytes, overwritten, &self.fills, lanes);
             });
-            salvaged.expect("a head that can be");
+            sums[1] += salvaged.expect("a head that can be");
             known.hole(lanes, i64::MAX);
             sums[0] += reader.lost().total;
             sums[2] += overwritten;

@@ -195,18 +195,15 @@ impl Stream {
         self.drain();
         let mut unfinished = 0;
         if self.state.corrupt.is_none() {
-            let rest = self.reader.rest(now()).map(|rest| {
-                if let Some(mut rest) = rest.filter(|rest| self.output.is_news(&rest.content)) {
-                    self.state.write(|| self.output.write(&mut rest));
+            let salvaged = self.reader.salvage(now(), |mut packet| {
+                if self.output.is_news(&packet.content) {
+                    self.state.write(|| self.output.write_packet(&mut packet));
                 }
             });
-            let salvaged = self.reader.salvage(now(), |mut salvaged| {
-                unfinished += salvaged.unfinished;
-                if self.output.is_news(&salvaged.content) {
-                    self.state.write(|| self.output.write_salvaged(&mut salvaged));
-                }
-            });
-            self.state.corrupt = rest.and(salvaged).err();
+            match salvaged {
+                Ok(places) => unfinished = places,
+                Err(corrupt) => self.state.corrupt = Some(corrupt),
+            }
         }
         StreamEnd {
             cpu: self.reader.cpu(),

@@ -4,7 +4,7 @@ use rustix::fs::{Mode, OFlags};
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_event::Cpu;
-use sordino_ring::read::{Content, Lost, Salvaged, SubBuffer};
+use sordino_ring::read::{Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -60,15 +60,15 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what was saved of a sub-buffer.
-    pub(crate) fn write_salvaged(&mut self, salvaged: &mut Salvaged) -> io::Result<()> {
-        self.count_from_nothing(&salvaged.content)?;
-        let header = self.header(&salvaged.content);
+    /// Writes a copy.
+    pub(crate) fn write_packet(&mut self, packet: &mut Packet) -> io::Result<()> {
+        self.count_from_nothing(&packet.content)?;
+        let header = self.header(&packet.content);
         let encoded = header.encode();
-        salvaged.bytes[..encoded.len()].copy_from_slice(&encoded);
-        salvaged.bytes.resize(header.packet_bytes as usize, 0);
+        packet.bytes[..encoded.len()].copy_from_slice(&encoded);
+        packet.bytes.resize(header.packet_bytes as usize, 0);
         // Memory of our own has no alignment that passing by the page cache would want.
-        let bytes = &salvaged.bytes;
+        let bytes = &packet.bytes;
         self.packet(bytes.len(), |file, offset| {
             set_direct(file, false);
             let written = rustix::io::pwrite(file, bytes, offset);
@@ -87,7 +87,7 @@ impl Output {
         }
         let (end, stamp) = (FIRST_EVENT as u32, first.first_stamp);
         let content = Content { end, first_stamp: stamp, last_stamp: stamp, lost: Lost::default() };
-        self.write_salvaged(&mut Salvaged { bytes: vec![0; FIRST_EVENT], content, unfinished: 0 })
+        self.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
     }
 
     fn header(&self, content: &Content) -> PacketHeader {

@@ -34,16 +34,6 @@ pub mod plain {
         unsafe { from.read_volatile() }
     }
 
-    /// As [`read`], where a writer that is not known to be done may write at the same time: the caller can live with anything.
-    ///
-    /// # Safety
-    /// As for [`read`].
-    #[inline(always)]
-    pub unsafe fn guess<T: Copy>(from: *const T) -> T {
-        // SAFETY: the caller's obligations are the same.
-        unsafe { read(from) }
-    }
-
     /// Copies `length` bytes of the caller's own to shared memory.
     ///
     /// # Safety
@@ -62,5 +52,27 @@ pub mod plain {
     pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
         // SAFETY: the caller's obligations are the same.
         unsafe { to.copy_from_nonoverlapping(from, length) }
+    }
+
+    /// As [`copy_out`], where a writer may write at the same time: word by word, each of which is an old one or a new one. The
+    /// caller finds out afterwards which, or can live with anything.
+    ///
+    /// # Safety
+    /// As for [`copy_in`]; `from` is aligned to 8, and valid for reading up to the next multiple of 8 bytes.
+    pub unsafe fn guess_out(to: *mut u8, from: *const u8, length: usize) {
+        let word = |at: usize| {
+            let word = from.wrapping_add(at).cast::<u64>().cast_mut();
+            // SAFETY: the caller's obligations are the same; an atomic, since others write.
+            let word = unsafe { super::AtomicU64::from_ptr(word) };
+            word.load(super::Relaxed).to_ne_bytes()
+        };
+        // SAFETY: the caller says that it is valid for writing.
+        let to = unsafe { core::slice::from_raw_parts_mut(to, length) };
+        let (words, rest) = to.as_chunks_mut::<8>();
+        let whole = 8 * words.len();
+        words.iter_mut().zip((0..).step_by(8)).for_each(|(to, at)| *to = word(at));
+        if !rest.is_empty() {
+            rest.copy_from_slice(&word(whole)[..rest.len()]);
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! | `commit:B`, the count of committed bytes | `read:C` | who sees all bytes committed sees all records and what was left |
 //! | `commit:B`, likewise | `view:D` | who sees all bytes committed overwrites them after their writers |
 //! | `commit:C`, the reservation | itself | a writer that reserves later sees the stamps before its own |
+//! | `commit:D`, before a record | `read:E` | who copies a part of it sees that its sub-buffer was claimed |
 //! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
 
@@ -85,6 +86,8 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
+        // ORDER(commit:D) pairs with read:E: behind the claim, which we made, or saw by the head.
+        fence(Release);
         let left = start.turn() != head.turn();
         if left {
             // SAFETY: it was our reservation that left the sub-buffer of `head`.

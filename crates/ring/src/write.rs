@@ -5,6 +5,7 @@
 //! | label | partner | guarantee |
 //! |---|---|---|
 //! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
+//! | `write:B`, the section's other stores | `read:E` | who copies a part of a record sees that its sub-buffer was claimed |
 //! | `write:D`, counting up the futex | the collector's look at it, before the rings | a sub-buffer that is left while it falls asleep wakes it |
 //!
 //! The heads' own loads are `write:C`, that of the other bits is `write:E`; their partners are in `control`.
@@ -159,6 +160,7 @@ pub unsafe fn write<P: Payload, S: Stamp>(
         payload: record.payload,
     };
     // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
+    // ORDER(write:B) pairs with read:E: it begins with a release fence, behind the claim, which we made, or saw by the head.
     // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
     // head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit to a
     // ring that was taken away restarts, unless the section outlasts a detach and an attach (docs/how-it-works.md).

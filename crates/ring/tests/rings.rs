@@ -3,7 +3,7 @@ mod support;
 
 use sordino_ring::layout::Geometry;
 use sordino_ring::position::max_payload;
-use sordino_ring::read::{Lost, Salvaged};
+use sordino_ring::read::{Lost, Packet};
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
@@ -202,7 +202,8 @@ fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
         harness.write(attached.slot, number << 32, &[1; 20]);
     }
     let mut salvaged = Vec::new();
-    attached.readers[0].salvage(END_OF_TIME, |sub_buffer| salvaged.push(sub_buffer)).unwrap();
+    let unfinished = attached.readers[0].salvage(END_OF_TIME, |packet| salvaged.push(packet));
+    assert_eq!(unfinished, Ok(0));
     assert_eq!(salvaged.len(), 3);
     for pair in salvaged.windows(2) {
         // A packet never ends after the next one begins.
@@ -210,9 +211,8 @@ fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
     }
     assert_eq!(salvaged[2].content.last_stamp, END_OF_TIME);
     let mut tags = Vec::new();
-    for Salvaged { bytes, content, unfinished } in &salvaged {
+    for Packet { bytes, content } in &salvaged {
         let read = shared_records(bytes);
-        assert_eq!(*unfinished, 0);
         assert!(read.iter().all(|record| record.stamp <= content.last_stamp));
         tags.extend(read.iter().map(|record| record.tag >> 32));
     }

@@ -51,6 +51,7 @@ loom::thread_local! {
 pub fn begin() {
     MEMORY.set(Memory::new());
     SECTIONS.set(0);
+    plain::begin();
 }
 
 /// The memory that a mapping of these bytes of the model's one file leads to.

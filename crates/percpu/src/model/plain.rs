@@ -1,10 +1,59 @@
 //! Plain accesses that loom sees: two of one word, one of them a write, that no order keeps apart, fail the model.
 
 use super::known;
+use crate::primitive::Relaxed;
+use core::cell::{Cell, RefCell};
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::AtomicU64;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What one access wrote at an address, and what later ones of the same length did. Who [guesses](guess_out) sees any of these
+/// that the orders allow; it is whole, other than outside, but what the accesses before and behind it wrote may be older or newer.
+struct Versions {
+    /// Which one is the newest. Relaxed, as each of a record's words is to who looks while it is written.
+    newest: AtomicU64,
+    bytes: RefCell<Vec<Box<[u8]>>>,
+}
+
+thread_local! {
+    static GUESSED: Cell<bool> = const { Cell::new(false) };
+    static VERSIONS: RefCell<BTreeMap<usize, Rc<Versions>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Begins one execution, in which nobody guesses yet.
+pub(super) fn begin() {
+    GUESSED.set(false);
+    VERSIONS.take();
+}
+
+/// From now on each access that writes is a step, and is kept for who guesses; other models have no use for so many. As with
+/// atomics, loom wants the thread that starts all others to be the first to write anywhere.
+pub fn keep_for_guesses() {
+    GUESSED.set(true);
+}
+
+/// Keeps what was written at `address`; what accesses of other lengths wrote there is no more.
+fn keep(address: usize, bytes: &[u8]) {
+    if !GUESSED.get() {
+        return;
+    }
+    let end = address + bytes.len();
+    let known = VERSIONS.with_borrow_mut(|versions| {
+        versions.retain(|&at, kept| {
+            let kept = kept.bytes.borrow()[0].len();
+            (at, kept) == (address, bytes.len()) || at >= end || at + kept <= address
+        });
+        let new = || Versions { newest: AtomicU64::new(0), bytes: RefCell::default() };
+        Rc::clone(versions.entry(address).or_insert_with(|| Rc::new(new())))
+    });
+    let version = known.bytes.borrow().len();
+    known.bytes.borrow_mut().push(bytes.into());
+    known.newest.store(version as u64, Relaxed);
+}
 
 /// Loom's knowledge of each word that `length` bytes from `address` touch.
-fn words(address: usize, length: usize) -> impl Iterator<Item = std::rc::Rc<UnsafeCell<()>>> {
+fn words(address: usize, length: usize) -> impl Iterator<Item = Rc<UnsafeCell<()>>> {
     (address & !7..address + length).step_by(8).map(|word| known(word, || UnsafeCell::new(())))
 }
 
@@ -23,7 +72,9 @@ fn seen(address: usize, length: usize) {
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) {
     written(to as usize, size_of::<T>());
     // SAFETY: the caller's obligations are the same.
-    unsafe { to.write(value) }
+    unsafe { to.write(value) };
+    // SAFETY: it was just written; records' words have no padding.
+    keep(to as usize, unsafe { core::slice::from_raw_parts(to.cast(), size_of::<T>()) });
 }
 
 /// What is stored at `from`.
@@ -36,15 +87,6 @@ pub unsafe fn read<T: Copy>(from: *const T) -> T {
     unsafe { from.read() }
 }
 
-/// As [`read`], where a writer that is not known to be done may write at the same time: the caller can live with anything.
-///
-/// # Safety
-/// As for [`read`].
-pub unsafe fn guess<T: Copy>(from: *const T) -> T {
-    // SAFETY: the caller's obligations are the same.
-    unsafe { from.read() }
-}
-
 /// Copies `length` bytes of the caller's own to shared memory.
 ///
 /// # Safety
@@ -52,7 +94,9 @@ pub unsafe fn guess<T: Copy>(from: *const T) -> T {
 pub unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize) {
     written(to as usize, length);
     // SAFETY: the caller's obligations are the same.
-    unsafe { to.copy_from_nonoverlapping(from, length) }
+    unsafe { to.copy_from_nonoverlapping(from, length) };
+    // SAFETY: likewise.
+    keep(to as usize, unsafe { core::slice::from_raw_parts(from, length) });
 }
 
 /// Copies `length` bytes of shared memory to the caller's own.
@@ -63,4 +107,28 @@ pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
     seen(from as usize, length);
     // SAFETY: the caller's obligations are the same.
     unsafe { to.copy_from_nonoverlapping(from, length) }
+}
+
+/// As [`copy_out`], where a writer may write at the same time: the caller finds out afterwards, or can live with anything.
+///
+/// # Safety
+/// As for [`copy_in`].
+pub unsafe fn guess_out(to: *mut u8, from: *const u8, length: usize) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { to.copy_from_nonoverlapping(from, length) };
+    // SAFETY: just written.
+    let to = unsafe { core::slice::from_raw_parts_mut(to, length) };
+    let (start, end) = (from as usize, from as usize + length);
+    let all: Vec<_> = VERSIONS
+        .with_borrow(|versions| versions.range(..end).map(|(&at, kept)| (at, Rc::clone(kept))).collect());
+    for (at, versions) in all {
+        let kept = at + versions.bytes.borrow()[0].len();
+        let within = at.max(start)..kept.min(end);
+        if !within.is_empty() {
+            let version = versions.newest.load(Relaxed) as usize;
+            let bytes = &versions.bytes.borrow()[version];
+            to[within.start - start..within.end - start]
+                .copy_from_slice(&bytes[within.start - at..within.end - at]);
+        }
+    }
 }

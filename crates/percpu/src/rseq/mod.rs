@@ -145,7 +145,9 @@ pub fn current_cpu() -> u32 {
 /// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and
 /// `head` is still `expected`; all of it or, but for bytes behind the head, nothing.
 ///
-/// The last store has release semantics: who sees the new head with an acquire load sees the record.
+/// The last store has release semantics: who sees the new head with an acquire load sees the record. A release fence precedes
+/// the first: who sees any byte that the section wrote, and then fences by acquire, sees what this thread had done and seen
+/// before.
 ///
 /// Real-time: bounded by the length of the record; no system call, no allocation. One try: a caller bounds how often
 /// it tries again.

@@ -5,7 +5,7 @@
 
 use super::{Bytes, Commit, Leave, Outcome, Words};
 use crate::model;
-use crate::primitive::{Relaxed, Release, plain};
+use crate::primitive::{Relaxed, Release, fence, plain};
 
 pub(super) fn area() -> isize {
     0
@@ -44,6 +44,8 @@ unsafe fn section<P>(commit: &Commit<'_, P>, leave: Option<Leave>, copy: impl Fn
         if cpu(area()) != commit.cpu || commit.head.load(Relaxed) != commit.expected {
             return Outcome::Restart;
         }
+        // The architecture orders its stores and the loads before them.
+        fence(Release);
         if let Some(leave) = leave {
             // SAFETY: the caller's obligation.
             unsafe { plain::write(leave.destination, [commit.stamp, commit.expected, leave.lost]) };

@@ -1,7 +1,8 @@
 //! x86-64: the section, the thread's words, and the child of a `vfork`.
 //!
-//! Source of the section's form: the rseq(2) manual page of librseq. All x86 hardware orders stores (x86-TSO): a
-//! plain last store is a release store.
+//! Source of the section's form: the rseq(2) manual page of librseq. All x86 hardware orders stores, and loads before them
+//! (x86-TSO): a plain last store is a release store, and a release fence before the first is no instruction, only for the
+//! compiler, which moves nothing past assembly that may touch any memory.
 
 use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
 use super::{Bytes, Commit, Leave, Outcome, Words};

@@ -4,7 +4,7 @@ use super::{Program, Refusal};
 use crate::layout::{self, ATTACH_LOCK, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry};
 use crate::map::{self, Mapping};
 use crate::position::Head;
-use crate::read::{Exchange, Reader};
+use crate::read::{Exchange, HandedOut, Reader};
 use crate::table::{Entry, Spare};
 use crate::write::Clock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
@@ -200,6 +200,7 @@ impl Program {
             geometry,
             first_turn: first,
             turn: first,
+            handed_out: HandedOut::default(),
             exchange,
             cpu: plan.cpu,
         }

@@ -1,6 +1,6 @@
 //! Taking the oldest sub-buffer of a ring that overwrites, while its writers go on: see [`table`](crate::table).
 
-use super::Reader;
+use super::{HandedOut, Reader};
 use crate::layout::TableEntry;
 use crate::position::Head;
 use crate::table::{Entry, Spare};
@@ -35,13 +35,13 @@ impl Reader {
         }
         let oldest = head.turn().wrapping_add(1).wrapping_sub(self.geometry.count);
         let behind = oldest.wrapping_sub(self.turn);
-        if behind <= i32::MAX as u32 {
+        if (1..=i32::MAX as u32).contains(&behind) {
             self.skip(behind);
         }
         while self.turn != head.turn() {
             let entry = self.entry(self.turn)?;
             if entry.turn() == self.turn {
-                if !self.is_committed(entry.spare().number, entry.spare().uses) {
+                if !self.is_committed(entry.spare()) {
                     return None;
                 }
                 if let Some(taken) = self.try_exchange(entry) {
@@ -68,9 +68,9 @@ impl Reader {
     }
 
     /// The sub-buffer of a turn, if no later turn has claimed it.
-    pub(super) fn number_in_table(&self, turn: u32) -> Option<u32> {
+    pub(super) fn in_table(&self, turn: u32) -> Option<Spare> {
         let entry = self.entry(turn)?;
-        (entry.turn() == turn).then_some(entry.spare().number)
+        (entry.turn() == turn).then_some(entry.spare())
     }
 
     /// The entry of a turn, if it can be.
@@ -89,6 +89,7 @@ impl Reader {
 
     fn skip(&mut self, sub_buffers: u32) {
         self.turn = self.turn.wrapping_add(sub_buffers);
+        self.handed_out = HandedOut::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.overwritten += u64::from(sub_buffers);
         }

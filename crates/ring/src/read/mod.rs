@@ -8,32 +8,29 @@
 //! A broken or hostile program can spoil the bytes of its own records and nothing else: sizes and offsets are the
 //! reader's own, the file cannot shrink under it, and a head that cannot be is an error.
 
+mod copy;
 mod exchange;
+mod newest;
+mod packet;
+mod part;
 mod salvage;
 
 pub(crate) use exchange::Exchange;
-pub use salvage::Salvaged;
+pub use newest::Newest;
+pub use packet::{Content, Lost, Packet, SubBuffer};
+pub(crate) use part::HandedOut;
 
 use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
 use crate::map::Mapping;
 use crate::position::Head;
+use crate::table::Spare;
 use crate::view::all_committed;
-use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
+use sordino_percpu::primitive::{Acquire, Relaxed, Release};
+use std::fmt;
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::{fmt, io};
-
-/// Records that were lost since the ring began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// All of them.
-    pub total: u64,
-    /// Those that were larger than a sub-buffer takes.
-    pub too_large: u64,
-}
 
 /// The head cannot be: the program overwrote it, or is hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,71 +49,13 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// One sub-buffer that is the reader's until it gives it back.
-#[derive(Debug)]
-pub struct SubBuffer<'a> {
-    /// The whole of it; its first [`PACKET_HEADER`] bytes are for the packet's header.
-    bytes: *mut u8,
-    size: usize,
-    /// What its packet's header has to say.
-    pub content: Content,
-    _reader: std::marker::PhantomData<&'a mut Reader>,
-}
-
-/// What a packet's header has to say of its records.
+/// How full a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
-    /// How many bytes are header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
-    pub end: u32,
-    /// The first record's stamp; `last_stamp` where there is no record.
-    pub first_stamp: u64,
-    /// Not before the last record's stamp, not after the next packet's first.
-    pub last_stamp: u64,
-    /// Records lost by the packet's end.
-    pub lost: Lost,
-}
-
-impl SubBuffer<'_> {
-    /// Writes the packet's header into its room.
-    ///
-    /// # Panics
-    /// If it is longer than the room.
-    pub fn set_header(&mut self, header: &[u8]) {
-        assert!(header.len() <= PACKET_HEADER);
-        // SAFETY: the sub-buffer is mapped and larger; a program that writes there at the same time spoils its own packet.
-        unsafe { plain::copy_in(self.bytes, header.as_ptr(), header.len()) };
-    }
-
-    /// Writes the first `length` bytes to `file` at `offset`, by one system call; how many the kernel took.
-    ///
-    /// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
-    /// meanwhile spoils its own packet.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    ///
-    /// # Panics
-    /// If that is more than the sub-buffer has.
-    pub fn write(&self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<usize> {
-        assert!(length <= self.size);
-        let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // SAFETY: as many bytes are mapped and stay so.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), self.bytes.cast(), length, offset) };
-        usize::try_from(written).map_err(|_| io::Error::last_os_error())
-    }
-
-    /// Its size: the most that may be written.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// A copy of the header room and the records.
-    pub fn copy(&self) -> Vec<u8> {
-        let mut copy = vec![0; self.content.end as usize];
-        // SAFETY: `end` is at most the sub-buffer's size; bytes that change meanwhile are some bytes or others.
-        unsafe { plain::copy_out(copy.as_mut_ptr(), self.bytes, copy.len()) };
-        copy
-    }
+pub struct Fill {
+    /// Bytes between what the reader has given back and the head, at most `capacity`.
+    pub used: u64,
+    /// Bytes of all sub-buffers that take turns.
+    pub capacity: u64,
 }
 
 /// A ring's header in shared memory.
@@ -148,6 +87,8 @@ pub struct Reader {
     pub(crate) first_turn: u32,
     /// The turn of the sub-buffer that is read next.
     pub(crate) turn: u32,
+    /// What was handed out of it.
+    pub(crate) handed_out: HandedOut,
     /// Of a ring that overwrites.
     pub(crate) exchange: Option<Exchange>,
     /// Whose ring it is; `None` for the shared one.
@@ -185,8 +126,20 @@ impl Reader {
         Ok(ahead.min(self.geometry.count - 1))
     }
 
+    /// How full the ring is, for who watches it: by the time that is known it is another number.
+    ///
+    /// # Errors
+    /// If the head cannot be.
+    pub fn fill(&self) -> Result<Fill, Corrupt> {
+        let (head, size) = (self.head()?, self.geometry.size() as u64);
+        let waiting = u64::from(head.turn().wrapping_sub(self.turn)) * size;
+        let capacity = u64::from(self.geometry.count) * size;
+        let used = (waiting + (u64::from(head.start()) & (size - 1))).min(capacity);
+        Ok(Fill { used, capacity })
+    }
+
     /// The next sub-buffer that its writers have left; `None` if there is none yet. In a ring that overwrites, the oldest that
-    /// is still there.
+    /// is still there. Of one that was handed out in [parts](Self::part), the rest.
     ///
     /// # Errors
     /// If the head cannot be.
@@ -194,40 +147,29 @@ impl Reader {
         let head = self.head()?;
         let number = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head) };
         let Some(number) = number else { return Ok(None) };
-        let left = self.data(number).wrapping_add(LEFT).cast::<[u64; 3]>();
-        // SAFETY: within the sub-buffer.
-        let [stamp, head, lost] = unsafe { plain::read(left) };
-        // As many of them as by now are known to have been too large.
-        let lost = Lost { total: lost, too_large: self.header.too_large.load(Relaxed).min(lost) };
-        let end = Head(head).content_end(self.geometry);
-        Ok(Some(self.sub_buffer(number, end, stamp, lost)))
+        self.close_up(number);
+        self.handed_out.taken = true;
+        let source = self.source(number, false);
+        let [stamp, head, lost] = source.words(LEFT);
+        let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
+        let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[stamp]| stamp);
+        let content = Content::new(end, first, stamp, lost);
+        let (bytes, size) = (self.data(number), self.geometry.size());
+        Ok(Some(SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }))
     }
 
     /// The next sub-buffer of a ring that does not overwrite, if its writers are done with it.
     fn next(&self, head: Head) -> Option<u32> {
-        let number = self.number(self.turn)?;
-        let rounds = self.turn.wrapping_sub(self.first_turn) / self.geometry.count;
-        let done = head.turn() != self.turn && self.is_committed(number, (rounds + 1) as u16);
-        done.then_some(number)
+        let sub_buffer = self.sub_buffer_of(self.turn)?;
+        let done = head.turn() != self.turn && self.is_committed(sub_buffer);
+        done.then_some(sub_buffer.number)
     }
 
-    /// What the sub-buffer being filled holds so far, once its program is gone or no longer writes; `None` if it is not
-    /// the next to be read. `now` is a stamp that is not before the last record's.
-    ///
-    /// # Errors
-    /// If the head cannot be.
-    pub fn rest(&mut self, now: u64) -> Result<Option<SubBuffer<'_>>, Corrupt> {
-        let head = self.head()?;
-        if head.turn() != self.turn || self.commits.is_some() {
-            return Ok(None);
-        }
-        let (end, lost) = (head.content_end(self.geometry), self.lost());
-        Ok(Some(self.sub_buffer(head.start() >> self.geometry.bits, end, now, lost)))
-    }
-
-    /// Gives the sub-buffer that [`take`](Self::take) or [`rest`](Self::rest) returned back to the writers.
+    /// Gives the sub-buffer that [`take`](Self::take) returned back to the writers.
     pub fn give_back(&mut self) {
         self.turn = self.turn.wrapping_add(1);
+        self.handed_out = HandedOut::default();
         match &mut self.exchange {
             Some(exchange) => exchange.give_back(),
             // ORDER(read:B) pairs with view:C: who sees it writes after we have read.
@@ -235,12 +177,12 @@ impl Reader {
         }
     }
 
-    /// Whether all records of a sub-buffer that was claimed `uses` times are complete. They always are in a CPU's ring.
-    fn is_committed(&self, number: u32, uses: u16) -> bool {
+    /// Whether all records of a sub-buffer that its writers have left are complete. They always are in a CPU's ring.
+    fn is_committed(&self, sub_buffer: Spare) -> bool {
         // ORDER(read:C) pairs with commit:B.
         let committed = |commits: &CommitHeader| commits.committed.load(Acquire);
-        self.commit_words(number)
-            .is_none_or(|(commits, _)| all_committed(self.geometry, committed(commits), uses))
+        self.commit_words(sub_buffer.number)
+            .is_none_or(|(commits, _)| all_committed(self.geometry, committed(commits), sub_buffer.uses))
     }
 
     fn commit_words(&self, number: u32) -> Option<(&CommitHeader, &[MarkWord])> {
@@ -252,23 +194,6 @@ impl Reader {
         // SAFETY: behind it, likewise.
         let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
         Some((commits, marks))
-    }
-
-    fn sub_buffer(&mut self, number: u32, end: u32, last_stamp: u64, lost: Lost) -> SubBuffer<'_> {
-        let bytes = self.data(number);
-        let size = self.geometry.size();
-        let end = end.clamp(PACKET_HEADER as u32, size as u32);
-        let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first_word = bytes.wrapping_add(PACKET_HEADER).cast::<u64>();
-        let first_stamp = if has_record {
-            // SAFETY: inside the sub-buffer and aligned.
-            unsafe { plain::read(first_word) }
-        } else {
-            last_stamp
-        };
-        let last_stamp = last_stamp.max(first_stamp);
-        let content = Content { end, first_stamp, last_stamp, lost };
-        SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
 
     /// The head, if it can be.
@@ -286,13 +211,21 @@ impl Reader {
         if possible { Ok(head) } else { Err(Corrupt { head: head.0, turn: self.turn }) }
     }
 
-    /// The sub-buffer of a turn; `None` if a later turn has it. Without overwriting they take turns in the order they lie in.
-    fn number(&self, turn: u32) -> Option<u32> {
+    /// The turns of which the ring may hold what nobody was handed yet, newest first.
+    fn turns(&self, head: Head) -> impl Iterator<Item = u32> + use<> {
+        let ahead = head.turn().wrapping_sub(self.turn);
+        let turns = (ahead + 1 - u32::from(self.handed_out.taken)).min(self.geometry.count);
+        (0..turns).map(move |back| head.turn().wrapping_sub(back))
+    }
+
+    /// The sub-buffer of a turn that was not taken; `None` if a later turn has it. Without overwriting they take turns in the order
+    /// they lie in.
+    fn sub_buffer_of(&self, turn: u32) -> Option<Spare> {
         if self.exchange.is_some() {
-            self.number_in_table(turn)
-        } else {
-            Some(turn & (self.geometry.count - 1))
+            return self.in_table(turn);
         }
+        let uses = turn.wrapping_sub(self.first_turn) / self.geometry.count + 1;
+        Some(Spare { number: turn & (self.geometry.count - 1), uses: uses as u16 })
     }
 
     fn data(&self, number: u32) -> *mut u8 {

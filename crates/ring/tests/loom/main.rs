@@ -12,6 +12,7 @@
 mod area;
 mod attach;
 mod cpu;
+mod newest;
 mod overwrite;
 mod shared;
 mod support;

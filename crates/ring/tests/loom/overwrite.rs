@@ -2,11 +2,6 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_ring::control::Wanted;
-
-fn overwriting(cpus: &[u32]) -> Wanted<'_> {
-    Wanted { geometry: SMALL.overwriting(), ..wanted(cpus, u32::MAX) }
-}
 
 #[test]
 fn a_cpu_s_writer_and_the_reader_never_have_the_same_sub_buffer() {

@@ -6,7 +6,7 @@ use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
-use sordino_ring::read::{Reader, Salvaged};
+use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
     Attempt, Clock, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
 };
@@ -43,6 +43,11 @@ pub(crate) fn area() -> (Area, Program) {
 /// What a session wants that has a ring for each of `cpus`.
 pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
     Wanted::new("", SMALL, cpus, first_turn)
+}
+
+/// The same where the ring overwrites.
+pub(crate) fn overwriting(cpus: &[u32]) -> Wanted<'_> {
+    Wanted { geometry: SMALL.overwriting(), ..wanted(cpus, u32::MAX) }
 }
 
 /// The area of a program that was recorded before, by a session that wanted the same: so loom knows every word that the
@@ -168,21 +173,21 @@ pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
         }
         numbers.extend(taken);
     }
-    if let Some(rest) = reader.rest(END_OF_TIME).unwrap() {
-        numbers.extend(records(&rest.copy(), 16, length).into_iter().map(|(_, number)| number));
-    }
-    let (shared, unfinished) = salvage(reader, length);
+    let (salvaged, unfinished) = salvage(reader, length);
     assert_eq!(unfinished, 0);
-    [numbers, shared].concat()
+    [numbers, salvaged].concat()
 }
 
-/// The numbers of the complete records in the shared ring, and in how many places others are unfinished.
+/// The numbers of the complete records in a ring that was not drained, and in how many places others are unfinished.
 pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
-    let (mut numbers, mut unfinished) = (Vec::new(), 0);
-    let gather = |part: Salvaged| {
-        numbers.extend(records(&part.bytes, 24, length).into_iter().map(|(_, number)| number));
-        unfinished += part.unfinished;
-    };
-    reader.salvage(END_OF_TIME, gather).unwrap();
-    (numbers, unfinished)
+    let mut all = Vec::new();
+    let unfinished =
+        reader.salvage(END_OF_TIME, |packet| all.extend(numbers(reader, &packet, length))).unwrap();
+    (all, unfinished)
+}
+
+/// Those of a copy's records.
+pub(crate) fn numbers(reader: &Reader, packet: &Packet, length: usize) -> Vec<u64> {
+    let header = if reader.cpu().is_some() { 16 } else { 24 };
+    records(&packet.bytes, header, length).into_iter().map(|(_, number)| number).collect()
 }

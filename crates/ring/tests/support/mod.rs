@@ -161,10 +161,9 @@ pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     let mut taken = drain(attached);
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
-        if let Some(rest) = reader.rest(END_OF_TIME).unwrap() {
-            taken.push((cpu, rest.content, rest.copy()));
-        }
-        reader.salvage(END_OF_TIME, |salvaged| taken.push((cpu, salvaged.content, salvaged.bytes))).unwrap();
+        let unfinished =
+            reader.salvage(END_OF_TIME, |packet| taken.push((cpu, packet.content, packet.bytes)));
+        assert_eq!(unfinished, Ok(0));
     }
     taken
 }

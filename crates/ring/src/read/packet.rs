@@ -1,0 +1,152 @@
+//! What a reader hands out: sub-buffers where they lie, and copies of them.
+
+use super::Reader;
+use crate::layout::{PACKET_HEADER, RECORD_HEADER};
+use sordino_percpu::primitive::plain;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Records that were lost since the ring began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// All of them.
+    pub total: u64,
+    /// Those that were larger than a sub-buffer takes.
+    pub too_large: u64,
+}
+
+impl Lost {
+    /// When there were so many: as many of them as by now are known to have been too large.
+    pub(super) fn when(self, total: u64) -> Self {
+        Self { total, too_large: self.too_large.min(total) }
+    }
+}
+
+/// What a packet's header has to say of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// How many bytes are header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
+    pub end: u32,
+    /// The first record's stamp; `last_stamp` where there is no record.
+    pub first_stamp: u64,
+    /// Not before the last record's stamp, not after the next packet's first.
+    pub last_stamp: u64,
+    /// Records lost by the packet's end.
+    pub lost: Lost,
+}
+
+impl Content {
+    /// Of a packet whose first record's stamp is `first`.
+    pub(super) fn new(end: u32, first: Option<u64>, last: u64, lost: Lost) -> Self {
+        let first_stamp = first.unwrap_or(last);
+        Self { end, first_stamp, last_stamp: last.max(first_stamp), lost }
+    }
+}
+
+/// One sub-buffer that is the reader's until it gives it back.
+#[derive(Debug)]
+pub struct SubBuffer<'a> {
+    /// The whole of it; its first [`PACKET_HEADER`] bytes are for the packet's header.
+    pub(super) bytes: *mut u8,
+    pub(super) size: usize,
+    /// What its packet's header has to say.
+    pub content: Content,
+    pub(super) _reader: std::marker::PhantomData<&'a mut Reader>,
+}
+
+impl SubBuffer<'_> {
+    /// Writes the packet's header into its room.
+    ///
+    /// # Panics
+    /// If it is longer than the room.
+    pub fn set_header(&mut self, header: &[u8]) {
+        assert!(header.len() <= PACKET_HEADER);
+        // SAFETY: the sub-buffer is mapped and larger; a program that writes there at the same time spoils its own packet.
+        unsafe { plain::copy_in(self.bytes, header.as_ptr(), header.len()) };
+    }
+
+    /// Writes the first `length` bytes to `file` at `offset`, by one system call; how many the kernel took.
+    ///
+    /// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
+    /// meanwhile spoils its own packet.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Panics
+    /// If that is more than the sub-buffer has.
+    pub fn write(&self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<usize> {
+        assert!(length <= self.size);
+        let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        // SAFETY: as many bytes are mapped and stay so.
+        let written = unsafe { libc::pwrite(file.as_raw_fd(), self.bytes.cast(), length, offset) };
+        usize::try_from(written).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Its size: the most that may be written.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A copy of the header room and the records.
+    pub fn copy(&self) -> Vec<u8> {
+        let mut copy = vec![0; self.content.end as usize];
+        // SAFETY: `end` is at most the sub-buffer's size; bytes that change meanwhile are some bytes or others.
+        unsafe { plain::copy_out(copy.as_mut_ptr(), self.bytes, copy.len()) };
+        copy
+    }
+}
+
+/// A copy of records, in memory of the reader's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Room for the packet's header, [`PACKET_HEADER`] bytes, and the records, one after the other.
+    pub bytes: Vec<u8>,
+    /// What its header has to say.
+    pub content: Content,
+}
+
+/// What was copied of one sub-buffer.
+#[derive(Debug)]
+pub(super) struct Copied {
+    /// As in a [`Packet`].
+    pub(super) bytes: Vec<u8>,
+    /// What its last writer left: its stamp, and how many records were lost. Not of one that is being filled, or unfinished.
+    pub(super) left: Option<(u64, u64)>,
+    /// Places where at least one record was reserved and is not finished.
+    pub(super) unfinished: u64,
+}
+
+impl Copied {
+    /// The first record's stamp.
+    pub(super) fn first_stamp(&self) -> Option<u64> {
+        self.word(PACKET_HEADER)
+    }
+
+    fn word(&self, offset: usize) -> Option<u64> {
+        let has_record = self.bytes.len() >= PACKET_HEADER + RECORD_HEADER;
+        let word = self.bytes.get(offset..offset + 8).filter(|_| has_record)?;
+        Some(u64::from_ne_bytes(word.try_into().ok()?))
+    }
+}
+
+/// Makes packets of what was copied, newest first; the oldest comes first in what it returns. Behind the newest, it is `now` and so
+/// many records were `lost`.
+///
+/// Of a sub-buffer that its writers have not done with nobody says when it ended and what was lost by then. But its packet ends
+/// when the next one begins, and each record has the low bits of the count of lost records before it.
+pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: u64, lost: Lost) -> Vec<Packet> {
+    let (mut next, mut lost) = (now, lost);
+    let packet = |copied: Copied| {
+        let (last, total) = copied.left.unwrap_or((next, lost.total));
+        lost = lost.when(total);
+        let content = Content::new(copied.bytes.len() as u32, copied.first_stamp(), last, lost);
+        next = content.first_stamp;
+        let before = copied.word(PACKET_HEADER + 8).unwrap_or(total);
+        lost = lost.when(total.saturating_sub(total.wrapping_sub(before) & 0xffff));
+        Packet { bytes: copied.bytes, content }
+    };
+    let mut packets: Vec<Packet> = newest_first.map(packet).collect();
+    packets.reverse();
+    packets
+}

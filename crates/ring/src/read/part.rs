@@ -1,0 +1,96 @@
+//! The sub-buffer being filled, handed out in parts.
+
+use super::packet::{Copied, packets};
+use super::{Corrupt, Packet, Reader};
+use crate::layout::{LEFT, PACKET_HEADER};
+use crate::position::Head;
+use crate::table::Spare;
+use sordino_percpu::primitive::plain;
+
+/// What was handed out of the sub-buffer that is read next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HandedOut {
+    /// Bytes of records, in parts; a multiple of 8.
+    parts: u32,
+    /// Whether it was taken and not given back.
+    pub(super) taken: bool,
+}
+
+impl HandedOut {
+    /// Where what nobody was handed begins in the sub-buffer.
+    pub(super) fn behind(self) -> u32 {
+        PACKET_HEADER as u32 + self.parts
+    }
+}
+
+impl Reader {
+    /// Copies what was published in the sub-buffer being filled, but for what earlier parts of it had, so that a record need not
+    /// wait until its sub-buffer is full. [`take`](Self::take) yields the rest alone. The packet is empty if there is nothing
+    /// new; `None` if another sub-buffer is to be taken or given back first, or, in a ring that overwrites, this one is gone.
+    ///
+    /// In the shared ring a part ends before the first record that is not complete; there is one of a sub-buffer that was left, too,
+    /// while [`take`](Self::take) waits for such a record.
+    ///
+    /// `now` reads the clock of the records, in order: it is called once, behind the last record that is copied, and is when the
+    /// packet ends. A writer reads the clock before it publishes, so a record that is published next may have an earlier
+    /// stamp: no packet may follow in the same stream of a trace. A part is the last one of a chunk. Who wants to let others
+    /// follow has to end it with the last record's stamp, and so has to know how long records are.
+    ///
+    /// # Errors
+    /// If the head cannot be.
+    pub fn part(&mut self, now: impl FnOnce() -> u64) -> Result<Option<Packet>, Corrupt> {
+        let head = self.head()?;
+        let (now, lost) = (now(), self.lost());
+        if self.handed_out.taken {
+            return Ok(None);
+        }
+        let part = self.unless_claimed(self.turn, |sub_buffer| self.next_part(sub_buffer, head));
+        let Some((bytes, behind)) = part.flatten() else { return Ok(None) };
+        self.handed_out.parts = behind - PACKET_HEADER as u32;
+        let copied = Copied { bytes, left: None, unfinished: 0 };
+        Ok(packets(std::iter::once(copied), now, lost).pop())
+    }
+
+    /// The packet, and where what it leaves begins.
+    fn next_part(&self, sub_buffer: Spare, head: Head) -> Option<(Vec<u8>, u32)> {
+        let source = self.source(sub_buffer.number, self.exchange.is_some());
+        let (start, size) = (self.handed_out.behind(), self.geometry.size() as u32);
+        let filling = self.turn == head.turn();
+        let end = if filling { head.start() & (size - 1) } else { size };
+        let Some((_, marks)) = self.commit_words(sub_buffer.number) else {
+            return filling.then(|| (source.packet(start..self.end(head)), end.max(start)));
+        };
+        if !filling && self.is_committed(sub_buffer) {
+            return None;
+        }
+        let mut behind = start;
+        let records: Vec<_> = source
+            .complete(marks, self.turn, start..end)
+            .take_while(|record| {
+                let follows = record.start == behind;
+                behind = if follows { record.end.next_multiple_of(8) } else { behind };
+                follows
+            })
+            .collect();
+        Some((source.gather(&records), behind))
+    }
+
+    /// Moves what no part had to the start of a sub-buffer that its writers are done with: so it is one like all others.
+    pub(super) fn close_up(&mut self, number: u32) {
+        let start = self.handed_out.behind();
+        let parts = std::mem::take(&mut self.handed_out.parts);
+        if parts == 0 {
+            return;
+        }
+        let source = self.source(number, false);
+        let [stamp, head, lost] = source.words(LEFT);
+        let rest = source.packet(start..self.end(Head(head)));
+        let records = &rest[PACKET_HEADER..];
+        let to = self.data(number);
+        // SAFETY: not more than there were, and they come to lie further to the front; the sub-buffer is the reader's.
+        unsafe { plain::copy_in(to.wrapping_add(PACKET_HEADER), records.as_ptr(), records.len()) };
+        let left = [stamp, head.wrapping_sub(parts.into()), lost];
+        // SAFETY: within the sub-buffer, and aligned.
+        unsafe { plain::write(to.wrapping_add(LEFT).cast(), left) };
+    }
+}
