@@ -6,7 +6,7 @@
  * killed at any step (the kernel then releases their locks); writers that are asleep, or never wake, at any step.
  *
  * Asserted: nobody writes to memory that another session has been given meanwhile; two sessions never have the same slot or
- * region; a session's enable bit stays set until it or, after its death, another clears it, and while it is set the ring
+ * region; that a session wants an event stays so until it or, after its death, another takes that back, and while it does the ring
  * is open; the count of writers comes back to 0.
  *
  * Left out: weak memory, above all the fences of this Dekker's algorithm (loom's part); the CPUs' rings, whose writers nobody
@@ -27,7 +27,7 @@
  * mutant: reuse_busy_slot                      it does not look for writers at all
  * mutant: region_forgotten                     who detaches says that its region is free while writers are inside
  * mutant: locks_tell                           a slot without lock and writers is taken to use no region
- * mutant: plain_enable                         enable bits are set by a load and a store
+ * mutant: plain_enable                         enable words are changed by a load and a store
  * mutant: enable_first                         events are enabled before the ring is open
  */
 
@@ -50,7 +50,7 @@
 #define NOWHERE 0           /* regions are numbered from 1 */
 
 /* Shared memory. Sessions are numbered from 1. */
-byte points;                /* one tracepoint's enable byte */
+byte points;                /* one tracepoint's enable word: which sessions want its events */
 byte ring[SLOTS];           /* the session whose ring is open: the ring header's count, and its head; 0: closed */
 byte data[SLOTS];           /* the region that the ring header leads to */
 byte region[SLOTS];         /* the region that the slot says it uses */

@@ -5,6 +5,7 @@
 //! how long.
 
 mod collector;
+mod conditions;
 mod cost;
 mod gaps;
 mod knob;
@@ -31,6 +32,7 @@ type Measurement = fn(&Bench, &mut Table) -> Result<(), String>;
 
 const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("cost", cost::measure),
+    ("conditions", conditions::measure),
     ("gaps", gaps::measure),
     ("scaling", scaling::measure),
     ("rate", rate::measure),
@@ -41,10 +43,10 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let [hidden] = &wanted[..]
-        && hidden == "cost-in-rust"
-    {
-        return cost::in_rust();
+    match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["cost-in-rust"] => return cost::in_rust(),
+        [conditions::HIDDEN] => return conditions::in_rust(),
+        _ => {}
     }
     let unknown = wanted.iter().find(|name| !MEASUREMENTS.iter().any(|(known, _)| known == name));
     if let Some(unknown) = unknown {

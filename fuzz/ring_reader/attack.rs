@@ -5,7 +5,7 @@
 
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Program, Wanted};
-use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RingHeader, offsets};
+use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
 use sordino_ring::read::Packet;
 use std::fs::File;
 use std::mem::{offset_of, size_of};
@@ -72,7 +72,14 @@ impl Places {
 fn area() -> (&'static Program, &'static File) {
     static AREA: OnceLock<(Program, File)> = OnceLock::new();
     let (program, file) = AREA.get_or_init(|| {
-        let request = Request { cpus: CPUS, catalogue: 4096, reserve: 64 << 20, pid: 1, restartable: true };
+        let request = Request {
+            cpus: CPUS,
+            catalogue: 4096,
+            reserve: 64 << 20,
+            pid: 1,
+            restartable: true,
+            allows_blocking: false,
+        };
         let (_, file): (_, OwnedFd) = Area::create(&request).expect("an area");
         (Program::open(&file).expect("an area"), file.into())
     });
@@ -108,7 +115,6 @@ pub fn attack(input: &[u8]) -> Seen {
     let wanted = Wanted::new("attack", geometry, &cpus, first_turn);
     let mut attached = program.attach(&wanted).expect("a slot");
 
-    let (_, rings, _) = offsets(CPUS);
     let mut address = [0; 8];
     file.read_exact_at(&mut address, offset_of!(Header, address) as u64).expect("a header");
     let mut region = attached.region.0 - u64::from_ne_bytes(address);
@@ -121,7 +127,7 @@ pub fn attack(input: &[u8]) -> Seen {
             };
             let table = take(geometry.table_size());
             let commits = (ring == CPUS).then(|| take(geometry.commits_size()));
-            let header = (rings + number * size_of::<RingHeader>()) as u64;
+            let header = (RINGS_OFFSET + number * size_of::<RingHeader>()) as u64;
             Places { header, table, commits, data: take(geometry.data_size()), geometry, first_turn }
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use crate::verified::Lanes;
 use sordino_event::catalogue;
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::control::{Attached, Program, Want, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ impl Exchange {
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() == "storms:bytes").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
-            program.enable(attached.slot, *id, true);
+            program.enable(attached.slot, *id, Want::Always);
         }
         let known = Known { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
         let known = vec![known; attached.readers.len()];

@@ -1,8 +1,9 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::catalogue;
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_event::condition::{Condition, Context, Expression};
+use sordino_event::{Pid, Schema, catalogue};
+use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
@@ -11,6 +12,7 @@ use sordino_tests::lttng::Lttng;
 use sordino_tests::stepper::{Hit, Interruption, Stepper};
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -31,7 +33,9 @@ struct Way<'a> {
     environment: &'a [(&'a str, &'a str)],
     sessions: usize,
     wanted: Wanted<'a>,
-    enabled: bool,
+    /// Those of the sessions that want the event, and on what condition.
+    wanting: Range<usize>,
+    condition: Option<&'a str>,
     before: u64,
     interruption: Interruption,
 }
@@ -52,9 +56,12 @@ impl Way<'_> {
             (program, attached)
         };
         let mut sessions: Vec<(Program, Attached)> = (0..self.sessions).map(attach).collect();
-        for (program, attached) in sessions.iter().filter(|_| self.enabled) {
+        for (program, attached) in &mut sessions[self.wanting.start..self.wanting.end.min(self.sessions)] {
             let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
-            points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, true));
+            for (id, schema) in points {
+                let want = self.condition.map_or(Want::Always, |text| condition(attached, id, &schema, text));
+                program.enable(attached.slot, id, want);
+            }
         }
         let stepper = Stepper::new(&running).unwrap();
         running.signal(Signal::USR2);
@@ -64,6 +71,17 @@ impl Way<'_> {
         let after = Rings::of(&mut sessions);
         (hits, Rings { lost: after.lost - before.lost, left: after.left - before.left, ..after })
     }
+}
+
+/// Sets a condition, where the tracepoint has what it asks for.
+fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str) -> Want {
+    let context = Context { pid: Pid(1), procname: "stepped" };
+    let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
+        return Want::No;
+    };
+    let code = Code { filter: When::If(&code), trigger: When::Never };
+    attached.conditions.set(id, &code).unwrap();
+    Want::If
 }
 
 /// What happened in the rings of all sessions.
@@ -108,7 +126,8 @@ fn typical(program: &PathBuf) -> Way<'_> {
         environment: &[],
         sessions: 1,
         wanted: session(),
-        enabled: true,
+        wanting: 0..SLOTS,
+        condition: None,
         before: 1,
         interruption: Interruption::None,
     }
@@ -123,10 +142,13 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
     let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };
     let signal = Interruption::Signalled(nix::sys::signal::SIGUSR1);
     vec![
-        ("C, nobody records it", Way { enabled: false, ..of() }),
-        ("Rust, nobody records it", Way { enabled: false, ..in_rust() }),
+        ("C, nobody records it", Way { wanting: 0..0, ..of() }),
+        ("Rust, nobody records it", Way { wanting: 0..0, ..in_rust() }),
         ("C, two words", of()),
         ("Rust, two words", in_rust()),
+        ("C, two words, the session in the last slot", Way { sessions: SLOTS, wanting: 7..8, ..of() }),
+        ("C, two words, a condition that does not hold", Way { condition: Some("second == 0"), ..of() }),
+        ("C, two words, a condition that holds", Way { condition: Some("second != 0"), ..of() }),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),
         ("C, 512 bytes", Way { case: "many_words", ..of() }),

@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
-use sordino_ring::control::{self, Wanted};
+use sordino_ring::control::{self, Want, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_tests::exchange::area;
 use sordino_tests::install::succeed;
@@ -72,8 +72,8 @@ impl InTurn {
         let until = Arc::clone(&ends);
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let take_turns = move || {
-            for on in [true, false].into_iter().cycle().take_while(|_| !until.load(Relaxed)) {
-                points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, on));
+            for want in [Want::Always, Want::No].into_iter().cycle().take_while(|_| !until.load(Relaxed)) {
+                points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, want));
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
-use sordino_ring::control::{Program, Wanted};
+use sordino_ring::control::{Program, Want, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
@@ -49,9 +49,9 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let before = interrupts_from_others(TRACED);
     let (mut longest, begin) = (0, Instant::now());
     for _ in 0..ROUNDS {
-        for on in [true, false] {
+        for want in [Want::Always, Want::No] {
             let begin = Instant::now();
-            ids.iter().for_each(|&id| program.enable(attached.slot, id, on));
+            ids.iter().for_each(|&id| program.enable(attached.slot, id, want));
             longest = begin.elapsed().as_nanos().max(longest);
         }
     }

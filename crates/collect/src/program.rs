@@ -11,9 +11,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_event::{Schema, catalogue};
-use sordino_ring::control::{Attached, Program, Refusal, Wanted};
+use sordino_ring::control::{Attached, Program, Refusal, Want, Wanted};
 use sordino_ring::layout::POINTS;
 use sordino_ring::map::populate;
+use sordino_ring::read::Reader;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -35,8 +36,8 @@ pub(crate) struct Traced {
     pub(crate) program: Arc<Program>,
     /// What went wrong on the way, for the summary.
     pub(crate) notes: Vec<String>,
-    slot: usize,
-    region: (u64, u64),
+    /// The session's hold on it; its readers are the collector's thread's.
+    attached: Attached,
     /// Bytes of the catalogue that were read.
     read: usize,
     /// Its catalogue made no sense; no more of it is read.
@@ -84,9 +85,10 @@ impl Traced {
             cpus: options.cpus.as_slice(),
             leave_out_others: options.cpus_only,
             wake: options.polling == Polling::Wakeup,
+            block: None,
             first_turn: first_turn(),
         };
-        let attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
+        let mut attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
         let mut notes = Vec::new();
         // What the kernel had no memory for a moment ago it may have now.
         let present = match make_present(pid, attached.region) {
@@ -107,6 +109,7 @@ impl Traced {
         fs::create_dir(&path).map_err(Error::output(&path))?;
         let trace = ProgramTrace { pid, identity, path, uuid: crate::uuid(), schemas: Vec::new() };
         trace.write_metadata(clock)?;
+        let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             number,
             trace,
@@ -114,18 +117,17 @@ impl Traced {
             pidfd,
             program: Arc::new(program),
             notes,
-            slot: attached.slot,
-            region: attached.region,
+            attached,
             read: 0,
             broken: false,
         };
-        let order = traced.streams(attached);
+        let order = traced.streams(readers);
         traced.refresh(&options.user)?;
         Ok((traced, order))
     }
 
-    fn streams(&self, attached: Attached) -> Order {
-        let streams = attached.readers.into_iter().map(|reader| {
+    fn streams(&self, readers: Vec<Reader>) -> Order {
+        let streams = readers.into_iter().map(|reader| {
             let (name, class) = match reader.cpu() {
                 Some(cpu) => (format!("cpu{cpu}"), StreamClass::Cpu),
                 None => ("shared".to_owned(), StreamClass::Shared),
@@ -133,7 +135,7 @@ impl Traced {
             let output = Output::new(self.trace.path.join(name), self.trace.uuid, class, reader.cpu());
             Stream { reader, output, state: StreamState::default() }
         });
-        let (number, program, slot) = (self.number, Arc::clone(&self.program), self.slot);
+        let (number, program, slot) = (self.number, Arc::clone(&self.program), self.attached.slot);
         Order::Add(Streams { number, program, slot, streams: streams.collect() })
     }
 
@@ -169,7 +171,7 @@ impl Traced {
         // Only now: no record of an event that the metadata does not know.
         let new = (0u16..).zip(&self.trace.schemas).skip(first);
         for (id, _) in new.filter(|(_, schema)| user.wants(schema)) {
-            self.program.enable(self.slot, id, true);
+            self.program.enable(self.attached.slot, id, Want::Always);
         }
         Ok(())
     }
@@ -183,14 +185,13 @@ impl Traced {
     /// Switches all its tracepoints off.
     pub(crate) fn disable(&self) {
         for (id, _) in (0u16..).zip(&self.trace.schemas) {
-            self.program.enable(self.slot, id, false);
+            self.program.enable(self.attached.slot, id, Want::No);
         }
     }
 
     /// Ends the session's hold on it, when its rings were emptied.
     pub(crate) fn detach(&mut self) {
-        let attached = Attached { slot: self.slot, readers: Vec::new(), region: self.region };
-        if let Err(error) = self.program.detach(&attached) {
+        if let Err(error) = self.program.detach(&self.attached) {
             self.notes.push(format!("its rings could not be given back: {error}"));
         }
         match self.program.refused() {

@@ -25,5 +25,5 @@ pub mod thread;
 pub use rseq::arch::vfork;
 pub use rseq::{
     Bytes, Commit, Leave, NO_CPU, Outcome, Payload, Words, cpu, current_cpu, expect_write, init, publish,
-    publish_leaving, wake,
+    publish_leaving, sleep, sum, wake,
 };

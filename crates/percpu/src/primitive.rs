@@ -7,7 +7,7 @@ pub use crate::model::{
     primitive::{AtomicU8, AtomicU32, AtomicU64, fence},
 };
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
+pub use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 

@@ -29,9 +29,14 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields say and readable for as many bytes as `shape`, which the header's
-/// `SORDINO_SHAPE` made, says are copied. `wanted` is what the tracepoint's byte said.
+/// `SORDINO_SHAPE` made, says are copied. `wanted` is what the tracepoint's word said.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sordino_emit(point: &Tracepoint, wanted: u8, payload: *const u8, shape: u64) {
+pub unsafe extern "C-unwind" fn sordino_emit(
+    point: &Tracepoint,
+    wanted: u64,
+    payload: *const u8,
+    shape: u64,
+) {
     // SAFETY: the caller's obligations are the same.
     unsafe { internal::emit(point, wanted, Staged { from: payload, shape: internal::Shape(shape) }) }
 }
@@ -41,14 +46,14 @@ pub unsafe extern "C-unwind" fn sordino_emit(point: &Tracepoint, wanted: u8, pay
 /// # Safety
 /// As for [`sordino_emit`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u8, first: u64, second: u64) {
+pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
     // SAFETY: the caller's obligations are the same.
     unsafe { internal::emit(point, wanted, Words(first, second)) }
 }
 
 /// What a tracepoint that is not registered looks at: nobody wants it.
 #[unsafe(no_mangle)]
-pub static sordino_nobody: u8 = 0;
+pub static sordino_nobody: u32 = 0;
 
 /// `sordino:mark`, for `sordino_mark` in the header.
 #[unsafe(no_mangle)]

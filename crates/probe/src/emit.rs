@@ -1,11 +1,15 @@
 //! What a hit of an enabled tracepoint does.
 
+use crate::condition::{self, Decision, Hit};
 use crate::point::Tracepoint;
+use crate::wait::Waiting;
 use crate::{MAX_PAYLOAD, program, system};
 use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::Shape;
-use sordino_ring::write::{self, Attempt, Clock, Record, Stamp, Unwritten};
+use sordino_ring::slots::Slots;
+use sordino_ring::want::{Sessions, Wants};
+use sordino_ring::write::{self, Attempt, Clock, IfFull, Record, Stamp, Unwritten};
 use std::mem::MaybeUninit;
 
 /// The clocks that stamp records.
@@ -92,19 +96,20 @@ unsafe impl Content for Words {
 /// `content` is laid out as the tracepoint's fields say and, where it is [`Staged`], readable. `wanted` is what
 /// [`Tracepoint::wanted`] answered.
 #[inline(always)]
-pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u8, content: C) {
-    // A thread remembers the ring that it wrote to last: a guess that saves the look at the CPU's number, which the
-    // restartable section takes anyway. 0 before its first record, and in the child of a vfork.
+pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
+    let wants = Wants(wanted);
+    // A thread remembers where the ring is that slot 0 has for the CPU it wrote on last: a guess that saves the look at the CPU's
+    // number, which the restartable section takes anyway. 0 before its first record, and in the child of a vfork.
     let (tag, place) = thread::tag_and_place();
     if !program::has_area() {
         return;
     }
-    if place == 0 || wanted != 1 {
+    if place == 0 || !wants.is_one() {
         // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_fully(point.tag(), wanted, content) };
+        return unsafe { emit_fully(point.tag(), wants, content) };
     }
-    let ring = place as *const RingHeader;
-    // SAFETY: the area is never unmapped, and a collector set the bit after it had made the rings of slot 0.
+    let ring = wants.ring(place) as *const RingHeader;
+    // SAFETY: the area is never unmapped, and a collector stored the word after it had made the rings that it leads to.
     match unsafe { write::write(ring, content.record(tag | point.tag()), Clocks) } {
         Ok(()) => {}
         Err(Unwritten { head, stamp, tag, stays: false }) => {
@@ -123,7 +128,7 @@ pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u8, content: C) {
 /// # Safety
 /// As for [`emit`].
 #[inline(never)]
-pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u8, content: C) {
+pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
     // SAFETY: the caller's obligations are the same.
     unsafe { emit(point, wanted, content) }
 }
@@ -151,19 +156,21 @@ unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C,
 #[inline(never)]
 unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
     let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
+    let Some(slots) = program::slots() else { return };
+    let wants = Wants::only(slots.offset_of(ring));
     // SAFETY: the caller's obligations are the same.
-    content.in_memory(|staged| unsafe { emit_slots(tag & 0xffff_0000, 1, staged, attempt) });
+    content.in_memory(|staged| unsafe { emit_slots(tag & 0xffff_0000, wants, staged, attempt) });
 }
 
-/// A thread's first record, records for several sessions, those of a vfork's child.
+/// A thread's first record, records for several sessions, conditional ones, those of a vfork's child.
 ///
 /// # Safety
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully<C: Content>(event: u64, wanted: u8, content: C) {
+unsafe fn emit_fully<C: Content>(event: u64, wants: Wants, content: C) {
     // SAFETY: the caller's obligations are the same.
-    content.in_memory(|staged| unsafe { emit_slots(event, wanted, staged, Attempt::NONE) });
+    content.in_memory(|staged| unsafe { emit_slots(event, wants, staged, Attempt::NONE) });
 }
 
 /// `event` is the tracepoint's number in its place.
@@ -171,29 +178,80 @@ unsafe fn emit_fully<C: Content>(event: u64, wanted: u8, content: C) {
 /// # Safety
 /// As for [`emit`].
 #[inline(never)]
-unsafe fn emit_slots(event: u64, wanted: u8, staged: Staged, attempt: Attempt) {
-    let Some(rings) = program::rings() else { return };
+unsafe fn emit_slots(event: u64, wants: Wants, staged: Staged, attempt: Attempt) {
+    let Some(slots) = program::slots() else { return };
     let borrowed = thread::borrowed();
     if borrowed == 0 && thread::tag_and_place().0 == 0 {
         thread::set_tag(u64::from(system::thread_id()) << 32);
     }
     let tag = if borrowed == 0 { thread::tag_and_place().0 } else { borrowed << 32 };
     let record = staged.record(tag | event);
-    let mut slots = wanted;
-    while slots != 0 {
-        let rings = program::rings_of(rings, slots.trailing_zeros());
-        slots &= slots - 1;
-        if borrowed == 0 {
+    let Sessions { all, conditional } = wants.sessions(slots.cpus());
+    let mut left = all;
+    while left != 0 {
+        let slot = left.trailing_zeros();
+        left &= left - 1;
+        let mut decision = Decision { record: true, trigger: false };
+        if conditional >> slot & 1 != 0 {
+            // SAFETY: the caller's obligation.
+            decision = unsafe { decide(slots, slot, record) };
+        }
+        if decision.record {
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_slot(slots, slot, &record, &attempt) };
+        }
+        if decision.trigger {
+            slots.trigger(slot, id_of(event));
+        }
+    }
+}
+
+/// The number of the tracepoint in a record's tag.
+fn id_of(tag: u64) -> u16 {
+    (tag >> 16) as u16
+}
+
+/// What the session in `slot` does with a record.
+///
+/// # Safety
+/// As for [`emit`].
+#[inline(always)]
+unsafe fn decide(slots: Slots, slot: u32, record: Record) -> Decision {
+    let (from, length) = (record.payload.from, record.shape.payload());
+    let conditions = slots.conditions(slot).filter(|_| length <= MAX_PAYLOAD);
+    // Of a record that no ring takes there is no payload: it is counted as lost.
+    let Some(conditions) = conditions else { return Decision { record: true, trigger: false } };
+    // SAFETY: the caller's obligation: that much is readable, and the program's own.
+    let payload = unsafe { std::slice::from_raw_parts(from, length) };
+    condition::decide(conditions, id_of(record.tag), Hit { payload, tid: (record.tag >> 32) as u32 })
+}
+
+/// Writes the record to the session in `slot`. Waits for room where [`Waiting`] does, but not in the child of a vfork, whose parent
+/// waits as well.
+///
+/// # Safety
+/// As for [`emit`].
+#[inline(never)]
+unsafe fn emit_slot(slots: Slots, slot: u32, record: &Record, attempt: &Attempt) {
+    let (rings, borrowed) = (slots.rings(slot), thread::borrowed() != 0);
+    let mut if_full = if borrowed { IfFull::Lose } else { IfFull::Tell };
+    let mut waiting = Waiting::default();
+    loop {
+        let written = if borrowed {
             // SAFETY: as in `emit`.
-            unsafe { write::write_fully(rings, record, Clocks, attempt) };
+            unsafe { write::write_shared(rings, *record, Clocks, if_full) }
         } else {
             // SAFETY: as in `emit`.
-            unsafe { write::write_shared(rings, record, Clocks) };
+            unsafe { write::write_fully(rings, *record, Clocks, *attempt, if_full) }
+        };
+        let Err(full) = written else { break };
+        if !waiting.sleep(slots, slot, full) {
+            if_full = IfFull::Lose;
         }
     }
     let cpu = sordino_percpu::cpu();
-    if borrowed == 0 && cpu < rings.cpus {
-        thread::set_place(rings.at(cpu) as usize);
+    if !borrowed && cpu < slots.cpus() {
+        thread::set_place(Wants::place(slots.rings(0).at(cpu) as usize));
     }
 }
 
@@ -211,7 +269,7 @@ struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 /// # Safety
 /// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields say; for `wanted` see [`emit`].
 #[inline(always)]
-pub unsafe fn record(point: &Tracepoint, wanted: u8, length: usize, fill: impl FnOnce(*mut u8)) {
+pub unsafe fn record(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
         let mut stage = Stage::<SMALL>(MaybeUninit::uninit());
         // SAFETY: the stage has room; the caller's obligations are the same.
@@ -225,7 +283,7 @@ pub unsafe fn record(point: &Tracepoint, wanted: u8, length: usize, fill: impl F
 /// # Safety
 /// As for [`record`].
 #[cold]
-unsafe fn record_large(point: &Tracepoint, wanted: u8, length: usize, fill: impl FnOnce(*mut u8)) {
+unsafe fn record_large(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= MEDIUM {
         // SAFETY: the caller's obligations are the same.
         unsafe { record_in::<MEDIUM>(point, wanted, length, fill) };
@@ -247,7 +305,7 @@ unsafe fn record_large(point: &Tracepoint, wanted: u8, length: usize, fill: impl
 #[inline(never)]
 unsafe fn record_in<const SIZE: usize>(
     point: &Tracepoint,
-    wanted: u8,
+    wanted: u64,
     length: usize,
     fill: impl FnOnce(*mut u8),
 ) {
@@ -263,7 +321,7 @@ unsafe fn record_in<const SIZE: usize>(
 #[inline(always)]
 pub unsafe fn record_staged(
     point: &Tracepoint,
-    wanted: u8,
+    wanted: u64,
     stage: *mut u8,
     length: usize,
     fill: impl FnOnce(*mut u8),

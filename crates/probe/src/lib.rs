@@ -12,19 +12,20 @@
 //! ```
 //!
 //! A tracepoint that nobody records costs two loads and a branch. `sordino record` enables it, in this program when it
-//! is started or while it runs; then each hit costs little more than reading the clock. Nothing here blocks, allocates
-//! or fails loudly: a record that finds no room is counted as lost, and the recording says so.
+//! is started or while it runs; then each hit costs little more than reading the clock. Nothing here blocks (unless the program
+//! allows it), allocates or fails loudly: a record that finds no room is counted as lost, and the recording says so.
 //!
 //! # How it works
 //! Before `main`, the program makes an *area* of memory that a recorder can find (`/proc/PID/fd`) and registers its
-//! tracepoints there. The recorder makes rings in it, one per CPU, and sets bits that the tracepoints look at.
+//! tracepoints there. The recorder makes rings in it, one per CPU, and changes words that the tracepoints look at.
 //! `sordino_ring` says what lies where, `sordino_percpu` how a record gets there in one restartable step.
 //!
 //! # Real-time
 //! A hit makes no system call, takes no lock, allocates nothing, faults on no page that the recorder could make present
 //! beforehand, and is bounded by the record's length (at most [`MAX_PAYLOAD`] bytes of payload) and a fixed number of
 //! tries. The first hit of a thread calls `pthread_mutex_lock` on a lock of its own, which tells the thread's id without
-//! a system call. Tracepoints work in signal handlers, before `main`, in threads of any kind, and in plug-ins.
+//! a system call. A condition costs what its code and the payload's length say. A hit waits for room only in a program that was
+//! started with `SORDINO_ALLOW_BLOCKING=1`, if a recorder asks for it. Tracepoints work in signal handlers, before `main`, in threads of any kind, and in plug-ins.
 //!
 //! # Environment
 //! | variable | meaning |
@@ -32,7 +33,9 @@
 //! | `SORDINO_SESSION` | the socket of a recorder that wants to know of this program; set by `sordino record` |
 //! | `SORDINO_RESERVE` | address space for rings, in bytes; by default chosen so that `mlockall` still succeeds. 0: the program can't be recorded |
 //! | `SORDINO_RING=shared` | all threads use the shared ring, as where the kernel or C library has no rseq |
+//! | `SORDINO_ALLOW_BLOCKING=1` | a recorder may have threads wait when a ring is full; else it is refused |
 
+mod condition;
 mod emit;
 mod macros;
 mod mark;
@@ -42,6 +45,7 @@ mod session;
 mod system;
 mod text;
 mod value;
+mod wait;
 
 pub use mark::mark_text;
 pub use point::{Description, Field, Label, Shape, Tracepoint};

@@ -6,7 +6,8 @@ use crate::program;
 use crate::text::{Cursor, Hash};
 use sordino_event::Level;
 use sordino_event::catalogue::Writer;
-use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU8, AtomicU64, Relaxed};
+use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU32, AtomicU64, Relaxed};
+use sordino_ring::want::Wants;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -14,8 +15,8 @@ use std::fmt;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Tracepoint {
-    /// The byte whose bits say which sessions want its events; until it is registered, one that says none.
-    wanted: AtomicPtr<AtomicU8>,
+    /// The word that says which sessions want its events; until it is registered, one that says none.
+    wanted: AtomicPtr<AtomicU32>,
     /// Its number in the program, in bits 16 to 31, as records carry it.
     id: AtomicU64,
     description: *const Description,
@@ -98,25 +99,25 @@ pub struct Label {
 unsafe impl Sync for Label {}
 
 /// What a tracepoint looks at before it is registered.
-static NOBODY: AtomicU8 = AtomicU8::new(0);
+static NOBODY: AtomicU32 = AtomicU32::new(0);
 
 impl Tracepoint {
     /// A tracepoint that is not registered yet.
     pub const fn new(description: &'static Description) -> Self {
-        let nobody: *const AtomicU8 = &NOBODY;
+        let nobody: *const AtomicU32 = &NOBODY;
         Self { wanted: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that want its events, a bit each; 0 when nobody does.
+    /// The sessions that want its events, as [`sordino_ring::want::Wants`] says them in one word; 0 when nobody does.
     ///
     /// Real-time: two loads.
     #[inline(always)]
-    pub fn wanted(&self) -> u8 {
-        let byte = self.wanted.load(Relaxed);
-        // SAFETY: `NOBODY`, or a byte of the program's area, which is never unmapped.
-        let byte = unsafe { &*byte };
-        // ORDER(point:A) pairs with control:A: who sees a session's bit sees its rings.
-        byte.load(Acquire)
+    pub fn wanted(&self) -> u64 {
+        let word = self.wanted.load(Relaxed);
+        // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
+        let word = unsafe { &*word };
+        // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings.
+        Wants::of(word.load(Acquire)).0
     }
 
     /// Its number, in the place where records carry it.
@@ -148,8 +149,8 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
         };
         let Some(id) = id else { return };
         point.id.store(u64::from(id) << 16, Relaxed);
-        let byte: *const AtomicU8 = program.area.point(id);
-        point.wanted.store(byte.cast_mut(), Relaxed);
+        let word: *const AtomicU32 = program.area.point(id);
+        point.wanted.store(word.cast_mut(), Relaxed);
     });
 }
 

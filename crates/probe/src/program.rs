@@ -11,6 +11,8 @@ use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
 use sordino_ring::area::{Area, Request};
 use sordino_ring::layout::{PAGE, POINTS, RingHeader};
+use sordino_ring::map;
+use sordino_ring::slots::Slots;
 use sordino_ring::write::Rings;
 use std::cell::UnsafeCell;
 
@@ -23,19 +25,26 @@ pub(crate) fn has_area() -> bool {
     process::word() != 0
 }
 
-/// The rings of slot 0, if the program has an area.
-pub(crate) fn rings() -> Option<Rings> {
+/// The program's slots, if it has an area.
+#[inline(always)]
+pub(crate) fn slots() -> Option<Slots> {
     let first = process::word() as *const RingHeader;
-    (!first.is_null()).then(|| Rings { first, cpus: CPUS.load(Relaxed) })
+    let rings = || Rings { first, cpus: CPUS.load(Relaxed) };
+    // SAFETY: the word is the address of the first ring of slot 0 of an area that is never unmapped.
+    (!first.is_null()).then(|| unsafe { Slots::of(rings()) })
 }
 
 /// Rings per slot but for the shared one. Set before the process's word.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
-/// The rings of slot `slot`, given those of slot 0.
-#[inline(always)]
-pub(crate) fn rings_of(first: Rings, slot: u32) -> Rings {
-    Rings { first: first.first.wrapping_add(slot as usize * (first.cpus as usize + 1)), ..first }
+/// The area's file.
+static FILE: AreaFile = AreaFile::new();
+
+/// Whether a living recorder has `slot`; `false` also if the program has closed the area's descriptor, through which it looks.
+///
+/// System calls, none of which waits.
+pub(crate) fn is_recorded(slot: u32) -> bool {
+    FILE.get().is_some_and(|file| map::is_locked(&file, slot.into()).unwrap_or(false))
 }
 
 /// The program's area and what it knows of its tracepoints. Only for whoever holds the lock.
@@ -45,7 +54,6 @@ pub(crate) struct Program {
     count: u16,
     /// The length of the catalogue that recorders were last told of.
     announced: u64,
-    file: AreaFile,
     session: session::Address,
     request: Request,
 }
@@ -103,6 +111,7 @@ fn start() -> Option<Program> {
         reserve: system::reserve(),
         pid: std::process::id(),
         restartable,
+        allows_blocking: system::allows_blocking(),
     };
     system::check_thread_id();
     if !system::wipe_on_fork(process::page(), PAGE) {
@@ -112,9 +121,10 @@ fn start() -> Option<Program> {
     if !system::at_fork(after_fork) {
         return None;
     }
+    FILE.keep(file);
     publish(&area);
     let session = session::Address::from_environment();
-    Some(Program { area, count: 0, announced: 0, file: AreaFile::keep(file), session, request })
+    Some(Program { area, count: 0, announced: 0, session, request })
 }
 
 /// From here on tracepoints may write.
@@ -160,7 +170,7 @@ impl Program {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.announced {
             self.announced = length;
-            self.session.announce(&self.file);
+            self.session.announce(&FILE);
         }
     }
 }
@@ -182,7 +192,7 @@ extern "C" fn after_fork() {
         let restartable = program.request.restartable;
         // SAFETY: this is the only thread of the child.
         if let Ok(file) = unsafe { program.area.renew(system::process_id(), restartable) } {
-            program.file.replace(file);
+            FILE.replace(file);
             publish(&program.area);
             program.announced = 0;
             program.announce();

@@ -1,6 +1,7 @@
-//! What the probe asks the operating system. Nothing here is on the recording path but [`thread_id`].
+//! What the probe asks the operating system. Nothing here is on the recording path but [`thread_id`] and, where a thread waits for
+//! room, [`AreaFile::get`].
 
-use sordino_percpu::primitive::{AtomicU32, Relaxed};
+use sordino_percpu::primitive::{AtomicI32, AtomicU32, AtomicU64, Relaxed};
 use std::ffi::{CStr, CString};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -35,6 +36,11 @@ pub(crate) fn environment(name: &CStr) -> Option<CString> {
 /// Whether the environment forbids rings of CPUs.
 pub(crate) fn wants_shared_ring() -> bool {
     environment(c"SORDINO_RING").is_some_and(|value| value.as_bytes() == b"shared")
+}
+
+/// Whether the environment lets sessions make threads wait for room.
+pub(crate) fn allows_blocking() -> bool {
+    environment(c"SORDINO_ALLOW_BLOCKING").is_some_and(|value| value.as_bytes() == b"1")
 }
 
 /// Whether the environment says that this program is not to be recorded.
@@ -136,34 +142,46 @@ fn owner_of_a_new_lock() -> Option<u32> {
 
 /// The descriptor of the area's file. The program may close it, or use its number for something else, at any time.
 pub(crate) struct AreaFile {
-    fd: RawFd,
-    identity: Option<(u64, u64)>,
+    /// -1 before there is one.
+    fd: AtomicI32,
+    /// What fstat says of it; zeros if it failed.
+    device: AtomicU64,
+    inode: AtomicU64,
 }
 
 impl AreaFile {
-    /// Keeps it open as long as the program does.
-    pub(crate) fn keep(file: OwnedFd) -> Self {
+    /// Not made yet.
+    pub(crate) const fn new() -> Self {
+        Self { fd: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
+    }
+
+    /// Keeps it open as long as the program does. Before tracepoints may write, or in the only thread of a fork's child.
+    pub(crate) fn keep(&self, file: OwnedFd) {
         let fd = file.into_raw_fd();
-        Self { fd, identity: identity(fd) }
+        let (device, inode) = identity(fd).unwrap_or_default();
+        self.fd.store(fd, Relaxed);
+        self.device.store(device, Relaxed);
+        self.inode.store(inode, Relaxed);
     }
 
     /// The descriptor, if it is still the area's.
     pub(crate) fn get(&self) -> Option<RawFd> {
-        (self.identity.is_some() && identity(self.fd) == self.identity).then_some(self.fd)
+        let (fd, inode) = (self.fd.load(Relaxed), self.inode());
+        (inode != 0 && identity(fd) == Some((self.device.load(Relaxed), inode))).then_some(fd)
     }
 
     /// The file's inode number, by which a recorder that has it already knows it.
     pub(crate) fn inode(&self) -> u64 {
-        self.identity.map_or(0, |(_, inode)| inode)
+        self.inode.load(Relaxed)
     }
 
     /// Keeps `file` in its place and closes the old one.
-    pub(crate) fn replace(&mut self, file: OwnedFd) {
+    pub(crate) fn replace(&self, file: OwnedFd) {
         if let Some(fd) = self.get() {
             // SAFETY: it is the area's, and nobody else owns it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
-        *self = Self::keep(file);
+        self.keep(file);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The program's side of an area: made when the program starts, made anew in the child of a fork.
 
-use crate::layout::{self, Header, MAGIC, PAGE, POINTS, RingHeader, SLOTS, VERSION};
+use crate::layout::{self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, SLOTS, VERSION};
 use crate::map::{self, Mapping};
+use crate::slots::Slots;
 use crate::write::Rings;
-use sordino_percpu::primitive::{AtomicU8, Relaxed, Release};
+use sordino_percpu::primitive::{AtomicU32, Relaxed, Release};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -21,6 +22,8 @@ pub struct Request {
     pub pid: u32,
     /// Whether threads are registered for restartable sequences.
     pub restartable: bool,
+    /// Whether sessions may make threads wait for room.
+    pub allows_blocking: bool,
 }
 
 /// A program's area, mapped as long as the program lives.
@@ -58,8 +61,9 @@ impl Area {
     /// # Safety
     /// No other thread of this process uses the area.
     pub unsafe fn renew(&self, pid: u32, restartable: bool) -> io::Result<OwnedFd> {
-        let request =
-            Request { cpus: self.cpus, catalogue: self.catalogue, reserve: self.reserve, pid, restartable };
+        let allows_blocking = self.header().allows_blocking.load(Relaxed) != 0;
+        let (cpus, catalogue, reserve) = (self.cpus, self.catalogue, self.reserve);
+        let request = Request { cpus, catalogue, reserve, pid, restartable, allows_blocking };
         let (file, mapping) = Self::make(&request)?;
         let new = Self::of(mapping.start(), &request);
         new.begin(&request);
@@ -88,19 +92,20 @@ impl Area {
 
     /// Fills in the header of a new, zeroed area.
     fn begin(&self, request: &Request) {
-        let (points, rings, catalogue) = layout::offsets(self.cpus);
+        let catalogue = layout::catalogue_offset(self.cpus);
         let header = self.header();
         header.version.store(VERSION, Relaxed);
         header.cpus.store(self.cpus, Relaxed);
         header.address.store(self.start.as_ptr() as u64, Relaxed);
         header.reserve.store(self.reserve as u64, Relaxed);
-        header.points_offset.store(points as u64, Relaxed);
-        header.rings_offset.store(rings as u64, Relaxed);
+        header.points_offset.store(POINTS_OFFSET as u64, Relaxed);
+        header.rings_offset.store(RINGS_OFFSET as u64, Relaxed);
         header.catalogue_offset.store(catalogue as u64, Relaxed);
         header.catalogue_capacity.store(self.catalogue as u64, Relaxed);
         header.control_size.store(control_size(request) as u64, Relaxed);
         header.pid.store(request.pid, Relaxed);
         header.restartable.store(u32::from(request.restartable), Relaxed);
+        header.allows_blocking.store(u32::from(request.allows_blocking), Relaxed);
         // ORDER(area:A) pairs with control:B: who sees the magic number sees the header.
         header.magic.store(MAGIC, Release);
     }
@@ -111,32 +116,35 @@ impl Area {
         unsafe { self.start.cast().as_ref() }
     }
 
+    /// Its slots, as they are seen at a hit.
+    pub fn slots(&self) -> Slots {
+        let first = self.start.as_ptr().wrapping_add(RINGS_OFFSET).cast();
+        // SAFETY: the area's own, which is never unmapped.
+        unsafe { Slots::of(Rings { first, cpus: self.cpus }) }
+    }
+
     /// The rings of slot `slot`.
     ///
     /// # Panics
     /// If there is no such slot.
     pub fn rings(&self, slot: usize) -> Rings {
         assert!(slot < SLOTS);
-        let (_, rings, _) = layout::offsets(self.cpus);
-        let offset = rings + slot * (self.cpus as usize + 1) * size_of::<RingHeader>();
-        Rings { first: self.start.as_ptr().wrapping_add(offset).cast(), cpus: self.cpus }
+        self.slots().rings(slot as u32)
     }
 
-    /// The byte that says which sessions want tracepoint `id`.
+    /// The [word](crate::want::Wants) that says which sessions want tracepoint `id`.
     ///
     /// # Panics
     /// If there is no such tracepoint.
-    pub fn point(&self, id: u16) -> &'static AtomicU8 {
+    pub fn point(&self, id: u16) -> &'static AtomicU32 {
         assert!(usize::from(id) < POINTS);
-        let (points, _, _) = layout::offsets(self.cpus);
-        let byte = self.start.as_ptr().wrapping_add(points + usize::from(id));
+        let first = self.start.as_ptr().wrapping_add(POINTS_OFFSET).cast::<AtomicU32>();
         // SAFETY: mapped as long as the program lives; an atomic.
-        unsafe { &*byte.cast::<AtomicU8>() }
+        unsafe { &*first.wrapping_add(usize::from(id)) }
     }
 
     fn catalogue(&self) -> *mut u8 {
-        let (_, _, catalogue) = layout::offsets(self.cpus);
-        self.start.as_ptr().wrapping_add(catalogue)
+        self.start.as_ptr().wrapping_add(layout::catalogue_offset(self.cpus))
     }
 
     /// Appends to the catalogue what `write` writes into the room that is left, and publishes it. `write` answers
@@ -158,6 +166,5 @@ impl Area {
 }
 
 fn control_size(request: &Request) -> usize {
-    let (_, _, catalogue) = layout::offsets(request.cpus);
-    (catalogue + request.catalogue).next_multiple_of(PAGE)
+    (layout::catalogue_offset(request.cpus) + request.catalogue).next_multiple_of(PAGE)
 }

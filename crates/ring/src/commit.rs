@@ -19,7 +19,7 @@
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::{Barred, Ring};
-use crate::write::{Clock, Record, Stamp};
+use crate::write::{Clock, Full, IfFull, Record, Stamp};
 use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
@@ -31,17 +31,25 @@ const TRIES: u32 = 1000;
 ///
 /// Real-time: no system call, no lock, no allocation; bounded by [`TRIES`] and the record's length.
 ///
+/// # Errors
+/// [`Full`], with [`IfFull::Tell`] alone.
+///
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
 /// readable.
-pub(crate) unsafe fn write<S: Stamp>(header: &RingHeader, record: Record, stamp: S) -> bool {
+pub(crate) unsafe fn write<S: Stamp>(
+    header: &RingHeader,
+    record: Record,
+    stamp: S,
+    if_full: IfFull,
+) -> Result<bool, Full> {
     // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's.
     header.writers.fetch_add(1, Relaxed);
     fence(SeqCst);
     let left = match Ring::of(header) {
         // SAFETY: the caller's obligations are the same.
-        Some(ring) => unsafe { write_inside(&ring, record, stamp) },
-        None => false,
+        Some(ring) => unsafe { write_inside(&ring, record, stamp, if_full) },
+        None => Ok(false),
     };
     // ORDER(commit:F) pairs with control:D.
     header.writers.fetch_sub(1, Release);
@@ -52,14 +60,19 @@ pub(crate) unsafe fn write<S: Stamp>(header: &RingHeader, record: Record, stamp:
 ///
 /// # Safety
 /// As for [`write()`]; `ring` was looked at after the writer had made itself known.
-unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> bool {
+unsafe fn write_inside<S: Stamp>(
+    ring: &Ring<'_>,
+    record: Record,
+    stamp: S,
+    if_full: IfFull,
+) -> Result<bool, Full> {
     let header = RECORD_HEADER + SHARED_EXTRA;
     let extent = Extent::of(header, record.shape.payload());
     for _ in 0..TRIES {
         // ORDER(commit:C): acquire, so that we see the stamps of whoever reserved before us.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
-            return false;
+            return Ok(false);
         }
         // SAFETY: the caller says that it is mapped.
         let is_complete = |entry| unsafe { ring.is_complete(entry) };
@@ -69,14 +82,11 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
             Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
                 Ok((turn, place)) => Head::entering(turn, place),
                 Err(Barred::Stale) => continue,
-                Err(Barred::Full) => {
-                    ring.lose();
-                    return false;
-                }
+                Err(Barred::Full) => return ring.refuse(if_full).map(|()| false),
             },
             Plan::TooLarge => {
                 ring.lose_too_large();
-                return false;
+                return Ok(false);
             }
         };
         let lost = ring.header.lost.load(Relaxed);
@@ -98,10 +108,10 @@ unsafe fn write_inside<S: Stamp>(ring: &Ring<'_>, record: Record, stamp: S) -> b
         unsafe { fill(ring, start, words, record) };
         // SAFETY: the record is complete.
         unsafe { commit(ring, start, extent.size()) };
-        return left;
+        return Ok(left);
     }
     ring.lose();
-    false
+    Ok(false)
 }
 
 /// The time for a record that is reserved now; `None` if another writer took its time meanwhile: look again.

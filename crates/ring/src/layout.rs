@@ -5,11 +5,11 @@
 //!
 //! ```text
 //! 0              Header                       one page: sizes, offsets, 8 slots
-//! points_offset  enable bytes                 one per tracepoint; bit k: the session in slot k wants it
+//! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of what the program makes when it starts
-//! ...            per attached session: tables, commit words, sub-buffers; made by the collector
+//! ...            per attached session: tables, commit words, sub-buffers, conditions; made by the collector
 //! reserve        the file never grows beyond
 //! ```
 //!
@@ -21,13 +21,15 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
 pub const ATTACH_LOCK: u64 = SLOTS as u64;
 /// Tracepoints that one area takes.
 pub const POINTS: usize = if cfg!(loom) { 1 } else { 8192 };
+/// CPUs that an area may have rings for: half of what Linux can be built for (NR_CPUS 8192).
+pub const MAX_CPUS: u32 = 4096;
 /// Alignment of everything that is mapped or written to disk on its own.
 pub const PAGE: usize = 4096;
 /// The largest record, header included. Larger ones are lost with that cause.
@@ -78,8 +80,10 @@ pub struct Header {
     pub pid: AtomicU32,
     /// Whether threads are registered for restartable sequences (1) or use the shared ring (0).
     pub restartable: AtomicU32,
+    /// Whether a session may make writers wait for room (1) or not (0).
+    pub allows_blocking: AtomicU32,
     /// Zero.
-    pub unused: [AtomicU32; 41],
+    pub unused: [AtomicU32; 40],
     /// One per session.
     pub slots: [Slot; SLOTS],
 }
@@ -97,8 +101,15 @@ pub struct Slot {
     pub collector: AtomicU32,
     /// Where the session's part of the file lies, and its size.
     pub region: [AtomicU64; 2],
+    /// Where the session's table of conditions lies in the file: a [`ConditionEntry`] for each tracepoint, then the pool with their
+    /// code. 0 before the first session.
+    pub conditions: AtomicU64,
+    /// Counts hits that asked for a snapshot.
+    pub triggered: AtomicU32,
+    /// The tracepoint of the newest of them.
+    pub trigger_point: AtomicU32,
     /// The session's name, filled up with zeros.
-    pub name: [AtomicU8; 104],
+    pub name: [AtomicU8; 88],
 }
 
 /// One ring's control words: a cache line for every record, one for the ends of sub-buffers, one of the reader's, one
@@ -137,8 +148,10 @@ pub struct RingHeader {
     pub too_large: AtomicU64,
     /// Whether writers overwrite the oldest sub-buffer when all are full (1), or lose the record (0).
     pub overwrite: AtomicU32,
+    /// How many microseconds writers wait for room where the ring is full: 0 not at all, all ones for ever.
+    pub block: AtomicU32,
     /// Zero.
-    pub unused1: [AtomicU32; 5],
+    pub unused1: [AtomicU32; 4],
 
     /// How many sub-buffers the reader has given back, modulo 2^32.
     pub consumed: AtomicU32,
@@ -176,6 +189,16 @@ pub type MarkWord = AtomicU64;
 /// Bytes of a sub-buffer to a [`MarkWord`].
 pub const MARKED: usize = 256;
 
+/// A [`condition::Place`](crate::condition::Place).
+pub type ConditionEntry = AtomicU32;
+
+/// Bytes of code for a session's conditions.
+pub const CONDITION_POOL: usize = if cfg!(loom) { 64 } else { 64 << 10 };
+/// The table of conditions and the pool behind it, in whole pages.
+pub const CONDITIONS_SIZE: usize = (CONDITION_TABLE + CONDITION_POOL).next_multiple_of(PAGE);
+/// Bytes of the table.
+pub const CONDITION_TABLE: usize = (POINTS * size_of::<ConditionEntry>()).next_multiple_of(16);
+
 const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
 const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
 const _: () = assert!(size_of::<Slot>() == 128);
@@ -183,12 +206,18 @@ const _: () = assert!(size_of::<RingHeader>() == 256);
 const _: () = assert!(offset_of!(RingHeader, table) == 64 && offset_of!(RingHeader, consumed) == 128);
 const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 24 <= PACKET_HEADER);
 
-/// Where the parts of an area for so many CPUs lie: (points, rings, catalogue).
-pub const fn offsets(cpus: u32) -> (usize, usize, usize) {
-    let points = PAGE;
-    let rings = (points + POINTS).next_multiple_of(align_of::<RingHeader>());
-    let catalogue = rings + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
-    (points, rings, catalogue.next_multiple_of(PAGE))
+// An enable word has 24 bits for where a slot's ring headers lie, in units of one.
+const _: () = assert!(SLOTS * (MAX_CPUS as usize + 1) < 1 << 24);
+
+/// Where the enable words lie.
+pub const POINTS_OFFSET: usize = PAGE;
+/// Where the ring headers lie.
+pub const RINGS_OFFSET: usize =
+    (POINTS_OFFSET + POINTS * size_of::<AtomicU32>()).next_multiple_of(align_of::<RingHeader>());
+
+/// Where the catalogue of an area for so many CPUs lies.
+pub const fn catalogue_offset(cpus: u32) -> usize {
+    (RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>()).next_multiple_of(PAGE)
 }
 
 /// A ring's sizes.
@@ -285,9 +314,9 @@ mod tests {
     #[test]
     fn parts_do_not_overlap() {
         for cpus in [1, 2, 255, 4096] {
-            let (points, rings, catalogue) = offsets(cpus);
-            assert!(points >= size_of::<Header>() && rings >= points + POINTS);
-            assert!(catalogue >= rings + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>());
+            let rings = RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
+            assert!(POINTS_OFFSET >= size_of::<Header>() && RINGS_OFFSET >= POINTS_OFFSET + 4 * POINTS);
+            assert!(catalogue_offset(cpus) >= rings);
         }
     }
 }

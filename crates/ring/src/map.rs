@@ -144,9 +144,9 @@ pub fn unlock(file: &OwnedFd, byte: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// What the kernel says.
-pub fn is_locked(file: &OwnedFd, byte: u64) -> io::Result<bool> {
+pub fn is_locked(file: &impl AsRawFd, byte: u64) -> io::Result<bool> {
     let mut lock = flock(libc::F_WRLCK, byte);
-    // SAFETY: as above.
+    // SAFETY: fills in `lock`, whatever the descriptor is.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) } as isize)?;
     Ok(i32::from(lock.l_type) != libc::F_UNLCK)
 }

@@ -3,7 +3,7 @@
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
-use crate::write::Clock;
+use crate::write::{Clock, Full, IfFull};
 use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
@@ -181,6 +181,20 @@ impl<'a> Ring<'a> {
         // SAFETY: `commit_stride` leaves room for them behind the count.
         let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
         (header, marks)
+    }
+
+    /// There is no room for a record: tells the writer if it and the session agree that it waits, or counts the record as lost.
+    ///
+    /// # Errors
+    /// That the writer may wait.
+    #[cold]
+    pub(crate) fn refuse(&self, if_full: IfFull) -> Result<(), Full> {
+        let block = self.header.block.load(Relaxed);
+        if if_full == IfFull::Tell && block != 0 {
+            return Err(Full { block });
+        }
+        self.lose();
+        Ok(())
     }
 
     /// Counts a record that found no room.

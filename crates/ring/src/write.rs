@@ -103,6 +103,23 @@ impl Attempt {
     pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0, clock: Clock::Cycles };
 }
 
+/// What becomes of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers to wait. If
+/// it does not, the record is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfFull {
+    /// It is counted as lost.
+    Lose,
+    /// Nothing yet: the caller is told, and tries again later.
+    Tell,
+}
+
+/// A ring has no room for a record, and its session asks writers to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// How long at most, in microseconds; all ones: for ever.
+    pub block: u32,
+}
+
 /// [`write()`] did not write: the short way is not enough, or the thread was interrupted, or is on another CPU. The words that
 /// a caller has in registers then: to go on, it needs no others.
 #[derive(Clone, Copy, Debug)]
@@ -229,9 +246,18 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 /// Real-time: no system call (but for the wake-up where the session asked for it), no lock, no allocation; bounded by
 /// [`TRIES`] and the record's length.
 ///
+/// # Errors
+/// [`Full`], with [`IfFull::Tell`] alone.
+///
 /// # Safety
 /// As for [`write()`], for all of `rings`.
-pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, attempt: Attempt) {
+pub unsafe fn write_fully<S: Stamp>(
+    rings: Rings,
+    record: Record,
+    stamp: S,
+    attempt: Attempt,
+    if_full: IfFull,
+) -> Result<(), Full> {
     let mut attempt = attempt;
     for _ in 0..TRIES {
         let cpu = cpu();
@@ -241,15 +267,21 @@ pub unsafe fn write_fully<S: Stamp>(rings: Rings, record: Record, stamp: S, atte
         // SAFETY: `cpu < cpus`.
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller's obligations are the same.
-        match unsafe { try_write(ring, cpu, record, stamp, attempt) } {
-            Ok(Done::Written { left: true }) => return wake(ring),
-            Ok(Done::Written { left: false } | Done::Lost | Done::LeftOut) => return,
+        match unsafe { try_write(ring, cpu, record, stamp, attempt, if_full) } {
+            Ok(Done::Written { left }) => {
+                if left {
+                    wake(ring);
+                }
+                return Ok(());
+            }
+            Ok(Done::Lost | Done::LeftOut) => return Ok(()),
+            Ok(Done::Full(full)) => return Err(full),
             Ok(Done::NoRing) => break,
             Err(unfinished) => attempt = unfinished,
         }
     }
     // SAFETY: the caller's obligations are the same.
-    unsafe { write_shared(rings, record, stamp) }
+    unsafe { write_shared(rings, record, stamp, if_full) }
 }
 
 /// How a record ended.
@@ -258,6 +290,8 @@ enum Done {
     Written { left: bool },
     /// Counted as lost.
     Lost,
+    /// Not yet: the caller may wait.
+    Full(Full),
     /// This CPU has no ring: it came online after the session began.
     NoRing,
     /// This CPU's records are not wanted.
@@ -274,6 +308,7 @@ unsafe fn try_write<S: Stamp>(
     record: Record,
     stamp: S,
     before: Attempt,
+    if_full: IfFull,
 ) -> Result<Done, Attempt> {
     // ORDER(write:C) pairs with control:E. Before the rest: if another session opens the ring meanwhile, the section refuses
     // this head, whatever else we see.
@@ -291,10 +326,7 @@ unsafe fn try_write<S: Stamp>(
         Plan::Cross => match unsafe { view.enter(head, |_| true) } {
             Ok((turn, place)) => Head::entering(turn, place),
             Err(Barred::Stale) => return Err(before),
-            Err(Barred::Full) => {
-                view.lose();
-                return Ok(Done::Lost);
-            }
+            Err(Barred::Full) => return Ok(view.refuse(if_full).map_or_else(Done::Full, |()| Done::Lost)),
         },
         Plan::TooLarge => {
             view.lose_too_large();
@@ -341,28 +373,37 @@ fn is_left_out(ring: &RingHeader) -> bool {
 
 /// As [`write_fully`], but to the shared ring: for threads that the kernel does not restart.
 ///
+/// # Errors
+/// [`Full`], with [`IfFull::Tell`] alone.
+///
 /// # Safety
 /// As for [`write()`].
 #[cold]
 #[inline(never)]
-pub unsafe fn write_shared<S: Stamp>(rings: Rings, record: Record, stamp: S) {
+pub unsafe fn write_shared<S: Stamp>(
+    rings: Rings,
+    record: Record,
+    stamp: S,
+    if_full: IfFull,
+) -> Result<(), Full> {
     let cpu = current_cpu();
     // SAFETY: only asked for where it is.
     if cpu < rings.cpus && is_left_out(unsafe { rings.get(cpu) }) {
-        return;
+        return Ok(());
     }
     // SAFETY: the shared ring's header is the last.
     let ring = unsafe { rings.get(rings.cpus) };
     // SAFETY: the last ring is the shared one; the caller's obligations for the rest.
-    let left = unsafe { commit::write(ring, record, stamp) };
+    let left = unsafe { commit::write(ring, record, stamp, if_full) }?;
     if left {
         wake(ring);
     }
+    Ok(())
 }
 
-/// Tells a collector that asked for it that a sub-buffer of `ring` was left.
+/// Tells a collector that asked for it that a sub-buffer of `ring` was left, or that a snapshot is wanted.
 #[inline(always)]
-fn wake(ring: &RingHeader) {
+pub(crate) fn wake(ring: &RingHeader) {
     let offset = ring.wake.load(Relaxed) as usize;
     if offset != 0 {
         wake_at(ring, offset);

@@ -2,8 +2,8 @@
 mod support;
 
 use sordino_ring::area::{Area, Request};
-use sordino_ring::control::Program;
-use sordino_ring::layout::{Geometry, LEFT, RingHeader};
+use sordino_ring::control::{Program, Want};
+use sordino_ring::layout::{Geometry, LEFT, POINTS_OFFSET, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
 use std::fmt::Write;
 use std::os::fd::AsFd;
@@ -40,7 +40,14 @@ fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
 
 #[test]
 fn the_page_shows_the_bytes_that_are_there() {
-    let request = Request { cpus: 2, catalogue: 8192, reserve: 1 << 20, pid: 4711, restartable: true };
+    let request = Request {
+        cpus: 2,
+        catalogue: 8192,
+        reserve: 1 << 20,
+        pid: 4711,
+        restartable: true,
+        allows_blocking: false,
+    };
     sordino_percpu::init(false);
     pin(0);
     let (area, file) = Area::create(&request).unwrap();
@@ -56,7 +63,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
     let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
-    program.enable(attached.slot, 0, true);
+    program.enable(attached.slot, 0, Want::Always);
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
 
     let mut header = bytes_at(&mapping, 0, 384);
@@ -65,8 +72,9 @@ fn the_page_shows_the_bytes_that_are_there() {
     header[260..264].fill(0xbb);
     assert_eq!(dump(&header), block("Header and slot 0"));
 
-    let rings = 4096 + 8192;
-    assert_eq!(dump(&bytes_at(&mapping, rings, size_of::<RingHeader>())), block("The ring of CPU 0"));
+    let words = bytes_at(&mapping, POINTS_OFFSET, 8);
+    assert_eq!(dump(&words), block("The first enable words"));
+    assert_eq!(dump(&bytes_at(&mapping, RINGS_OFFSET, size_of::<RingHeader>())), block("The ring of CPU 0"));
 
     let record = |payload: &[u8]| {
         let harness =

@@ -19,7 +19,14 @@ use std::time::{Duration, Instant};
 fn area(twist: impl FnOnce(&mut Request)) -> (Area, OwnedFd) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let pid = std::process::id();
-    let mut request = Request { cpus, catalogue: 64 << 10, reserve: 1 << 30, pid, restartable: true };
+    let mut request = Request {
+        cpus,
+        catalogue: 64 << 10,
+        reserve: 1 << 30,
+        pid,
+        restartable: true,
+        allows_blocking: false,
+    };
     twist(&mut request);
     Area::create(&request).expect("an area")
 }

@@ -3,9 +3,12 @@
 use super::{Findings, root};
 use std::fs;
 
-/// The FNV-1a hash of `layout.rs` and `position.rs`, without comments and white space.
+/// The files that define it.
+const FILES: [&str; 4] = ["layout.rs", "position.rs", "want.rs", "condition.rs"];
+
+/// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash() -> String {
-    let code = ["layout.rs", "position.rs"].map(|file| {
+    let code = FILES.map(|file| {
         let text = fs::read_to_string(root().join("crates/ring/src").join(file)).unwrap_or_default();
         let code = text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned();
         code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<String>()
@@ -23,7 +26,7 @@ pub(super) fn check() -> Findings {
         return Vec::new();
     }
     vec![format!(
-        "crates/ring/src/layout.rs or position.rs changed: bring docs/layout.md up to date, count VERSION up if \
+        "layout.rs, position.rs, want.rs or condition.rs of crates/ring/src changed: bring docs/layout.md up to date, count VERSION up if \
          programs and collectors no longer understand each other, and write this hash into the page: {hash}"
     )]
 }

@@ -126,6 +126,13 @@ pub fn cpu() -> u32 {
     arch::cpu(arch::area())
 }
 
+/// `a + b`, wrapping, once: left to itself, the compiler keeps both and adds them in each address that depends on the sum, which
+/// costs the short way a register and two instructions.
+#[inline(always)]
+pub fn sum(a: usize, b: usize) -> usize {
+    arch::sum(a, b)
+}
+
 /// Says that the memory `AHEAD` bytes behind `address`, which need not be mapped, will be written to soon: another CPU may
 /// have read it last.
 ///
@@ -175,6 +182,13 @@ pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
 pub unsafe fn publish_leaving<P: Payload>(commit: &Commit<'_, P>, leave: Leave) -> Outcome {
     // SAFETY: the caller's obligations are the same.
     unsafe { P::publish(commit, Some(leave)) }
+}
+
+/// Sleeps for so many nanoseconds, less than a second; a signal ends it earlier.
+///
+/// One system call. Leaves `errno` as it was, and is no point at which a thread is cancelled.
+pub fn sleep(nanoseconds: u32) {
+    arch::sleep(nanoseconds);
 }
 
 /// Wakes whoever sleeps on `word`, a futex in memory that is shared between processes.

@@ -29,10 +29,18 @@ pub(super) fn current_cpu() -> u32 {
     model::cpu()
 }
 
+pub(super) fn sum(a: usize, b: usize) -> usize {
+    a.wrapping_add(b)
+}
+
 pub(super) fn expect_write<const AHEAD: usize>(_address: *const u8) {}
 
 pub(super) fn futex_wake(word: *mut u32) {
     model::futex::wake(word);
+}
+
+pub(super) fn sleep(_nanoseconds: u32) {
+    loom::thread::yield_now();
 }
 
 /// The section: what is left, the record, whose payload `copy` writes, the head.

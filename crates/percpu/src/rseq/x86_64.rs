@@ -177,6 +177,14 @@ pub(super) fn cpu(area: isize) -> u32 {
     cpu
 }
 
+#[inline(always)]
+pub(super) fn sum(a: usize, b: usize) -> usize {
+    let mut sum = a;
+    // SAFETY: changes one register and the flags.
+    unsafe { asm!("add {}, {}", inout(reg) sum, in(reg) b, options(pure, nomem, nostack)) };
+    sum
+}
+
 /// Asks for the cache line `AHEAD` bytes behind `address` to be written to. Never faults; does nothing on processors that
 /// do not know it.
 #[inline(always)]
@@ -368,6 +376,19 @@ pub(super) fn futex_wake(word: *mut u32) {
     // it is how many woke, or that `word` is not mapped, and then nobody sleeps there.
     unsafe {
         asm!("syscall", inout("rax") SYS_FUTEX => _, in("rdi") word, in("rsi") FUTEX_WAKE, in("rdx") i32::MAX,
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+}
+
+/// Linux's number of nanosleep(2).
+const SYS_NANOSLEEP: usize = 35;
+
+pub(super) fn sleep(nanoseconds: u32) {
+    // `struct timespec`.
+    let time = [0i64, nanoseconds.into()];
+    // SAFETY: the kernel reads `time`. The instruction clobbers rcx and r11; the result does not matter: it is whether a signal came.
+    unsafe {
+        asm!("syscall", inout("rax") SYS_NANOSLEEP => _, in("rdi") &time, in("rsi") 0,
             out("rcx") _, out("r11") _, options(nostack));
     }
 }

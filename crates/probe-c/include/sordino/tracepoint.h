@@ -34,7 +34,8 @@
  *
  * Real-time: a hit that nobody records is two loads and a branch. One that is recorded makes no system call, takes no lock,
  * allocates nothing, and is bounded by the record's length. It works in signal handlers, before main, in any thread; it takes
- * stack for the record, which matters where there is little of it.
+ * stack for the record, which matters where there is little of it. Only in a program that was started with
+ * SORDINO_ALLOW_BLOCKING=1 in its environment may a recorder have it wait for room.
  */
 #ifndef SORDINO_TRACEPOINT_H
 #define SORDINO_TRACEPOINT_H
@@ -97,22 +98,22 @@ struct sordino_description {
 };
 
 struct sordino_tracepoint {
-    const uint8_t *wanted;
+    const uint32_t *wanted;
     uint64_t id;
     const struct sordino_description *description;
 };
 
-extern const uint8_t sordino_nobody;
+extern const uint32_t sordino_nobody;
 extern struct sordino_tracepoint sordino_mark_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
-void sordino_emit(const struct sordino_tracepoint *point, uint8_t wanted, const void *payload, uint64_t shape);
-void sordino_emit_words(const struct sordino_tracepoint *point, uint8_t wanted, uint64_t first, uint64_t second);
+void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape);
+void sordino_emit_words(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
 
-/* The sessions that want a tracepoint, a bit each. */
-static inline uint8_t sordino_wanted(const struct sordino_tracepoint *point)
+/* The sessions that want a tracepoint, in one word; 0 when nobody does. */
+static inline uint64_t sordino_wanted(const struct sordino_tracepoint *point)
 {
-    const uint8_t *wanted = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
+    const uint32_t *wanted = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
     return __atomic_load_n(wanted, __ATOMIC_ACQUIRE);
 }
 
@@ -122,7 +123,7 @@ static inline uint8_t sordino_wanted(const struct sordino_tracepoint *point)
 
 /* Emits a staged payload of a fixed length; one of two words in registers, without the stage. */
 static inline __attribute__((always_inline)) void sordino_emit_fixed(
-    const struct sordino_tracepoint *point, uint8_t wanted, const unsigned char *stage, size_t length)
+    const struct sordino_tracepoint *point, uint64_t wanted, const unsigned char *stage, size_t length)
 {
     if (length == 16) {
         uint64_t words[2];
@@ -154,7 +155,7 @@ static inline const char *sordino_text(const char *text)
  * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
-    uint8_t wanted = sordino_wanted(&sordino_mark_point);
+    uint64_t wanted = sordino_wanted(&sordino_mark_point);
     if (__builtin_expect(wanted, 0)) {
         __attribute__((aligned(8))) unsigned char text[1024];
         int error = errno, length;
@@ -212,7 +213,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     } \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
     __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
-        uint8_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         SORDINO_EACH(SORDINO_LOCAL, __VA_ARGS__) \
         const size_t sordino_length = 0 SORDINO_EACH(SORDINO_EXTENT, __VA_ARGS__); \
@@ -227,7 +228,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
         } \
     } \
     __attribute__((unused)) static inline void sordino_hit_##id( \
-        uint8_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         enum { \
             sordino_fixed = 1 SORDINO_EACH(SORDINO_IS_FIXED, __VA_ARGS__), \
@@ -250,13 +251,13 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     SORDINO_PASTE(SORDINO_HIT_, SORDINO_HAS_VALUES(__VA_ARGS__))(__VA_ARGS__)
 #define SORDINO_HIT_0(provider, name) \
     do { \
-        const uint8_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
         if (__builtin_expect(sordino_w, 0)) \
             sordino_hit_##provider##_##name(sordino_w); \
     } while (0)
 #define SORDINO_HIT_1(provider, name, ...) \
     do { \
-        const uint8_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
         if (__builtin_expect(sordino_w, 0)) \
             sordino_hit_##provider##_##name(sordino_w, __VA_ARGS__); \
     } while (0)

@@ -1,16 +1,20 @@
 //! Taking a slot, making rings, and letting go.
 
-use super::{Program, Refusal};
-use crate::layout::{self, ATTACH_LOCK, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry};
+use super::{Conditions, Program, Refusal, Want};
+use crate::layout::{
+    self, ATTACH_LOCK, CONDITIONS_SIZE, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry,
+};
 use crate::map::{self, Mapping};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader};
 use crate::table::{Entry, Spare};
+use crate::want::Wants;
 use crate::write::Clock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a session wants of a program.
 #[derive(Clone, Debug)]
@@ -27,15 +31,19 @@ pub struct Wanted<'a> {
     pub leave_out_others: bool,
     /// Whether writers wake the collector when they leave a sub-buffer.
     pub wake: bool,
+    /// For how long writers wait for room where a ring is full, in steps of a microsecond; from 71 minutes on, for ever. Without
+    /// effect in rings that overwrite, which have room.
+    pub block: Option<Duration>,
     /// The turn at which every ring starts. Should differ from one session to the next.
     pub first_turn: u32,
 }
 
 impl<'a> Wanted<'a> {
-    /// What most want: records are stamped with the cycle counter, those of other CPUs go to the shared ring, and nobody is woken.
+    /// What most want: records are stamped with the cycle counter, those of other CPUs go to the shared ring, nobody is woken and
+    /// nobody waits.
     pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
         let clock = Clock::Cycles;
-        Self { name, geometry, clock, cpus, leave_out_others: false, wake: false, first_turn }
+        Self { name, geometry, clock, cpus, leave_out_others: false, wake: false, block: None, first_turn }
     }
 }
 
@@ -46,6 +54,8 @@ pub struct Attached {
     pub slot: usize,
     /// One for each CPU that has a ring, and the shared ring's.
     pub readers: Vec<Reader>,
+    /// What decides about hits that are wanted conditionally.
+    pub conditions: Conditions,
     /// Where the program has the rings mapped, and how many bytes: to be made present there.
     pub region: (u64, u64),
 }
@@ -54,8 +64,11 @@ impl Program {
     /// Takes a slot and makes rings. No tracepoint is enabled yet.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no slot or no room; nothing stays changed then.
+    /// A [`Refusal`] if there is no slot or no room, or the program does not let its threads wait; nothing stays changed then.
     pub fn attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+        if wanted.block.is_some() && !self.allows_blocking() {
+            return Err(Refusal::NoBlocking);
+        }
         map::lock(&self.file, ATTACH_LOCK)?;
         let attached = self.attach_locked(wanted);
         map::unlock(&self.file, ATTACH_LOCK)?;
@@ -111,12 +124,13 @@ impl Program {
         map::punch(&self.file, offset, length)?;
         map::allocate(&self.file, offset, length).map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
-        self.announce(slot, wanted, offset, length);
+        self.announce(slot, wanted, offset, length, plan.conditions);
         let others = if wanted.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
         (0..self.cpus).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
         let readers =
             plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
-        Ok(Attached { slot, readers, region: (self.address + offset, length) })
+        let conditions = Conditions::new(region, plan.conditions);
+        Ok(Attached { slot, readers, conditions, region: (self.address + offset, length) })
     }
 
     /// The lowest place for `needed` bytes that no session uses and no writer of an earlier one may touch.
@@ -143,11 +157,14 @@ impl Program {
         Err(Refusal::NoRoom { needed, left: largest })
     }
 
-    fn announce(&self, slot: usize, wanted: &Wanted<'_>, offset: u64, length: u64) {
+    fn announce(&self, slot: usize, wanted: &Wanted<'_>, offset: u64, length: u64, conditions: usize) {
         let slot = &self.header().slots[slot];
         slot.collector.store(std::process::id(), Relaxed);
         slot.region[0].store(offset, Relaxed);
         slot.region[1].store(length, Relaxed);
+        slot.conditions.store(offset + conditions as u64, Relaxed);
+        slot.triggered.store(0, Relaxed);
+        slot.trigger_point.store(0, Relaxed);
         let name = wanted.name.bytes().chain(std::iter::repeat(0));
         slot.name.iter().zip(name).for_each(|(to, byte)| to.store(byte, Relaxed));
     }
@@ -176,6 +193,7 @@ impl Program {
         header.bits.store(geometry.bits, Relaxed);
         header.clock.store(wanted.clock as u32, Relaxed);
         header.overwrite.store(u32::from(geometry.overwrite), Relaxed);
+        header.block.store(microseconds(wanted), Relaxed);
         header.lost.store(0, Relaxed);
         header.too_large.store(0, Relaxed);
         header.latest.store(0, Relaxed);
@@ -227,9 +245,8 @@ impl Program {
     /// Disables every event of `slot` and makes its rings ones that nobody can write to.
     fn close(&self, slot: usize) {
         for id in 0..POINTS {
-            let point = self.point(id);
-            if point.load(Relaxed) & 1 << slot != 0 {
-                point.fetch_and(!(1 << slot), Relaxed);
+            if Wants::of(self.point(id).load(Relaxed)).sessions(self.cpus).all >> slot & 1 != 0 {
+                self.enable(slot, id as u16, Want::No);
             }
         }
         for index in 0..=self.cpus {
@@ -250,6 +267,12 @@ impl Program {
     }
 }
 
+/// How long writers wait, as a ring's header says it.
+fn microseconds(wanted: &Wanted<'_>) -> u32 {
+    let block = wanted.block.filter(|_| !wanted.geometry.overwrite);
+    block.map_or(0, |time| time.as_micros().clamp(1, u32::MAX.into()) as u32)
+}
+
 /// Writes the table of a ring whose first turn is `first`, the only one that is claimed yet.
 fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
     for turn in (0..count).map(|step| first.wrapping_add(step)) {
@@ -262,9 +285,10 @@ fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
     }
 }
 
-/// Where a session's rings go in its region.
+/// Where a session's rings and conditions go in its region.
 struct Plan {
     length: u64,
+    conditions: usize,
     rings: Vec<RingPlan>,
 }
 
@@ -294,8 +318,9 @@ impl Plan {
                 data: take(geometry.data_size()),
             })
             .collect();
-        // A page behind the last ring: copies in steps of 16 bytes never reach the end of the file.
+        let conditions = take(CONDITIONS_SIZE);
+        // A page behind it all: what is read in steps, or by a word that was overwritten, never reaches the end of the file.
         let length = (length + PAGE) as u64;
-        Self { length, rings }
+        Self { length, conditions, rings }
     }
 }

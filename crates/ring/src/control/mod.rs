@@ -4,24 +4,36 @@
 //! |---|---|---|
 //! | `area:A`, the magic number | `control:B` | who sees it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | who sees the length sees the text |
-//! | `control:A`, the enable byte | `point:A`, the look at it | who sees a session's bit sees its rings |
+//! | `control:A`, the enable word | `point:A`, the look at it | who sees that a session wants the event sees its rings |
 //! | `control:D`, looking for writers | `commit:E` and `commit:F` | a writer that is not seen sees the ring closed, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | who sees either sees where the ring lies |
 //! | `control:F`, its other bits, after the head | `write:E` | who finds the short way open finds this head, or one that the section refuses |
 //! | `control:G`, a closed ring's head, after its other bits | `write:C` | who finds it closed finds the short way closed |
+//! | `control:H`, a condition's word | `slots:B` | who sees the word sees the code |
+//! | `control:I`, the look at the count of triggers | `slots:A` | who sees the count sees the record that was written before |
+//!
+//! Collectors of several processes change a tracepoint's word. Each change is a compare-and-swap, which continues the release of
+//! those before it: whoever's word a tracepoint sees, it sees the rings of all sessions that the word names.
 
 mod attach;
+mod conditions;
 mod refusal;
 mod sizes;
 
+pub use crate::condition::{Code, When};
+pub use crate::want::Want;
 pub use attach::{Attached, Wanted};
+pub use conditions::{Conditions, NoRoom};
 pub use refusal::Refusal;
 
-use crate::layout::{self, Header, MAGIC, PAGE, POINTS, RingHeader, SLOTS, Slot, VERSION};
+use crate::layout::{
+    self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot, VERSION,
+};
 use crate::map::{self, Mapping};
 use crate::read::HeaderRef;
+use crate::want::Wants;
 use sizes::Sizes;
-use sordino_percpu::primitive::{Acquire, AtomicU8, AtomicU32, Relaxed, Release, plain};
+use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -33,6 +45,15 @@ pub struct Owner {
     pub name: String,
     /// The collector's pid in its own namespace.
     pub pid: u32,
+}
+
+/// Hits that asked a session for a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triggers {
+    /// How many there were, modulo 2^32, since the session began.
+    pub count: u32,
+    /// The tracepoint of the newest, or of one about as new.
+    pub point: u16,
 }
 
 /// A program's area as a collector has it mapped.
@@ -109,6 +130,11 @@ impl Program {
         self.header().restartable.load(Relaxed) != 0
     }
 
+    /// Whether it lets sessions make its threads wait for room, as it says.
+    pub fn allows_blocking(&self) -> bool {
+        self.header().allows_blocking.load(Relaxed) != 0
+    }
+
     /// Tracepoints of which it says that they found no room.
     pub fn refused(&self) -> u32 {
         self.header().refused.load(Relaxed)
@@ -119,7 +145,7 @@ impl Program {
         // ORDER(control:C) pairs with area:B.
         let length = self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize;
         let mut text = vec![0; length.saturating_sub(from)];
-        let (_, _, catalogue) = layout::offsets(self.cpus);
+        let catalogue = layout::catalogue_offset(self.cpus);
         // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
         unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };
         text
@@ -139,19 +165,35 @@ impl Program {
         Ok(owners)
     }
 
-    /// Switches tracepoint `id` for the session in `slot`. Takes effect with the program's next look at it.
+    /// Says how the session in `slot` wants the events of tracepoint `id`. Takes effect with the program's next look at it. Who wants
+    /// it [conditionally](Want::If) has [set the condition](Conditions::set) before.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
-    pub fn enable(&self, slot: usize, id: u16, on: bool) {
+    pub fn enable(&self, slot: usize, id: u16, want: Want) {
         assert!(slot < SLOTS && usize::from(id) < POINTS);
-        let bit = 1 << slot;
-        // ORDER(control:A) pairs with point:A: who sees the bit sees the rings.
-        if on {
-            self.point(usize::from(id)).fetch_or(bit, Release);
-        } else {
-            self.point(usize::from(id)).fetch_and(!bit, Relaxed);
+        let word = self.point(usize::from(id));
+        let mut before = word.load(Relaxed);
+        loop {
+            let after = Wants::of(before).with(slot, want, self.cpus).word();
+            // ORDER(control:A) pairs with point:A: who sees that the session wants it sees its rings. Also if another collector has changed
+            // the word since, which continues this release.
+            match word.compare_exchange(before, after, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
         }
+    }
+
+    /// The hits that asked the session in `slot` for a snapshot.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn triggers(&self, slot: usize) -> Triggers {
+        let words = &self.header().slots[slot];
+        // ORDER(control:I) pairs with slots:A: who sees the count sees the record that was written before.
+        let count = words.triggered.load(Acquire);
+        Triggers { count, point: words.trigger_point.load(Relaxed) as u16 }
     }
 
     /// The futex that writers count up when they leave a sub-buffer.
@@ -163,15 +205,17 @@ impl Program {
     }
 
     fn ring(&self, slot: usize, index: u32) -> HeaderRef {
-        let (_, rings, _) = layout::offsets(self.cpus);
         let number = slot * (self.cpus as usize + 1) + index as usize;
-        HeaderRef { control: Arc::clone(&self.control), offset: rings + number * size_of::<RingHeader>() }
+        HeaderRef {
+            control: Arc::clone(&self.control),
+            offset: RINGS_OFFSET + number * size_of::<RingHeader>(),
+        }
     }
 
-    fn point(&self, id: usize) -> &AtomicU8 {
-        let (points, _, _) = layout::offsets(self.cpus);
+    fn point(&self, id: usize) -> &AtomicU32 {
+        let first = self.control.at(POINTS_OFFSET).cast::<AtomicU32>();
         // SAFETY: inside the control part; an atomic.
-        unsafe { &*self.control.at(points + id).cast::<AtomicU8>() }
+        unsafe { &*first.wrapping_add(id) }
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Refusal {
         /// Bytes of address space that the program reserved and no session uses.
         left: u64,
     },
+    /// Its threads were to wait for room, and it does not allow that.
+    NoBlocking,
     /// No memory for the rings.
     NoMemory(io::Error),
 }
@@ -47,6 +49,9 @@ impl fmt::Display for Refusal {
             Self::NoRoom { needed, left } => {
                 write!(f, "its rings need {needed} bytes and it has reserved {left}")
             }
+            Self::NoBlocking => f.write_str(
+                "it lets nobody block it: start it with SORDINO_ALLOW_BLOCKING=1 in its environment",
+            ),
             Self::NoMemory(error) => write!(f, "no memory for its rings: {error}"),
         }
     }

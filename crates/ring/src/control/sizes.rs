@@ -1,6 +1,6 @@
 //! What a program's header says of its sizes, checked: it may come from anybody.
 
-use crate::layout::{self, Header, PAGE};
+use crate::layout::{self, Header, MAX_CPUS, PAGE, POINTS_OFFSET, RINGS_OFFSET};
 use sordino_percpu::primitive::Relaxed;
 
 /// A header's sizes, which agree with each other and with the file.
@@ -22,17 +22,17 @@ impl Sizes {
             reserve: header.reserve.load(Relaxed),
             address: header.address.load(Relaxed),
         };
-        // 4096 possible CPUs are half of what Linux can be built for (NR_CPUS 8192); 2^46 bytes are more than there are. The
-        // library's catalogue has 192 KiB; reading one makes its pages present, so it may not be of any size.
+        // 2^46 bytes are more than there are. The library's catalogue has 192 KiB; reading one makes its pages present, so it may
+        // not be of any size.
         let plausible =
-            (1..=4096).contains(&sizes.cpus) && sizes.catalogue <= 1 << 24 && sizes.reserve <= 1 << 46;
+            (1..=MAX_CPUS).contains(&sizes.cpus) && sizes.catalogue <= 1 << 24 && sizes.reserve <= 1 << 46;
         if !plausible {
             return None;
         }
-        let (points, rings, catalogue) = layout::offsets(sizes.cpus);
+        let catalogue = layout::catalogue_offset(sizes.cpus);
         let control = (catalogue as u64 + sizes.catalogue).next_multiple_of(PAGE as u64);
-        let consistent = header.points_offset.load(Relaxed) == points as u64
-            && header.rings_offset.load(Relaxed) == rings as u64
+        let consistent = header.points_offset.load(Relaxed) == POINTS_OFFSET as u64
+            && header.rings_offset.load(Relaxed) == RINGS_OFFSET as u64
             && header.catalogue_offset.load(Relaxed) == catalogue as u64
             && sizes.control == control
             && control <= file_size

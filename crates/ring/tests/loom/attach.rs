@@ -4,26 +4,71 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
 use sordino_percpu::primitive::{Acquire, Relaxed};
-use sordino_ring::control::Wanted;
-use sordino_ring::layout::Geometry;
+use sordino_ring::area::Area;
+use sordino_ring::control::{Attached, Program, Want, Wanted};
+use sordino_ring::layout::{Geometry, SLOTS};
 use sordino_ring::position::Head;
+use sordino_ring::want::{Sessions, Wants};
+
+/// Two collectors of different processes; the second has attached. Loom knows what the first will use.
+fn two_collectors() -> (Area, [Program; 2], Attached) {
+    let (area, file) = Area::create(&REQUEST).unwrap();
+    let programs = [(); 2].map(|()| Program::open(&file).unwrap());
+    area.point(0).load(Relaxed);
+    let before = programs.each_ref().map(|program| program.attach(&wanted(&[], 1)).unwrap());
+    for (program, attached) in programs.iter().zip(&before) {
+        share(area.rings(attached.slot), 0, HALF, None);
+        program.detach(attached).unwrap();
+    }
+    let attached = programs[1].attach(&wanted(&[], 2)).unwrap();
+    (area, programs, attached)
+}
+
+/// Writes a record to each session that wants it, as a tracepoint does; which those were.
+fn hit(area: Area) -> u8 {
+    let all = Wants::of(area.point(0).load(Acquire)).sessions(1).all;
+    let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
+    wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
+    all
+}
 
 #[test]
-fn who_sees_a_session_s_bit_sees_its_rings() {
+fn who_sees_that_sessions_want_an_event_sees_the_rings_of_all() {
     check(|| {
-        let (area, program) = recorded_area(&wanted(&[], 1));
-        let writer = thread::spawn(move || {
-            // As a tracepoint does.
-            let enabled = area.point(0).load(Acquire) != 0;
-            if enabled {
-                share(area.rings(0), 1, HALF, None);
-            }
-            enabled
-        });
-        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
-        program.enable(attached.slot, 0, true);
+        let (area, [one, two], mut second) = two_collectors();
+        let other_slot = second.slot;
+        let writer = thread::spawn(move || hit(area));
+        let other = thread::spawn(move || two.enable(other_slot, 0, Want::Always));
+        let mut first = one.attach(&wanted(&[], 3)).unwrap();
+        one.enable(first.slot, 0, Want::Always);
         let written = writer.join().unwrap();
-        assert_eq!(finish(&mut attached.readers[0], HALF).len(), usize::from(written));
+        other.join().unwrap();
+        for attached in [&mut first, &mut second] {
+            let records = finish(&mut attached.readers[0], HALF).len();
+            assert_eq!(records, usize::from(written >> attached.slot & 1));
+        }
+        assert_eq!(hit(area), 0b11);
+    });
+}
+
+#[test]
+fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
+    check(|| {
+        let (area, [one, two], second) = two_collectors();
+        let first = one.attach(&wanted(&[], 3)).unwrap();
+        two.enable(second.slot, 0, Want::Always);
+        let other = thread::spawn(move || {
+            two.enable(second.slot, 0, Want::If);
+            two.enable(second.slot, 0, Want::No);
+        });
+        one.enable(first.slot, 0, Want::Always);
+        one.enable(first.slot, 0, Want::If);
+        other.join().unwrap();
+        let only = 1 << first.slot;
+        assert_eq!(
+            Wants::of(area.point(0).load(Relaxed)).sessions(1),
+            Sessions { all: only, conditional: only }
+        );
     });
 }
 

@@ -4,6 +4,9 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
 use sordino_percpu::primitive::Acquire;
+use sordino_ring::control::Wanted;
+use sordino_ring::write::IfFull;
+use std::time::Duration;
 
 #[test]
 fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
@@ -41,6 +44,45 @@ fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
             }
         }
         assert_eq!(numbers, [1]);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_writer_that_waits_for_room_loses_nothing() {
+    check(|| {
+        let wanted = Wanted { block: Some(Duration::MAX), ..wanted(&[0], u32::MAX) };
+        let (area, _, mut attached) = attached(&wanted);
+        let rings = move || area.rings(attached.slot);
+        emit(rings(), 1, WHOLE);
+        emit(rings(), 2, WHOLE);
+        let writer = thread::spawn(move || {
+            while try_emit(rings(), 3, WHOLE, IfFull::Tell).is_err() {
+                sordino_percpu::sleep(1);
+            }
+        });
+        let reader = &mut attached.readers[0];
+        let mut numbers = take(reader, WHOLE);
+        writer.join().unwrap();
+        numbers.extend(finish(reader, WHOLE));
+        assert_eq!((numbers, reader.lost().total), (vec![1, 2, 3], 0));
+    });
+}
+
+#[test]
+fn a_writer_that_waits_goes_on_when_the_session_ends() {
+    check(|| {
+        let wanted = Wanted { block: Some(Duration::MAX), ..wanted(&[0], u32::MAX) };
+        let (area, program, attached) = attached(&wanted);
+        let rings = move || area.rings(attached.slot);
+        emit(rings(), 1, WHOLE);
+        emit(rings(), 2, WHOLE);
+        let writer = thread::spawn(move || {
+            while try_emit(rings(), 3, WHOLE, IfFull::Tell).is_err() {
+                sordino_percpu::sleep(1);
+            }
+        });
+        program.detach(&attached).unwrap();
         writer.join().unwrap();
     });
 }

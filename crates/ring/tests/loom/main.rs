@@ -11,6 +11,7 @@
 
 mod area;
 mod attach;
+mod condition;
 mod cpu;
 mod newest;
 mod overwrite;

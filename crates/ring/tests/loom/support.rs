@@ -8,7 +8,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Clock, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
+    Attempt, Clock, Full, IfFull, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
 };
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 pub(crate) const REQUEST: Request =
-    Request { cpus: 1, catalogue: 64, reserve: 60 << 10, pid: 1, restartable: true };
+    Request { cpus: 1, catalogue: 64, reserve: 60 << 10, pid: 1, restartable: true, allows_blocking: true };
 
 pub(crate) fn area() -> (Area, Program) {
     let (area, file) = Area::create(&REQUEST).unwrap();
@@ -108,36 +108,43 @@ impl Stamp for Reading<'_> {
 }
 
 /// The writer's `number`th record, with a payload of `length` bytes, handed to `write`.
-fn record(number: u64, length: usize, write: impl FnOnce(Record)) {
+fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
     let payload = vec![number; length.div_ceil(8)];
     let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
-    write(Record { tag: number << 32, payload, shape: Shape::of(length) });
+    write(Record { tag: number << 32, payload, shape: Shape::of(length) })
 }
 
 /// Writes it to the shared ring.
 pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
     // SAFETY: the model's memory stays; the payload has whole words.
-    record(number, length, |record| unsafe { write_shared(rings, record, Reading(time)) });
+    let written =
+        record(number, length, |record| unsafe { write_shared(rings, record, Reading(time), IfFull::Lose) });
+    written.unwrap();
 }
 
 /// Writes it to the ring of CPU 0, which this thread runs on, as the probe does.
 pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
+    try_emit(rings, number, length, IfFull::Lose).unwrap();
+}
+
+/// The same, or says that there is no room.
+pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull) -> Result<(), Full> {
     model::run_on(0);
     record(number, length, |record| {
         let ring = rings.at(0);
         // SAFETY: the model's memory stays; the payload has whole words.
         let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
         else {
-            return;
+            return Ok(());
         };
         // SAFETY: likewise.
         if !stays && unsafe { cross(ring, record, head, stamp) } {
-            return;
+            return Ok(());
         }
         let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
-        unsafe { write_fully(rings, record, Reading(None), attempt) };
-    });
+        unsafe { write_fully(rings, record, Reading(None), attempt, if_full) }
+    })
 }
 
 /// The stamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.

@@ -8,7 +8,9 @@ use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::Content;
-use sordino_ring::write::{Attempt, Clock, Record, Stamp, Unwritten, cross, write, write_fully};
+use sordino_ring::write::{
+    Attempt, Clock, Full, IfFull, Record, Stamp, Unwritten, cross, write, write_fully,
+};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -62,7 +64,14 @@ impl Harness {
 
     pub fn with_reserve(reserve: usize) -> Self {
         sordino_percpu::init(false);
-        let request = Request { cpus: cpus(), catalogue: 64 << 10, reserve, pid: 1, restartable: true };
+        let request = Request {
+            cpus: cpus(),
+            catalogue: 64 << 10,
+            reserve,
+            pid: 1,
+            restartable: true,
+            allows_blocking: true,
+        };
         let (area, file) = Area::create(&request).unwrap();
         let program = Program::open(&file).unwrap();
         Self { area, file, program }
@@ -73,6 +82,10 @@ impl Harness {
     }
 
     pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
+        self.try_write(slot, tag, payload, IfFull::Lose).unwrap();
+    }
+
+    pub fn try_write(&self, slot: usize, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
         let shape = Shape::of(payload.len());
@@ -83,16 +96,17 @@ impl Harness {
         let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(place, record, Counting) }) else {
-            return;
+            return Ok(());
         };
         // SAFETY: likewise.
         if !stays && unsafe { cross(place, record, head, stamp) } {
-            return;
+            return Ok(());
         }
         let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
-        unsafe { write_fully(rings, record, Counting, attempt) };
+        unsafe { write_fully(rings, record, Counting, attempt, if_full) }?;
         thread::set_place(cpu().min(cpus() - 1) as usize);
+        Ok(())
     }
 }
 

@@ -1,0 +1,123 @@
+//! What a hit costs that a session's condition rejects.
+
+use crate::Bench;
+use crate::peers::PROGRAM_CPU;
+use crate::programs::{numbers, output_of};
+use crate::table::{Samples, Table};
+use sordino_event::condition::{Condition, Context, Expression};
+use sordino_event::{Pid, Schema, catalogue};
+use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
+use sordino_ring::layout::Geometry;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// Hits in a burst, and bursts in a round.
+const BURST: u64 = 400_000;
+const BURSTS: usize = 15;
+
+/// The argument that has this program measure itself.
+pub(crate) const HIDDEN: &str = "conditions-in-rust";
+
+pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+    let myself = std::env::current_exe().map_err(|error| error.to_string())?;
+    let [mut off, mut rejected, mut recorded] = [Samples::default(), Samples::default(), Samples::default()];
+    for _ in 0..bench.rounds {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", &PROGRAM_CPU.to_string()]).arg(&myself).arg(HIDDEN);
+        let output = output_of(&mut command)?;
+        let [empty, of_off, of_rejected, of_recorded] = numbers(&output)?[..] else { return Err(output) };
+        off.push(of_off - empty);
+        rejected.push(of_rejected - empty);
+        recorded.push(of_recorded - empty);
+    }
+    table
+        .heading("An event with two u64 and the condition 'a < 5', which does not hold, over the empty loop");
+    table.figure("nobody records it", &off, "ns");
+    table.figure("rejected by the condition", &rejected, "ns");
+    table.figure("recorded, without a condition", &recorded, "ns");
+    Ok(())
+}
+
+/// A session of this process over itself, whose rings are never full.
+fn session() -> Result<(Program, Attached), String> {
+    let is_area = |path: &std::path::PathBuf| {
+        fs::read_link(path).is_ok_and(|link| link.as_os_str() == "/memfd:sordino (deleted)")
+    };
+    let files = fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.flatten();
+    let path = files.map(|file| file.path()).find(is_area).ok_or("no area")?;
+    let file = File::options().read(true).write(true).open(path).map_err(|error| error.to_string())?;
+    let program = Program::open(&file.into()).map_err(|refusal| refusal.to_string())?;
+    let geometry = Geometry::new(1 << 20, 4).ok_or("no geometry")?.overwriting();
+    let cpus: Vec<u32> = (0..program.cpus()).collect();
+    let attached = program.attach(&Wanted::new("bench", geometry, &cpus, 7));
+    let attached = attached.map_err(|refusal| refusal.to_string())?;
+    Ok((program, attached))
+}
+
+/// Wants `bench:recorded`, and `bench:rejected` where `a < 5`.
+fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
+    let (points, _) = catalogue::parse(&program.catalogue(0)).map_err(|error| error.to_string())?;
+    let id = |name: &str| -> Result<(u16, &Schema), String> {
+        let point = points.iter().find(|(_, schema)| schema.full_name() == name);
+        point.map(|(id, schema)| (*id, schema)).ok_or_else(|| format!("no {name}"))
+    };
+    program.enable(attached.slot, id("bench:recorded")?.0, Want::Always);
+    let (id, schema) = id("bench:rejected")?;
+    let expression = Expression::parse("a < 5").map_err(|invalid| invalid.to_string())?;
+    let context = Context { pid: Pid(1), procname: "bench" };
+    let condition = expression.compile(schema, &context).map_err(|invalid| invalid.to_string())?;
+    let Condition::Code(code) = condition else { return Err("no code".to_owned()) };
+    let code = Code { filter: When::If(&code), trigger: When::Never };
+    attached.conditions.set(id, &code).map_err(|no_room| no_room.to_string())?;
+    program.enable(attached.slot, id, Want::If);
+    Ok(())
+}
+
+/// A burst.
+#[inline(always)]
+fn hit(hit: impl Fn(u64)) {
+    for number in 0..BURST {
+        hit(number);
+        black_box(number);
+    }
+}
+
+/// Prints the nanoseconds of an empty loop, and of hits that nobody records, that are rejected, and that are recorded.
+pub(crate) fn in_rust() -> ExitCode {
+    let prepared = session().and_then(|(program, mut attached)| {
+        enable(&program, &mut attached)?;
+        Ok((program, attached))
+    });
+    let (program, attached) = match prepared {
+        Ok(session) => session,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..BURSTS {
+        let bursts: [&dyn Fn(); 4] = [
+            &|| hit(|_| {}),
+            &|| hit(|i| sordino::tracepoint!(bench:off, a: u64 = i, b: u64 = i)),
+            &|| hit(|i| sordino::tracepoint!(bench:rejected, a: u64 = i + 5, b: u64 = i)),
+            &|| hit(|i| sordino::tracepoint!(bench:recorded, a: u64 = i, b: u64 = i)),
+        ];
+        for (times, burst) in times.iter_mut().zip(bursts) {
+            let begin = Instant::now();
+            burst();
+            times.push(begin.elapsed().as_secs_f64() * 1e9 / BURST as f64);
+        }
+    }
+    let medians = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        format!("{:.3}", times[times.len() / 2])
+    });
+    println!("{}", medians.join(" "));
+    match program.detach(&attached) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

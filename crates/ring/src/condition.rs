@@ -1,0 +1,135 @@
+//! Conditions, pure: where the code lies that says at a hit whether it is recorded, and whether it asks for a snapshot.
+//!
+//! A session's region ends with a table, a word for each tracepoint, and the pool of code that the words lead to. The collector
+//! only appends to the pool, so whoever sees a word sees its code. What the code means, this crate does not know.
+
+use std::ops::Range;
+
+/// The longest code of a filter, and of a trigger, in bytes.
+pub const MAX_CODE: usize = 512;
+
+/// When something is to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum When<T> {
+    /// At each hit.
+    Always,
+    /// At none.
+    Never,
+    /// When this holds.
+    If(T),
+}
+
+/// What a session has one tracepoint's hits decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code<'a> {
+    /// Whether a hit is recorded.
+    pub filter: When<&'a [u8]>,
+    /// Whether it asks for a snapshot, once it is recorded, or is not.
+    pub trigger: When<&'a [u8]>,
+}
+
+/// Where one tracepoint's code lies: its word in the table.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 31..20 | where in the pool the filter's code begins, in units of 16 bytes; the trigger's follows at the next multiple of 8 |
+/// | 19..10 | the length of the trigger's code; 0: never; all ones: always |
+/// | 9..0 | the length of the filter's code; 0: always; all ones: never |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(pub u32);
+
+impl Place {
+    /// What the collector's code begins at a multiple of.
+    pub const UNIT: usize = 16;
+    /// A length's bits, and what says the other of `Always` and `Never` than 0 does.
+    const OTHER: u32 = 0x3ff;
+
+    /// Of code that begins `start` bytes into the pool, a multiple of [`UNIT`](Self::UNIT); the lengths are at most
+    /// [`MAX_CODE`] and not 0.
+    pub fn of(start: usize, filter: When<usize>, trigger: When<usize>) -> Self {
+        let length = |when, usual| match when {
+            When::If(length) => length as u32,
+            when if when == usual => 0,
+            _ => Self::OTHER,
+        };
+        let (filter, trigger) = (length(filter, When::Always), length(trigger, When::Never));
+        Self(((start / Self::UNIT) as u32) << 20 | trigger << 10 | filter)
+    }
+
+    /// The filter's code: bytes of the pool.
+    #[inline(always)]
+    pub fn filter(self) -> When<Range<usize>> {
+        match self.length(0) {
+            0 => When::Always,
+            Self::OTHER => When::Never,
+            length => When::If(self.code(0, length)),
+        }
+    }
+
+    /// The trigger's.
+    #[inline(always)]
+    pub fn trigger(self) -> When<Range<usize>> {
+        match self.length(10) {
+            0 => When::Never,
+            Self::OTHER => When::Always,
+            length => {
+                let filter = self.filter();
+                let before = if let When::If(code) = filter { code.len().next_multiple_of(8) } else { 0 };
+                When::If(self.code(before, length))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn length(self, shift: u32) -> u32 {
+        self.0 >> shift & Self::OTHER
+    }
+
+    #[inline(always)]
+    fn code(self, before: usize, length: u32) -> Range<usize> {
+        let start = (self.0 >> 20) as usize * Self::UNIT + before;
+        start..start + (length as usize).min(MAX_CODE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{CONDITION_POOL, PAGE};
+
+    #[test]
+    fn a_place_says_what_it_was_made_of() {
+        let ifs = [When::Always, When::Never, When::If(1), When::If(9), When::If(MAX_CODE)];
+        for start in [0, 16, CONDITION_POOL - 16] {
+            for (filter, trigger) in ifs.into_iter().flat_map(|filter| ifs.map(|trigger| (filter, trigger))) {
+                let place = Place::of(start, filter, trigger);
+                let length = |when| match when {
+                    When::If(code) => When::If(Range::len(&code)),
+                    When::Always => When::Always,
+                    When::Never => When::Never,
+                };
+                assert_eq!((length(place.filter()), length(place.trigger())), (filter, trigger));
+                if let (When::If(filter), When::If(trigger)) = (place.filter(), place.trigger()) {
+                    assert!(filter.start == start && trigger.start == filter.end.next_multiple_of(8));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_word_is_a_tracepoint_without_conditions() {
+        assert_eq!(Place::of(0, When::Always, When::Never), Place(0));
+        assert_eq!((Place(0).filter(), Place(0).trigger()), (When::Always, When::Never));
+    }
+
+    #[test]
+    fn a_word_that_nobody_made_leads_no_further_than_the_region_s_last_page() {
+        for word in (0..u32::MAX).step_by(9973).chain([u32::MAX, u32::MAX << 20 | 0xf_fbfe]) {
+            for when in [Place(word).filter(), Place(word).trigger()] {
+                let When::If(code) = when else { continue };
+                assert!(code.len() <= MAX_CODE && code.end <= CONDITION_POOL + PAGE, "{word:x}: {code:?}");
+                assert!(code.start.is_multiple_of(8));
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Who wants a tracepoint's events, in one word, pure.
+//!
+//! Most often it is one session, so the word of one says where its rings are, whichever slot it has: no tracepoint has to look
+//! for them, and none has to multiply.
+
+use crate::layout::{RingHeader, SLOTS};
+
+/// How a session wants a tracepoint's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Not.
+    No,
+    /// Each hit.
+    Always,
+    /// As its [`Code`](crate::condition::Code) says.
+    If,
+}
+
+/// Which sessions want a tracepoint's events: its enable word.
+///
+/// | word | meaning |
+/// |---|---|
+/// | 0 | nobody does |
+/// | bit 0 is set | one session does, without a condition; bits 31..8 are how far behind slot 0's ring headers its own lie, in units of 256 bytes; the others are 0 |
+/// | bit 0 is clear | bits 15..8: the sessions, by their slots; bits 23..16: those of them that have a condition |
+///
+/// In memory it has 32 bits, here as many as a register: so none has to be cleared before it is added to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants(pub u64);
+
+/// Sessions, a bit for each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sessions {
+    /// All that want an event.
+    pub all: u8,
+    /// Those of them that have a condition.
+    pub conditional: u8,
+}
+
+/// Bytes of one slot's ring headers.
+const fn stride(cpus: u32) -> u32 {
+    (cpus + 1) * size_of::<RingHeader>() as u32
+}
+
+impl Wants {
+    const ONE: u64 = 1;
+    const OFFSET: u64 = 0xffff_ff00;
+
+    /// As a tracepoint's word in memory says.
+    #[inline(always)]
+    pub const fn of(word: u32) -> Self {
+        Self(word as u64)
+    }
+
+    /// As the word is in memory.
+    pub const fn word(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// One session without a condition, whose ring headers, or one of them, lie `offset` bytes behind the first of slot 0.
+    pub const fn only(offset: u32) -> Self {
+        Self(offset as u64 & Self::OFFSET | Self::ONE)
+    }
+
+    /// Whether it is one session, without a condition.
+    #[inline(always)]
+    pub const fn is_one(self) -> bool {
+        self.0 & Self::ONE != 0
+    }
+
+    /// What a thread remembers of a CPU whose ring in slot 0 lies at `address`, for [`ring`](Self::ring). Not 0.
+    ///
+    /// A byte before it, so that adding a word with bit 0 leads there: one instruction, where masking the bit would be another.
+    pub const fn place(address: usize) -> usize {
+        address - Self::ONE as usize
+    }
+
+    /// If it is [one](Self::is_one): where its ring of that CPU lies.
+    #[inline(always)]
+    pub fn ring(self, place: usize) -> usize {
+        sordino_percpu::sum(place, self.0 as usize)
+    }
+
+    /// The sessions, given how many CPUs have a ring in each slot.
+    pub const fn sessions(self, cpus: u32) -> Sessions {
+        if !self.is_one() {
+            let all = (self.0 >> 8) as u8;
+            return Sessions { all, conditional: (self.0 >> 16) as u8 & all };
+        }
+        let slot = (self.0 & Self::OFFSET) as u32 / stride(cpus);
+        Sessions { all: if slot < SLOTS as u32 { 1 << slot } else { 0 }, conditional: 0 }
+    }
+
+    /// The word when the session in `slot` has changed its mind.
+    pub const fn with(self, slot: usize, want: Want, cpus: u32) -> Self {
+        let (Sessions { all, conditional }, bit) = (self.sessions(cpus), 1 << slot);
+        Self::naming(
+            match want {
+                Want::No => Sessions { all: all & !bit, conditional: conditional & !bit },
+                Want::Always => Sessions { all: all | bit, conditional: conditional & !bit },
+                Want::If => Sessions { all: all | bit, conditional: conditional | bit },
+            },
+            cpus,
+        )
+    }
+
+    const fn naming(sessions: Sessions, cpus: u32) -> Self {
+        let Sessions { all, conditional } = sessions;
+        if all.is_power_of_two() && conditional == 0 {
+            return Self::only(all.trailing_zeros() * stride(cpus));
+        }
+        Self((all as u64) << 8 | (conditional as u64) << 16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::MAX_CPUS;
+
+    const NOBODY: Wants = Wants(0);
+
+    #[test]
+    fn one_session_s_word_leads_to_its_rings_in_every_slot() {
+        for cpus in [1, 2, 3, 255, MAX_CPUS] {
+            for slot in 0..SLOTS {
+                let word = NOBODY.with(slot, Want::Always, cpus);
+                assert!(word.is_one());
+                let offset = slot * (cpus as usize + 1) * size_of::<RingHeader>();
+                assert_eq!(word.ring(Wants::place(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
+                // As does the ring of any CPU, when only that is known.
+                let of_ring = Wants::only(word.word() + 256 * cpus);
+                assert_eq!(of_ring.sessions(cpus), Sessions { all: 1 << slot, conditional: 0 });
+            }
+        }
+    }
+
+    #[test]
+    fn the_word_says_what_each_of_eight_sessions_wants_however_it_came_to_be() {
+        const WANTS: [Want; 3] = [Want::No, Want::Always, Want::If];
+        for state in 0..3usize.pow(SLOTS as u32) {
+            let want = |slot: usize| WANTS[state / 3usize.pow(slot as u32) % 3];
+            let join = |word: Wants, slot: usize| word.with(slot, want(slot), 4);
+            let word = (0..SLOTS).fold(NOBODY, join);
+            assert_eq!((0..SLOTS).rev().fold(Wants(0xff_ff00), join), word);
+            let Sessions { all, conditional } = word.sessions(4);
+            for slot in 0..SLOTS {
+                let (wants, has_condition) = (all >> slot & 1 != 0, conditional >> slot & 1 != 0);
+                assert_eq!((wants, has_condition), (want(slot) != Want::No, want(slot) == Want::If));
+            }
+            assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
+        }
+    }
+
+    #[test]
+    fn words_are_what_the_layout_s_page_says() {
+        let two = NOBODY.with(3, Want::Always, 2).with(5, Want::If, 2);
+        assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), (3 * 3 * 256 | 1, 0x20_2800));
+        assert_eq!(two.with(3, Want::No, 2).0, 0x20_2000);
+        assert_eq!(two.with(5, Want::No, 2), NOBODY.with(3, Want::Always, 2));
+        assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
+        assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
+    }
+
+    #[test]
+    fn a_word_that_nobody_made_names_no_session_that_cannot_be() {
+        for word in [1u32, 0xff, 0xffff_ffff, 0xffff_ff01, 0xff_0000, 0x8000_0001] {
+            let Sessions { all, conditional } = Wants::of(word).sessions(2);
+            assert_eq!(conditional & !all, 0, "{word:x}");
+            assert_eq!(Wants::of(word).with(2, Want::Always, 2).sessions(2).all, all | 4, "{word:x}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What decides about a hit: the collector's side and the program's, without what code means.
+mod support;
+
+use sordino_ring::area::Area;
+use sordino_ring::condition::{MAX_CODE, Place, When};
+use sordino_ring::control::{Code, NoRoom, Program, Triggers};
+use sordino_ring::layout::{CONDITION_POOL, Geometry, POINTS};
+use sordino_ring::slots::{Copied, Table};
+use std::mem::MaybeUninit;
+use support::*;
+
+const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
+
+/// A tracepoint's filter and trigger as the program finds them.
+fn found(table: Table, id: u16) -> [When<Vec<u8>>; 2] {
+    let place = table.place(id);
+    [place.filter(), place.trigger()].map(|when| match when {
+        When::Always => When::Always,
+        When::Never => When::Never,
+        When::If(code) => {
+            let mut copied: Copied = [MaybeUninit::uninit(); _];
+            // SAFETY: its place said so.
+            When::If(unsafe { table.copy(code, &mut copied) }.to_vec())
+        }
+    })
+}
+
+fn table(area: Area, slot: usize) -> Table {
+    area.slots().conditions(slot as u32).expect("a session's table")
+}
+
+fn code<'a>(filter: &'a [u8], trigger: &'a [u8]) -> Code<'a> {
+    Code { filter: When::If(filter), trigger: When::If(trigger) }
+}
+
+#[test]
+fn the_program_finds_the_code_that_was_set() {
+    let harness = Harness::new();
+    assert!(harness.area.slots().conditions(0).is_none());
+    let programs = [(); 3].map(|()| Program::open(&harness.file).unwrap());
+    for (slot, program) in programs.iter().enumerate() {
+        let mut attached = program.attach(&wanted(SMALL, 3)).unwrap();
+        assert_eq!(attached.slot, slot);
+        let (long, last) = ([slot as u8; MAX_CODE], POINTS as u16 - 1);
+        let table = table(harness.area, slot);
+        assert_eq!(found(table, last), [When::Always, When::Never]);
+        let set = &mut attached.conditions;
+        set.set(0, &code(&long, b"trigger")).unwrap();
+        set.set(1, &Code { filter: When::Never, trigger: When::Always }).unwrap();
+        set.set(last, &code(b"thirteen byte", &long)).unwrap();
+        assert_eq!(found(table, 0), [When::If(long.to_vec()), When::If(b"trigger".to_vec())]);
+        assert_eq!(found(table, 1), [When::Never, When::Always]);
+        assert_eq!(found(table, last), [When::If(b"thirteen byte".to_vec()), When::If(long.to_vec())]);
+        set.set(0, &Code { filter: When::If(b"x"), trigger: When::Never }).unwrap();
+        assert_eq!(found(table, 0), [When::If(b"x".to_vec()), When::Never]);
+        assert_eq!(found(table, 2), [When::Always, When::Never]);
+    }
+}
+
+#[test]
+fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
+    let harness = Harness::new();
+    let mut attached = harness.attach(SMALL, 3);
+    let (slot, set) = (attached.slot, &mut attached.conditions);
+    for _ in 0..3 {
+        (0..POINTS as u16).for_each(|id| set.set(id, &code(b"the same", b"for all")).unwrap());
+    }
+    let number = |index: usize| index.to_ne_bytes().repeat(MAX_CODE / 8);
+    // The first took 16 bytes, each of these two times 512.
+    for index in 0..CONDITION_POOL / 1024 - 1 {
+        set.set(1, &code(&number(index), &number(index))).unwrap();
+    }
+    set.set(2, &code(&number(POINTS), &[1; MAX_CODE - 16])).unwrap();
+    let before = found(table(harness.area, slot), 1);
+    let refused = set.set(1, &code(b"one more", b"too many"));
+    assert_eq!(refused, Err(NoRoom { needed: 16, left: 0 }));
+    assert_eq!(found(table(harness.area, slot), 1), before);
+    set.set(3, &code(b"the same", b"for all")).unwrap();
+    assert_eq!(found(table(harness.area, slot), 3)[0], When::If(b"the same".to_vec()));
+}
+
+#[test]
+fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
+    let harness = Harness::with_reserve(4 << 20);
+    let mut attached = harness.attach(SMALL, 3);
+    attached.conditions.set(5, &code(&[7; MAX_CODE], &[8; MAX_CODE])).unwrap();
+    let old = table(harness.area, attached.slot);
+    let copied_before = found(old, 5);
+    harness.program.detach(&attached).unwrap();
+    assert_eq!(found(old, 5), [When::Always, When::Never]);
+    // A larger session's sub-buffers lie there now.
+    let large = harness.attach(Geometry { bits: 17, ..SMALL }, 9);
+    for number in 0..2000u64 {
+        let words = (0..25).map(|word| (number + word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let payload: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        harness.write(large.slot, number << 32, &payload);
+    }
+    let mut anything = 0;
+    for id in 0..POINTS as u16 {
+        anything += usize::from(old.place(id) != Place(0));
+        for code in found(old, id) {
+            assert!(!matches!(code, When::If(code) if code.len() > MAX_CODE));
+        }
+    }
+    assert!(anything > 0 && copied_before[0] == When::If(vec![7; MAX_CODE]));
+}
+
+#[test]
+fn triggers_are_counted_for_their_session_and_anew_for_the_next() {
+    let harness = Harness::new();
+    let other = Program::open(&harness.file).unwrap();
+    let (first, second) = (harness.attach(SMALL, 3), other.attach(&wanted(SMALL, 4)).unwrap());
+    let slots = harness.area.slots();
+    (0..3).for_each(|_| slots.trigger(first.slot as u32, 17));
+    slots.trigger(first.slot as u32, POINTS as u16 - 1);
+    let triggers = |slot| harness.program.triggers(slot);
+    assert_eq!(triggers(first.slot), Triggers { count: 4, point: POINTS as u16 - 1 });
+    assert_eq!(triggers(second.slot), Triggers { count: 0, point: 0 });
+    harness.program.detach(&first).unwrap();
+    let next = harness.attach(SMALL, 5);
+    assert_eq!((next.slot, triggers(next.slot)), (first.slot, Triggers { count: 0, point: 0 }));
+}
+
+#[test]
+fn a_trigger_wakes_the_collector_that_asked_to_be_woken() {
+    let harness = Harness::new();
+    for wake in [false, true] {
+        let mut wanted = wanted(SMALL, 3);
+        wanted.wake = wake;
+        let attached = harness.program.attach(&wanted).unwrap();
+        let word = || harness.program.wake_word(attached.slot).load(std::sync::atomic::Ordering::SeqCst);
+        let before = word();
+        harness.area.slots().trigger(attached.slot as u32, 1);
+        assert_eq!(word(), before + u32::from(wake));
+        harness.program.detach(&attached).unwrap();
+    }
+}

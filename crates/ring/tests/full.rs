@@ -1,0 +1,115 @@
+//! A full ring whose session asks writers to wait.
+mod support;
+
+use sordino_ring::control::{Attached, Refusal, Wanted};
+use sordino_ring::layout::Geometry;
+use sordino_ring::write::{Full, IfFull};
+use std::time::Duration;
+use support::*;
+
+const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
+
+fn attach(harness: &Harness, wanted: &Wanted<'_>) -> Attached {
+    harness.program.attach(wanted).unwrap()
+}
+
+/// Writes until there is no room; how many there were, and what the writer was told.
+fn fill(harness: &Harness, slot: usize) -> (u64, Full) {
+    let result = (0..).find_map(|number: u64| {
+        let written = harness.try_write(slot, number << 32, &number.to_ne_bytes(), IfFull::Tell);
+        written.err().map(|full| (number, full))
+    });
+    result.unwrap()
+}
+
+/// A session whose records go to the rings of CPUs, and one that has none.
+fn both() -> [Wanted<'static>; 2] {
+    [wanted(SMALL, 3), Wanted { cpus: &[], ..wanted(SMALL, 3) }]
+}
+
+#[test]
+fn a_writer_is_told_and_nothing_is_lost_until_it_gives_up() {
+    let harness = Harness::new();
+    pin(0);
+    for wanted in both() {
+        let wanted = Wanted { block: Some(Duration::from_millis(20)), ..wanted };
+        let mut attached = attach(&harness, &wanted);
+        let slot = attached.slot;
+        let (written, full) = fill(&harness, slot);
+        assert_eq!(full, Full { block: 20_000 });
+        let lost =
+            |attached: &Attached| -> u64 { attached.readers.iter().map(|ring| ring.lost().total).sum() };
+        assert_eq!(lost(&attached), 0);
+        harness.try_write(slot, 0, &[0; 8], IfFull::Lose).unwrap();
+        assert_eq!(lost(&attached), 1);
+        let taken = drain(&mut attached);
+        harness.try_write(slot, written << 32, &written.to_ne_bytes(), IfFull::Tell).unwrap();
+        let mut read = Vec::new();
+        for (cpu, _, bytes) in taken.iter().chain(&finish(&mut attached)) {
+            read.extend(if cpu.is_some() { records(bytes, 8) } else { shared_records(bytes) });
+        }
+        let numbers: Vec<u64> = read.iter().map(|record| record.tag >> 32).collect();
+        assert_eq!(numbers, (0..=written).collect::<Vec<_>>());
+        harness.program.detach(&attached).unwrap();
+    }
+}
+
+#[test]
+fn how_long_to_wait_is_what_the_session_says() {
+    let harness = Harness::new();
+    pin(0);
+    let cases = [
+        (Duration::ZERO, 1),
+        (Duration::from_nanos(1500), 1),
+        (Duration::from_secs(1), 1_000_000),
+        (Duration::from_secs(4294), 4_294_000_000),
+        (Duration::from_secs(4295), u32::MAX),
+        (Duration::MAX, u32::MAX),
+    ];
+    for (block, expected) in cases {
+        let attached = attach(&harness, &Wanted { block: Some(block), ..wanted(SMALL, 3) });
+        assert_eq!(fill(&harness, attached.slot).1, Full { block: expected });
+        harness.area.slots().stop_blocking(attached.slot as u32);
+        harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
+        assert_eq!(attached.readers[0].lost().total, 1);
+        harness.program.detach(&attached).unwrap();
+    }
+}
+
+#[test]
+fn a_session_that_does_not_ask_has_nobody_wait() {
+    let harness = Harness::new();
+    pin(0);
+    let overwrite = Wanted { block: Some(Duration::MAX), ..wanted(SMALL.overwriting(), 3) };
+    for (wanted, lost) in [(wanted(SMALL, 3), true), (overwrite, false)] {
+        let attached = attach(&harness, &wanted);
+        for number in 0..10_000 {
+            harness.try_write(attached.slot, number << 32, &[0; 8], IfFull::Tell).unwrap();
+        }
+        assert_eq!(attached.readers[0].lost().total > 0, lost);
+        harness.program.detach(&attached).unwrap();
+    }
+}
+
+#[test]
+fn who_waits_when_the_session_ends_waits_no_longer() {
+    let harness = Harness::new();
+    pin(0);
+    for wanted in both() {
+        let attached = attach(&harness, &Wanted { block: Some(Duration::MAX), ..wanted });
+        fill(&harness, attached.slot);
+        harness.program.detach(&attached).unwrap();
+        harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_allows_no_waiting_refuses_such_a_session() {
+    let harness = Harness::new();
+    harness.area.header().allows_blocking.store(0, std::sync::atomic::Ordering::SeqCst);
+    assert!(!harness.program.allows_blocking());
+    let wanted = Wanted { block: Some(Duration::ZERO), ..wanted(SMALL, 3) };
+    assert!(matches!(harness.program.attach(&wanted), Err(Refusal::NoBlocking)));
+    assert!(harness.program.owners().unwrap().is_empty());
+    harness.attach(SMALL, 3);
+}

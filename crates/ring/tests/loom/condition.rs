@@ -1,0 +1,59 @@
+//! Conditions that are replaced while hits look at them, and hits that ask for a snapshot.
+
+use crate::support::*;
+use loom::thread;
+use sordino_ring::condition::When;
+use sordino_ring::control::Code;
+use sordino_ring::slots::{Copied, Table};
+use std::mem::MaybeUninit;
+
+const OLD: Code<'_> = Code { filter: When::If(b"the old"), trigger: When::Never };
+const NEW: Code<'_> = Code { filter: When::If(b"the newer one"), trigger: When::Never };
+
+/// The filter's code, as a hit finds it.
+fn filter(table: Table) -> Vec<u8> {
+    let When::If(code) = table.place(0).filter() else { return Vec::new() };
+    let mut copied: Copied = [MaybeUninit::uninit(); _];
+    // SAFETY: its place said so.
+    unsafe { table.copy(code, &mut copied) }.to_vec()
+}
+
+#[test]
+fn who_sees_a_condition_s_word_sees_its_code() {
+    check(|| {
+        let (area, program, mut before) = attached(&wanted(&[], 1));
+        // So that loom knows the words of both.
+        for code in [OLD, NEW] {
+            before.conditions.set(0, &code).unwrap();
+            let table = area.slots().conditions(before.slot as u32).unwrap();
+            assert_eq!(When::If(&filter(table)[..]), code.filter);
+        }
+        program.detach(&before).unwrap();
+        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
+        attached.conditions.set(0, &OLD).unwrap();
+        let table = area.slots().conditions(attached.slot as u32).unwrap();
+        let hit = thread::spawn(move || filter(area.slots().conditions(0).unwrap()));
+        attached.conditions.set(0, &NEW).unwrap();
+        let seen = hit.join().unwrap();
+        assert!([OLD.filter, NEW.filter].contains(&When::If(&seen)), "{seen:?}");
+        assert_eq!(When::If(&filter(table)[..]), NEW.filter);
+    });
+}
+
+#[test]
+fn who_sees_that_a_snapshot_is_wanted_sees_the_record_that_wants_it() {
+    check(|| {
+        let (area, program, mut attached) = attached(&wanted(&[0], 1));
+        let slot = attached.slot;
+        program.triggers(slot);
+        let hit = thread::spawn(move || {
+            emit(area.rings(slot), 1, HALF);
+            area.slots().trigger(slot as u32, 0);
+        });
+        if program.triggers(slot).count == 1 {
+            assert_eq!(finish(&mut attached.readers[0], HALF), [1]);
+        }
+        hit.join().unwrap();
+        assert_eq!(program.triggers(slot).count, 1);
+    });
+}

@@ -1,0 +1,196 @@
+//! Conditions that are evaluated in real programs: what a filter rejects is not there, and a trigger is heard of.
+
+use rustix::process::Signal;
+use sordino_event::condition::{self, Context, Expression};
+use sordino_event::{Pid, Schema, catalogue};
+use sordino_ring::control::{Attached, Code, Program, Triggers, Want, Wanted, When};
+use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_tests::exchange::area;
+use sordino_tests::{Running, Scene};
+use std::process::Command;
+
+/// Hits of each tracepoint.
+const HITS: u64 = 100;
+
+/// What a session wants of one tracepoint.
+struct Wish {
+    name: &'static str,
+    filter: &'static str,
+    trigger: Option<&'static str>,
+}
+
+/// One session, and the tracepoints it knows.
+struct Session {
+    program: Program,
+    attached: Attached,
+    points: Vec<(u16, Schema)>,
+}
+
+/// `text` compiled for the tracepoint.
+fn compiled(text: &str, schema: &Schema) -> condition::Condition {
+    let context = Context { pid: Pid(1), procname: "hits" };
+    Expression::parse(text).unwrap().compile(schema, &context).unwrap()
+}
+
+fn when(condition: &condition::Condition) -> When<&[u8]> {
+    match condition {
+        condition::Condition::Always => When::Always,
+        condition::Condition::Never => When::Never,
+        condition::Condition::Code(code) => When::If(code),
+    }
+}
+
+impl Session {
+    fn new(running: &Running, first_turn: u32) -> Self {
+        let program = Program::open(&area(running.pid())).unwrap();
+        let cpus: Vec<u32> = (0..program.cpus()).collect();
+        let geometry = Geometry::new(64 << 10, 2).unwrap();
+        let attached = program.attach(&Wanted::new("conditions", geometry, &cpus, first_turn)).unwrap();
+        let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
+        Self { program, attached, points }
+    }
+
+    fn point(&self, name: &str) -> (u16, Schema) {
+        self.points.iter().find(|(_, schema)| schema.full_name() == name).unwrap().clone()
+    }
+
+    fn wish(&mut self, wish: &Wish) -> u16 {
+        let (id, schema) = self.point(wish.name);
+        let filter = compiled(wish.filter, &schema);
+        let trigger = wish.trigger.map_or(condition::Condition::Never, |text| compiled(text, &schema));
+        let code = Code { filter: when(&filter), trigger: when(&trigger) };
+        self.attached.conditions.set(id, &code).unwrap();
+        self.program.enable(self.attached.slot, id, Want::If);
+        id
+    }
+
+    /// Wants all of it, without a condition.
+    fn want(&self, name: &str) -> u16 {
+        let (id, _) = self.point(name);
+        self.program.enable(self.attached.slot, id, Want::Always);
+        id
+    }
+
+    /// Bytes of records there are, in all rings.
+    fn bytes(&mut self) -> usize {
+        let mut bytes = 0;
+        for reader in &mut self.attached.readers {
+            reader
+                .rest(u64::MAX)
+                .unwrap()
+                .into_iter()
+                .for_each(|rest| bytes += rest.copy().len() - PACKET_HEADER);
+            reader.salvage(u64::MAX, |part| bytes += part.bytes.len() - PACKET_HEADER).unwrap();
+            assert_eq!(reader.lost().total, 0);
+        }
+        bytes
+    }
+
+    fn triggers(&self) -> Triggers {
+        self.program.triggers(self.attached.slot)
+    }
+}
+
+/// Starts the program, lets `sessions` say what they want, and waits for its end.
+fn hit(
+    scene: &Scene,
+    how: &[&str],
+    environment: &[(&str, &str)],
+    prepare: impl FnOnce(&Running) -> Vec<Session>,
+) -> Vec<Session> {
+    let mut command = Command::new(scene.program("hits.c"));
+    let mut running = scene.start(command.arg(HITS.to_string()).args(how).envs(environment.iter().copied()));
+    running.says("ready");
+    let sessions = prepare(&running);
+    running.signal(Signal::USR2);
+    assert_eq!(running.end().status, 0);
+    sessions
+}
+
+/// Bytes of a record of `hits:pair` in a CPU's ring and in the shared one.
+const PAIR: [usize; 2] = [32, 40];
+
+#[test]
+fn a_session_has_the_hits_that_its_condition_lets_through() {
+    let scene = Scene::new();
+    let ways: [(&[&str], &[(&str, &str)], usize); 3] =
+        [(&[], &[], 0), (&[], &[("SORDINO_RING", "shared")], 1), (&["vfork"], &[], 1)];
+    let cases = [
+        ("number < 7", 7),
+        ("number >= 7", HITS - 7),
+        ("rest == 3 || rest == 4", HITS / 5),
+        ("number * 2 == rest", 1),
+        ("1 == 2", 0),
+        ("1 == 1", HITS),
+        ("$tid == 1", 0),
+        ("$tid > 1", HITS),
+    ];
+    for (how, environment, kind) in ways {
+        for (filter, expected) in cases {
+            let sessions = hit(&scene, how, environment, |running| {
+                let mut session = Session::new(running, 3);
+                session.wish(&Wish { name: "hits:pair", filter, trigger: None });
+                vec![session]
+            });
+            for mut session in sessions {
+                assert_eq!(
+                    session.bytes(),
+                    expected as usize * PAIR[kind],
+                    "{filter} {how:?} {environment:?}"
+                );
+                assert_eq!(session.triggers().count, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_of_several_sessions_are_each_session_s_own() {
+    let scene = Scene::new();
+    let filters = ["number < 1", "number < 2", "number < 3", "number < 4", "number < 5", "number < 6"];
+    let mut sessions = hit(&scene, &[], &[], |running| {
+        let mut sessions: Vec<Session> = (0..8).map(|turn| Session::new(running, turn)).collect();
+        for (session, filter) in sessions.iter_mut().zip(filters) {
+            session.wish(&Wish { name: "hits:pair", filter, trigger: None });
+        }
+        sessions[6].want("hits:pair");
+        sessions
+    });
+    let counts: Vec<usize> = sessions.iter_mut().map(|session| session.bytes() / PAIR[0]).collect();
+    assert_eq!(counts, [1, 2, 3, 4, 5, 6, HITS as usize, 0]);
+}
+
+#[test]
+fn triggers_are_heard_of_whatever_the_filter_says() {
+    let scene = Scene::new();
+    let mut ids = Vec::new();
+    let mut sessions = hit(&scene, &[], &[], |running| {
+        let mut sessions: Vec<Session> = (0..3).map(|turn| Session::new(running, turn)).collect();
+        let wishes = [
+            Wish { name: "hits:pair", filter: "number < 10", trigger: Some("number == 50") },
+            Wish { name: "hits:text", filter: "1 == 2", trigger: Some("text == \"od?\" && number < 20") },
+            Wish { name: "hits:text", filter: "number == 1", trigger: Some("1 == 1") },
+        ];
+        ids.extend(sessions.iter_mut().zip(&wishes).map(|(session, wish)| session.wish(wish)));
+        sessions
+    });
+    let triggers: Vec<Triggers> = sessions.iter().map(Session::triggers).collect();
+    let expected = [1, 10, HITS as u32].into_iter().zip(ids).map(|(count, point)| Triggers { count, point });
+    assert_eq!(triggers, expected.collect::<Vec<_>>());
+    assert_eq!(sessions[0].bytes() / PAIR[0], 10);
+    assert_eq!(sessions[1].bytes(), 0);
+    // "odd" and its zero, the number, the padding that a last record does not have.
+    assert_eq!(sessions[2].bytes(), 16 + 4 + 4);
+}
+
+#[test]
+fn a_session_in_any_slot_has_every_record_of_an_event_that_it_wants_alone() {
+    let scene = Scene::new();
+    let mut sessions = hit(&scene, &[], &[], |running| {
+        let sessions: Vec<Session> = (0..8).map(|turn| Session::new(running, turn)).collect();
+        sessions[5].want("hits:pair");
+        sessions
+    });
+    let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();
+    assert_eq!(bytes, [0, 0, 0, 0, 0, HITS as usize * PAIR[0], 0, 0]);
+}
