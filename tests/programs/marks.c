@@ -12,5 +12,6 @@ int main(void)
     sordino_mark("\"quoted\" \\ and\ttab, na\xc3\xafve");
     sordino_mark("%s", "");
     sordino_mark("%s", text);
+    sordino_snapshot("late by %d us", 120);
     return errno;
 }

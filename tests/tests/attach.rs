@@ -23,8 +23,8 @@ fn start(scene: &Scene, source: &str, arguments: &[&str]) -> Running {
     running
 }
 
-/// "list shows it with its tracepoints, and by whom it is recorded; a second recorder is refused with the first's name; Ctrl-C
-/// leaves it running, its tracepoints off, its memory given back."
+/// "list shows it with its tracepoints, and by whom it is recorded; a second recorder records it, too; Ctrl-C leaves it running,
+/// its tracepoints off, its memory given back."
 #[test]
 fn a_running_program_is_listed_recorded_and_let_go() {
     let scene = Scene::new();
@@ -32,22 +32,30 @@ fn a_running_program_is_listed_recorded_and_let_go() {
     let pid = program.pid();
     let before = listed(&scene, pid);
     assert_eq!(before["tracepoints"][0]["name"], "sordino:mark");
-    let step = &before["tracepoints"][1];
+    assert_eq!(before["tracepoints"][1]["name"], "sordino:snapshot");
+    let step = &before["tracepoints"][2];
     assert_eq!((&step["name"], &step["level"]), (&"steady:step".into(), &"info".into()));
     assert_eq!(step["fields"], serde_json::json!([{ "name": "number", "type": "u64" }]));
     assert!(step["file"].as_str().unwrap().ends_with("steady.c") && step["line"] == 6, "{step}");
-    assert_eq!((&before["problem"], &before["recorded_by"]), (&Value::Null, &Value::Null));
+    assert_eq!((&before["problem"], &before["recorded_by"]), (&Value::Null, &serde_json::json!([])));
 
     for _ in 0..3 {
         let mut attached = scene.attach(pid, &["--name", "first one", "--user", "steady:*"]);
         let first = serde_json::json!({ "name": "first one", "pid": attached.running.pid() });
-        assert_eq!(listed(&scene, pid)["recorded_by"], first);
-        let text = scene.sordino(&["list"]);
-        assert!(text.succeeded().contains("is being recorded by 'first one'"), "{}", text.output);
+        assert_eq!(listed(&scene, pid)["recorded_by"], serde_json::json!([first]));
         assert!(area_kib(pid) > 1024);
-        let second = ["record", "-o", "second", "--pid", &pid.to_string()];
-        scene.refuses(2, &["already recorded by session 'first one'"], &second);
-        assert!(!scene.path("second").exists());
+        let second = scene.attach(pid, &["--name", "second", "--user", "steady:*", "--num-subbuf", "4"]);
+        let both = listed(&scene, pid)["recorded_by"].clone();
+        assert_eq!((both[0]["name"].as_str(), both[1]["name"].as_str()), (Some("first one"), Some("second")));
+        let text = scene.sordino(&["list"]);
+        for name in ["first one", "second"] {
+            assert!(text.succeeded().contains(&format!("is being recorded by '{name}'")), "{}", text.output);
+        }
+        let second = second.stop();
+        assert_eq!((second.ended.status, second.notes().as_str()), (0, ""));
+        contiguous(&second, 0);
+        assert!(second.user_events() > 0);
+        assert_eq!(listed(&scene, pid)["recorded_by"], serde_json::json!([first]));
         assert!(attached.running.is_running());
 
         program.says("recorded");
@@ -56,11 +64,51 @@ fn a_running_program_is_listed_recorded_and_let_go() {
         contiguous(&recording, 0);
         assert!(recording.user_events() > 0);
         assert!(program.is_running());
-        assert!(listed(&scene, pid)["recorded_by"].is_null());
+        assert_eq!(listed(&scene, pid)["recorded_by"], serde_json::json!([]));
         assert!(area_kib(pid) < 1024, "{} KiB are still there", area_kib(pid));
     }
     program.signal(Signal::TERM);
     assert_eq!(program.end().output, "ready\nrecorded\ndone 0\n");
+}
+
+/// A program has room for eight sessions. Each gets all of the events that it asked for, and no others; the ninth is told who the
+/// eight are.
+#[test]
+fn eight_sessions_record_a_program_at_once() {
+    let scene = Scene::new();
+    let program = start(&scene, "eight.c", &[]);
+    let small = ["--subbuf-size", "64K", "--num-subbuf", "4"];
+    let mut sessions = Vec::new();
+    for number in 1..=8 {
+        let (name, event) = (format!("s{number}"), format!("eight:event{number}"));
+        sessions
+            .push(scene.attach(program.pid(), &[&["--name", &name, "--user", &event], &small[..]].concat()));
+    }
+    let owners = sessions
+        .iter()
+        .zip(1..)
+        .map(|(session, number)| format!("'s{number}' (process {})", session.running.pid()));
+    let owners: Vec<String> = owners.collect();
+    let pid = program.pid().to_string();
+    let words = [
+        &["8 sessions record it already", "stop one of"],
+        &owners.iter().map(String::as_str).collect::<Vec<_>>()[..],
+    ]
+    .concat();
+    scene.refuses(2, &words, &[&["record", "-o", "ninth", "--pid", &pid], &small[..]].concat());
+    assert!(!scene.path("ninth").exists());
+
+    program.signal(Signal::USR1);
+    assert_eq!(program.end().status, 0);
+    for (session, number) in sessions.into_iter().zip(1..) {
+        let recording = session.end();
+        assert_eq!((recording.ended.status, recording.notes(), recording.lost()), (0, String::new(), 0));
+        let mut events = recording.events();
+        events.sort_by_key(|event| event.time);
+        let seen: Vec<_> = events.iter().map(|event| (event.name.as_str(), event.numbers[0])).collect();
+        let name = format!("eight:event{number}");
+        assert_eq!(seen, (0..1000).map(|number| (name.as_str(), number)).collect::<Vec<_>>());
+    }
 }
 
 /// Numbers of a thread go up by one, but for what is counted as lost; `thread` is the place of the thread's field, or past

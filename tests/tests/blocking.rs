@@ -57,7 +57,6 @@ impl Recorded {
                 reader.give_back();
             }
             if all {
-                reader.rest(u64::MAX).unwrap().into_iter().for_each(|rest| gather(&rest.copy()));
                 reader.salvage(u64::MAX, |part| gather(&part.bytes)).unwrap();
             }
         }
@@ -104,11 +103,9 @@ fn nobody_waits_for_a_recorder_that_was_killed() {
     for environment in [&[][..], &[("SORDINO_RING", "shared")]] {
         let Recorded { running, program, attached } =
             Recorded::start(&scene, &[], environment, Duration::MAX);
-        // What the kernel does to a process that is killed.
-        drop(program);
+        // What the kernel does to a process that is killed: the lock lasts as long as a mapping of the file.
+        drop((program, attached));
         assert_eq!(running.end().status, 0);
-        let lost: u64 = attached.readers.iter().map(|reader| reader.lost().total).sum();
-        assert!(lost > HITS / 2, "{lost}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every kind of field, from C, C++ and Rust, as babeltrace2 prints it.
 
 use sordino_tests::listing::named;
-use sordino_tests::{COMPILERS, Recording, Scene};
+use sordino_tests::{COMPILERS, Recording, Scene, Seen};
 
 /// What babeltrace2 prints between the braces of the last event of that name.
 fn payload(lines: &[String], name: &str) -> String {
@@ -77,12 +77,13 @@ fn c_and_cpp_record_every_kind_of_field() {
 fn rust_records_every_kind_of_field() {
     let scene = Scene::new();
     let recording = scene.record(&["--fail-on-loss"], &[env!("CARGO_BIN_EXE_fields")]);
-    recording.assert_count(14);
+    recording.assert_count(15);
     let lines = recording.babeltrace();
     compare(&lines, ALIKE);
     let labels = r#"idle = ( "Idle" : container = 0 ), running = ( "Running" : container = 5 ), broken = ( "Broken" : container = -2 ), fine = ( "Fine" : container = 1 )"#;
     compare(&lines, &[("labels", labels), ("with_nul", r#"text = "a\?b", behind = 3"#)]);
     assert_eq!(payload(&lines, "sordino:mark"), r#"text = "1 marks""#);
+    assert_eq!(payload(&lines, "sordino:snapshot"), r#"why = "after 1 mark""#);
 }
 
 /// The largest payload of a record: see `sordino::MAX_PAYLOAD`.
@@ -138,8 +139,11 @@ fn marks_are_formatted_and_cut() {
         let program = scene.compile(compiler, "marks.c", &[]);
         let recording = scene.record(&[], &[program.to_str().unwrap()]);
         assert_eq!((recording.ended.status, recording.lost()), (0, 0));
-        recording.assert_count(6);
-        let texts: Vec<String> = recording.events().into_iter().flat_map(|event| event.texts).collect();
+        recording.assert_count(7);
+        let (asked, marks): (Vec<Seen>, Vec<Seen>) =
+            recording.events().into_iter().partition(|event| event.name == "sordino:snapshot");
+        assert_eq!(asked[0].texts, ["late by 120 us"]);
+        let texts: Vec<String> = marks.into_iter().flat_map(|event| event.texts).collect();
         let (turn, quoted) = ("turn 7 of many, 12.50%", "\"quoted\" \\ and\ttab, naïve");
         assert_eq!(texts[..5], ["plain", "formatted: -7 of 99.5%", turn, quoted, ""]);
         assert_eq!(texts[5], "m".repeat(1023));

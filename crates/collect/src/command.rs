@@ -43,7 +43,7 @@ fn runnable(path: &Path) -> io::Result<()> {
 }
 
 /// Starts it, with what tells its programs of the recorder.
-pub(crate) fn start(line: &CommandLine, session: &str, reserve: u64) -> io::Result<Child> {
+pub(crate) fn start(line: &CommandLine, session: &OsStr, reserve: u64) -> io::Result<Child> {
     let program = find(&line.program)?;
     let mut words = line.prefix.iter().map(|word| word.as_os_str()).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().unwrap_or_default());

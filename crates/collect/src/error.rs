@@ -44,22 +44,25 @@ pub enum Error {
     /// A trace can't be written.
     #[error(transparent)]
     Trace(#[from] sordino_ctf::Error),
-    /// The program is already recorded.
-    #[error("process {pid} is already recorded by session '{name}' (process {owner}): stop that one first")]
-    Taken {
-        /// The program.
-        pid: i32,
-        /// The session that records it.
-        name: String,
-        /// Its recorder.
-        owner: u32,
-    },
     /// A program that was named can't be recorded.
     #[error("can't record process {pid}: {reason}")]
     Program {
         /// The program.
         pid: i32,
         /// Why.
+        reason: String,
+    },
+    /// What a session was to be called is no name for one.
+    #[error(
+        "'{0}' is no name for a session: 1 to 48 of A-Z a-z 0-9 . _ -, with neither . nor - at the start"
+    )]
+    SessionName(String),
+    /// A directory can't be where programs meet sessions.
+    #[error("can't meet programs in {}: {reason}", path.display())]
+    RuntimeDir {
+        /// The directory.
+        path: PathBuf,
+        /// Why not, and what to do about it.
         reason: String,
     },
     /// The collector's thread can't have what it was to have.

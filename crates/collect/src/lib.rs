@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `session` | a recording from its first second to its last |
 //! | `discover`, `listen` | finds programs: by `/proc`, or because they say that they are there |
+//! | `runtime` | the directories in which sessions meet programs |
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
@@ -32,6 +33,7 @@ mod output;
 mod place;
 mod program;
 mod recover;
+mod runtime;
 mod session;
 mod steal;
 mod summary;
@@ -40,8 +42,10 @@ mod symbols;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};
+pub use listen::{Announced, Listener};
 pub use options::{CommandLine, Options, Polling, Programs, UserEvents};
 pub use recover::recover;
+pub use runtime::{RUNTIME_DIR, is_session_name, runtime_dir, session_dir};
 pub use session::{Recorded, Watch, record};
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
 

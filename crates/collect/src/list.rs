@@ -26,8 +26,8 @@ pub struct Listed {
     /// Its tracepoints.
     #[serde(skip)]
     pub tracepoints: Vec<Schema>,
-    /// The session that records it, and its process.
-    pub recorded_by: Option<(String, u32)>,
+    /// The sessions that record it, and their recorders' processes.
+    pub recorded_by: Vec<(String, u32)>,
     /// Why it can't be recorded.
     pub problem: Option<String>,
 }
@@ -60,7 +60,7 @@ fn unknown(identity: &Identity, pid: i32) -> Listed {
         name: identity.name.clone(),
         executable: identity.executable.clone(),
         tracepoints: Vec::new(),
-        recorded_by: None,
+        recorded_by: Vec::new(),
         problem: None,
     }
 }
@@ -79,8 +79,8 @@ fn listed(
                 }
                 Err(error) => listed.problem = Some(error.to_string()),
             }
-            let owner = program.owners().ok().and_then(|owners| owners.into_iter().next());
-            listed.recorded_by = owner.map(|owner| (owner.name, owner.pid));
+            let owners = program.owners().unwrap_or_default();
+            listed.recorded_by = owners.into_iter().map(|owner| (owner.name, owner.pid)).collect();
         }
         Err(refusal) => listed.problem = Some(refusal.to_string()),
     }

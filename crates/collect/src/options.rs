@@ -41,6 +41,9 @@ pub struct Options {
     pub collector_priority: Option<u8>,
     /// Which programs.
     pub programs: Programs,
+    /// The [session's directory](crate::session_dir), in which the recorder meets every program that starts; without one it
+    /// hears of those that it starts itself, and finds others in `/proc`.
+    pub session_dir: Option<PathBuf>,
 }
 
 /// Which programs are recorded.

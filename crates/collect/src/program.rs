@@ -74,10 +74,6 @@ impl Traced {
         if program.own_pid() as i32 != identity.own_pid {
             return Err(refused("its area is another process's".to_owned()));
         }
-        if let Some(owner) = program.owners().map_err(|error| refused(error.to_string()))?.into_iter().next()
-        {
-            return Err(Error::Taken { pid, name: owner.name, owner: owner.pid });
-        }
         let wanted = Wanted {
             name: &options.name,
             geometry: options.geometry,
@@ -88,7 +84,8 @@ impl Traced {
             block: None,
             first_turn: first_turn(),
         };
-        let mut attached = program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options)))?;
+        let mut attached =
+            program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options, &program)))?;
         let mut notes = Vec::new();
         // What the kernel had no memory for a moment ago it may have now.
         let present = match make_present(pid, attached.region) {
@@ -271,8 +268,14 @@ fn first_turn() -> u32 {
 }
 
 /// A refusal with what the user can do about it.
-fn explain(refusal: &Refusal, options: &Options) -> String {
+fn explain(refusal: &Refusal, options: &Options, program: &Program) -> String {
     match refusal {
+        Refusal::NoSlot => {
+            let owners = program.owners().unwrap_or_default().into_iter();
+            let owners: Vec<_> =
+                owners.map(|owner| format!("'{}' (process {})", owner.name, owner.pid)).collect();
+            format!("{refusal}: stop one of {}", owners.join(", "))
+        }
         Refusal::NoRoom { needed, left } => {
             let rings = options.cpus.as_slice().len() as u64 + 1;
             let each = (left / rings).checked_ilog2().map_or(0, |bits| 1u64 << bits);

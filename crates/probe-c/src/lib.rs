@@ -5,7 +5,7 @@
 
 use sordino::internal::{self, Staged, Words};
 use sordino::{Description, Field, Level, Shape, Tracepoint};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 /// Makes a tracepoint known; called by a constructor that the header's macros make.
 ///
@@ -58,34 +58,49 @@ pub static sordino_nobody: u32 = 0;
 /// `sordino:mark`, for `sordino_mark` in the header.
 #[unsafe(no_mangle)]
 pub static sordino_mark_point: Tracepoint = Tracepoint::new(&MARK);
+static MARK: Description = line(c"mark", &TEXT);
+static TEXT: Field = text(c"text");
 
-static MARK: Description = Description {
-    provider: c"sordino".as_ptr(),
-    name: c"mark".as_ptr(),
-    file: c"".as_ptr(),
-    line: 0,
-    level: Level::Info as u32,
-    fields: &raw const TEXT,
-    field_count: 1,
-};
+/// `sordino:snapshot`, for `sordino_snapshot` in the header.
+#[unsafe(no_mangle)]
+pub static sordino_snapshot_point: Tracepoint = Tracepoint::new(&SNAPSHOT);
+static SNAPSHOT: Description = line(c"snapshot", &WHY);
+static WHY: Field = text(c"why");
 
-static TEXT: Field = Field {
-    name: c"text".as_ptr(),
-    scalar: c"".as_ptr(),
-    shape: Shape::String,
-    length: 0,
-    labels: std::ptr::null(),
-    label_count: 0,
-};
+/// An event of sordino's own with one field.
+const fn line(name: &'static CStr, field: &'static Field) -> Description {
+    Description {
+        provider: c"sordino".as_ptr(),
+        name: name.as_ptr(),
+        file: c"".as_ptr(),
+        line: 0,
+        level: Level::Info as u32,
+        fields: &raw const *field,
+        field_count: 1,
+    }
+}
 
-extern "C" fn register_mark() {
-    // SAFETY: a constant of this module.
-    unsafe { internal::register(&sordino_mark_point) };
+const fn text(name: &'static CStr) -> Field {
+    Field {
+        name: name.as_ptr(),
+        scalar: c"".as_ptr(),
+        shape: Shape::String,
+        length: 0,
+        labels: std::ptr::null(),
+        label_count: 0,
+    }
+}
+
+extern "C" fn register_lines() {
+    for point in [&sordino_mark_point, &sordino_snapshot_point] {
+        // SAFETY: constants of this module.
+        unsafe { internal::register(point) };
+    }
 }
 
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
-static REGISTER_MARK: extern "C" fn() = register_mark;
+static REGISTER_LINES: extern "C" fn() = register_lines;
 
 /// A program may have marks and no tracepoint of its own.
 #[used]

@@ -31,6 +31,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `SORDINO_SESSION` | the socket of a recorder that wants to know of this program; set by `sordino record` |
+//! | `SORDINO_RUNTIME_DIR` | the directory of the user's sessions, if it is not `/run/user/UID/sordino/sessions` or `/tmp/sordino-UID/sessions` |
 //! | `SORDINO_RESERVE` | address space for rings, in bytes; by default chosen so that `mlockall` still succeeds. 0: the program can't be recorded |
 //! | `SORDINO_RING=shared` | all threads use the shared ring, as where the kernel or C library has no rseq |
 //! | `SORDINO_ALLOW_BLOCKING=1` | a recorder may have threads wait when a ring is full; else it is refused |
@@ -41,6 +42,7 @@ mod macros;
 mod mark;
 mod point;
 mod program;
+mod runtime;
 mod session;
 mod system;
 mod text;

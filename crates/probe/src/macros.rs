@@ -113,12 +113,33 @@ macro_rules! __at_load {
 /// ```
 #[macro_export]
 macro_rules! mark {
-    ($($arguments:tt)+) => {{
-        $crate::__declare!(POINT, Info, sordino:mark, text: &str);
+    ($($arguments:tt)+) => { $crate::__line!(mark, text, $($arguments)+) };
+}
+
+/// Asks every session that records this program for a snapshot, and says why: the event `sordino:snapshot`.
+///
+/// Takes what `format!` takes, and costs as much as a [`mark!`](crate::mark). Waits for nobody: the snapshot is written while
+/// the program goes on. A session that makes no snapshots just gets the event.
+///
+/// ```
+/// let late = 120;
+/// sordino::snapshot!("{late} us late");
+/// ```
+#[macro_export]
+macro_rules! snapshot {
+    ($($arguments:tt)+) => { $crate::__line!(snapshot, why, $($arguments)+) };
+}
+
+/// Hits the event `sordino:$name`, whose one field is a formatted text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __line {
+    ($name:ident, $field:ident, $($arguments:tt)+) => {{
+        $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
         let wanted = POINT.wanted();
         if wanted != 0 {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
-                $crate::__hit!(POINT, wanted, text: &str = line);
+                $crate::__hit!(POINT, wanted, $field: &str = line);
             });
         }
     }};

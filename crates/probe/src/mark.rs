@@ -1,12 +1,12 @@
-//! Marks: a line of text in the trace, for when a tracepoint is too much ceremony.
+//! Lines of text in the trace, for when a tracepoint is too much ceremony: marks, and why a snapshot is asked for.
 
 use crate::text::Cursor;
 use std::fmt::{self, Write};
 
-/// The longest text of a mark, in bytes; what is longer is cut.
+/// The longest line, in bytes; what is longer is cut.
 const LONGEST: usize = 1024;
 
-/// Formats on the stack and hands `record` the text, cut to what a mark takes.
+/// Formats on the stack and hands `record` the text, cut after 1,024 bytes.
 ///
 /// Real-time: as long as formatting takes; does not allocate unless a value's `Display` does.
 pub fn mark_text(arguments: fmt::Arguments<'_>, record: impl FnOnce(&str)) {

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | `program:A`, taking the lock | `program:B`, giving it back | one at a time, and each sees what the one before did |
 
-use crate::system::AreaFile;
+use crate::session::Recorders;
+use crate::system::{self, AreaFile};
 use crate::text::Hash;
-use crate::{session, system};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
 use sordino_ring::area::{Area, Request};
@@ -54,7 +54,7 @@ pub(crate) struct Program {
     count: u16,
     /// The length of the catalogue that recorders were last told of.
     announced: u64,
-    session: session::Address,
+    recorders: Recorders,
     request: Request,
 }
 
@@ -123,8 +123,8 @@ fn start() -> Option<Program> {
     }
     FILE.keep(file);
     publish(&area);
-    let session = session::Address::from_environment();
-    Some(Program { area, count: 0, announced: 0, session, request })
+    let recorders = Recorders::from_environment();
+    Some(Program { area, count: 0, announced: 0, recorders, request })
 }
 
 /// From here on tracepoints may write.
@@ -165,18 +165,18 @@ impl Program {
         None
     }
 
-    /// Shows the recorder what there is, if there is a recorder and something new, and waits until it has looked.
+    /// Shows recorders what there is, if there is something new, and waits until they have looked.
     fn announce(&mut self) {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.announced {
             self.announced = length;
-            self.session.announce(&FILE);
+            self.recorders.announce(&FILE);
         }
     }
 }
 
-/// Called when all tracepoints of a module are registered: a recorder that started this program enables those it wants
-/// before the module's code runs. Waits for it, a bounded time; without a recorder, returns at once.
+/// Called when all tracepoints of a module are registered: recorders enable those they want before the module's code runs.
+/// Waits for them, a bounded time; where nobody listens, returns at once.
 pub extern "C" fn ready() {
     with_area(Program::announce);
 }

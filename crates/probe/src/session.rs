@@ -1,10 +1,19 @@
-//! How a program that a recorder started tells it that it is there.
+//! How a program tells recorders that it is there.
 //!
-//! The recorder listens on a Unix socket of packets; its name is in `SORDINO_SESSION`, with `@` for the zero byte of an
-//! abstract name. The program sends one packet, [`HELLO`] and its area's inode number, with a descriptor for the area's
-//! file if it still has one, and waits for one byte back, about [`PATIENCE`] and at most twice that.
+//! A recorder listens on a Unix socket of packets. The name of the one that started this program, if one did, is in
+//! `SORDINO_SESSION`, with `@` for the zero byte of an abstract name; those of others are found by [`runtime`]. The program
+//! sends each of them one packet, [`HELLO`] and its area's inode number. Then it waits for a byte back from each, about
+//! [`PATIENCE`] for all of them together.
+//!
+//! The recorder that started it gets a descriptor for the area's file with the packet, if there still is one. Others have to
+//! open it in `/proc/PID/fd`: whoever has it can write into the program's memory, and there the kernel sees to it that only
+//! those get it who have the right to trace the program.
+//!
+//! All but [`Recorders::from_environment`] may run in a fork's child: no lock, no allocation.
 
+use crate::runtime;
 use crate::system::{self, AreaFile};
+use std::ffi::CString;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -13,27 +22,66 @@ use std::time::{Duration, Instant};
 /// The first word of the packet.
 pub(crate) const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
 
-/// How long a program waits for a recorder that does not answer.
+/// How long a program waits for recorders that do not answer, the first time; then a quarter of it each time until all answer again.
+/// A program announces itself once for each module, and this way never waits much longer than the first time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the recorder listens, if one started this program.
+/// Recorders that are told at once, at most. A program has eight slots; more may listen, for other programs.
+const MOST: usize = 64;
+
+/// Who wants to know of this program.
+pub(crate) struct Recorders {
+    /// The one that started it.
+    starter: Option<Address>,
+    /// What `SORDINO_RUNTIME_DIR` says.
+    runtime_dir: Option<CString>,
+    patience: Duration,
+}
+
+impl Recorders {
+    /// What the environment says of them.
+    pub(crate) fn from_environment() -> Self {
+        let starter = system::environment(c"SORDINO_SESSION");
+        let runtime_dir = system::environment(c"SORDINO_RUNTIME_DIR");
+        Self {
+            starter: starter.and_then(|name| Address::named(name.as_bytes())),
+            runtime_dir: runtime_dir.filter(|path| path.as_bytes().starts_with(b"/")),
+            patience: PATIENCE,
+        }
+    }
+
+    /// Tells them all, and waits until they have looked. First the one, then the other: one that does not answer keeps
+    /// nobody else from looking.
+    pub(crate) fn announce(&mut self, file: &AreaFile) {
+        let until = Instant::now() + self.patience;
+        let mut told = [const { None }; MOST];
+        let mut free = told.iter_mut();
+        let mut tell = |address: &Address, descriptor: Option<RawFd>| {
+            if let Some(place) = free.next() {
+                *place = address.tell(file.inode(), descriptor, until);
+            }
+        };
+        self.starter.iter().for_each(|starter| tell(starter, file.get()));
+        runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, None));
+        let silent = told.iter().flatten().filter(|recorder| !has_answered(recorder, until)).count();
+        self.patience = if silent == 0 { PATIENCE } else { self.patience / 4 };
+    }
+}
+
+/// Where a recorder listens.
 pub(crate) struct Address {
     address: libc::sockaddr_un,
-    /// 0: there is none.
     length: libc::socklen_t,
 }
 
 impl Address {
-    /// What `SORDINO_SESSION` says.
-    pub(crate) fn from_environment() -> Self {
+    /// A path, or an abstract name behind `@`; none if it is empty or too long for an address.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
         // SAFETY: all zeros is an unnamed address.
         let mut address: libc::sockaddr_un = unsafe { zeroed() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let none = Self { address, length: 0 };
-        let Some(name) = system::environment(c"SORDINO_SESSION") else { return none };
-        let name = name.as_bytes();
         if name.is_empty() || name.len() >= address.sun_path.len() {
-            return none;
+            return None;
         }
         for (to, &byte) in address.sun_path.iter_mut().zip(name) {
             *to = byte as _;
@@ -42,40 +90,48 @@ impl Address {
             address.sun_path[0] = 0;
         }
         let length = offset_of!(libc::sockaddr_un, sun_path) + name.len();
-        Self { address, length: length as libc::socklen_t }
+        Some(Self { address, length: length as libc::socklen_t })
     }
 
-    /// Tells the recorder, and waits until it has looked.
-    pub(crate) fn announce(&self, file: &AreaFile) {
-        if self.length == 0 {
-            return;
-        }
+    /// Sends the packet; the connection over which the answer comes, if somebody listens. After `until` too, but then
+    /// without waiting for room in the recorder's queue.
+    fn tell(&self, inode: u64, descriptor: Option<RawFd>, until: Instant) -> Option<OwnedFd> {
         // SAFETY: no preconditions.
         let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         if socket < 0 {
-            return;
+            return None;
         }
         // SAFETY: the call has just returned it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let patience = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
-        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            let (fd, value) = (socket.as_raw_fd(), (&raw const patience).cast());
-            // SAFETY: a timeval of its size. Without the timeout we still end when the recorder does.
-            unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, size_of::<libc::timeval>() as _) };
-        }
-        let (fd, until) = (socket.as_raw_fd(), Instant::now() + PATIENCE);
+        let fd = socket.as_raw_fd();
         let connected = uninterrupted(until, || {
+            limit_waiting(fd, until);
             // SAFETY: an initialised address of that length.
             unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) as isize }
         });
-        let sent =
-            connected == 0 && uninterrupted(until, || send(&socket, [HELLO, file.inode()], file.get())) >= 0;
-        if sent {
-            let mut answer = 0u8;
-            // SAFETY: one byte into our own.
-            uninterrupted(until, || unsafe { libc::recv(fd, (&raw mut answer).cast(), 1, 0) });
-        }
+        let sent = connected == 0 && uninterrupted(until, || send(fd, [HELLO, inode], descriptor)) >= 0;
+        sent.then_some(socket)
     }
+}
+
+/// Makes connecting and sending fail when they would wait longer than `until`.
+fn limit_waiting(socket: RawFd, until: Instant) {
+    // Zero would be for ever.
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let left = libc::timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
+    let (value, size) = ((&raw const left).cast(), size_of::<libc::timeval>() as _);
+    // SAFETY: a timeval of its size. Without the limit we still end when the recorder does.
+    unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, size) };
+}
+
+/// Waits until a recorder has answered or hung up, not longer than `until`; whether it has.
+fn has_answered(recorder: &OwnedFd, until: Instant) -> bool {
+    let mut answer = libc::pollfd { fd: recorder.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    uninterrupted(until, || {
+        let left = until.saturating_duration_since(Instant::now()).as_millis() as _;
+        // SAFETY: one descriptor to look at.
+        unsafe { libc::poll(&mut answer, 1, left) as isize }
+    }) > 0
 }
 
 /// Makes a system call again that a signal has interrupted, until this time. Where a socket has a timeout, a handler's `SA_RESTART` does
@@ -91,7 +147,7 @@ fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
 }
 
 /// Sends `words`, with `file` if there is one; negative if that failed.
-fn send(socket: &OwnedFd, words: [u64; 2], file: Option<RawFd>) -> isize {
+fn send(socket: RawFd, words: [u64; 2], file: Option<RawFd>) -> isize {
     /// Room for one descriptor, aligned as control messages want it.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
@@ -119,5 +175,5 @@ fn send(socket: &OwnedFd, words: [u64; 2], file: Option<RawFd>) -> isize {
         unsafe { data.cast::<RawFd>().write_unaligned(file) };
     }
     // SAFETY: all that the message points to lives until the call returns.
-    unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) }
+    unsafe { libc::sendmsg(socket, &message, libc::MSG_NOSIGNAL) }
 }

@@ -18,6 +18,12 @@ pub(crate) fn process_id() -> u32 {
     unsafe { libc::syscall(libc::SYS_getpid) as u32 }
 }
 
+/// The user whose rights the process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() }
+}
+
 /// An environment variable, but not in a program that runs with more rights than its caller.
 pub(crate) fn environment(name: &CStr) -> Option<CString> {
     // SAFETY: no preconditions.

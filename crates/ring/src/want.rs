@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn words_are_what_the_layout_s_page_says() {
         let two = NOBODY.with(3, Want::Always, 2).with(5, Want::If, 2);
-        assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), (3 * 3 * 256 | 1, 0x20_2800));
+        assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
         assert_eq!(two.with(3, Want::No, 2).0, 0x20_2000);
         assert_eq!(two.with(5, Want::No, 2), NOBODY.with(3, Want::Always, 2));
         assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);

@@ -1,6 +1,6 @@
 //! The Rust twin of `programs/fields.c`: every kind of field.
 
-use sordino::{Blob, Hex, Net, enumeration, mark, tracepoint};
+use sordino::{Blob, Hex, Net, enumeration, mark, snapshot, tracepoint};
 
 enumeration! {
     /// A small one.
@@ -43,4 +43,5 @@ fn main() {
     tracepoint!(level: Debug, fields:debug, level: u8 = 14);
     tracepoint!(fields:with_nul, text: &str = "a\0b", behind: u8 = 3);
     mark!("{} marks", 1);
+    snapshot!("after {} mark", 1);
 }

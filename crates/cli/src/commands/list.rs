@@ -63,7 +63,7 @@ fn program_text(program: &Listed) -> String {
     if let Some(problem) = &program.problem {
         text += &format!("    can't be recorded: {problem}\n");
     }
-    if let Some((name, pid)) = &program.recorded_by {
+    for (name, pid) in &program.recorded_by {
         text += &format!("    is being recorded by '{name}' (process {pid})\n");
     }
     for schema in &program.tracepoints {
@@ -104,13 +104,13 @@ fn as_json(listing: &Listing, kernel: &Result<Vec<EventName>, String>) -> Value 
 
 fn program_json(program: &Listed) -> Value {
     let tracepoints: Vec<Value> = program.tracepoints.iter().map(tracepoint_json).collect();
-    let recorded_by = program.recorded_by.as_ref().map(|(name, pid)| json!({ "name": name, "pid": pid }));
+    let recorded_by = program.recorded_by.iter().map(|(name, pid)| json!({ "name": name, "pid": pid }));
     json!({
         "pid": program.pid,
         "name": program.name,
         "executable": program.executable,
         "problem": program.problem,
-        "recorded_by": recorded_by,
+        "recorded_by": recorded_by.collect::<Vec<_>>(),
         "tracepoints": tracepoints,
     })
 }

@@ -176,6 +176,7 @@ fn recording(options: &Options, owner: Option<&Target>) -> Result<Recording, Fai
         collector_cpu: options.collector_cpu,
         collector_priority: options.collector_prio,
         programs: programs(options, owner)?,
+        session_dir: None,
     })
 }
 

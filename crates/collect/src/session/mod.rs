@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
                 .push(format!("stamped with CLOCK_MONOTONIC: the cycle counter is no clock here ({reason})"));
         }
         let kernel_trace = KernelTrace::begin(&directory, &clock, options.geometry.overwrite)?;
-        let listener = Listener::new()?;
+        let listener = options.session_dir.as_deref().map_or_else(Listener::new, Listener::at)?;
         let collector = Collector::start(options, &clock)?;
         Ok(Self {
             options,
@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
         match &self.options.programs {
             Programs::Command(line) => {
                 let reserve = self.reserve();
-                let child = command::start(line, &self.listener.environment(), reserve);
+                let child = command::start(line, self.listener.environment(), reserve);
                 let failed = |source| Error::Command { command: line.program.clone(), source };
                 self.child = Some(child.map_err(failed)?);
             }

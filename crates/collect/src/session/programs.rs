@@ -46,12 +46,17 @@ impl Session<'_> {
 
     fn attach_or_note(&mut self, found: &Found) {
         if let Err(error) = self.attach(found) {
-            let name = identity(found.pid).name;
-            let name = if name.is_empty() { "a program that has ended" } else { &name };
-            // It is looked at several times: the last reason stands.
-            self.skipped.retain(|(inode, _)| *inode != found.inode);
-            self.skipped.push((found.inode, format!("skipped {name}: {error}")));
+            self.skip(found.pid, found.inode, &error);
         }
+    }
+
+    fn skip(&mut self, pid: i32, inode: u64, error: &Error) {
+        let name = identity(pid).name;
+        let name = if name.is_empty() { "a program that has ended" } else { &name };
+        let note = format!("skipped {name}: {error}");
+        // It is looked at several times: the last reason stands. Who makes up areas is noted once.
+        self.skipped.retain(|(other, text)| *other != inode && *text != note);
+        self.skipped.push((inode, note));
     }
 
     /// Takes up the programs that say that they are there, or that they have new tracepoints.
@@ -68,15 +73,35 @@ impl Session<'_> {
             self.note(refreshed);
             return;
         }
-        let Some(file) = announced.file.as_ref().and_then(|file| file.try_clone().ok()) else { return };
+        // A private socket is known only to those that are wanted.
+        if !self.listener.is_private() && !self.wants(announced.pid) {
+            return;
+        }
         if announced.pid <= 0 {
             self.summary
                 .notes
                 .push("skipped a program in a pid namespace that is not visible here".to_owned());
             return;
         }
-        self.let_go_replaced(announced.pid);
-        self.attach_or_note(&Found { pid: announced.pid, file, inode: announced.inode });
+        match announced.area() {
+            Ok(found) => {
+                self.let_go_replaced(found.pid);
+                self.attach_or_note(&found);
+            }
+            Err(hidden) => {
+                let (pid, reason) = (announced.pid, hidden.to_string());
+                self.skip(pid, announced.inode, &Error::Program { pid, reason });
+            }
+        }
+    }
+
+    /// Whether a process is one of those that the user asked for.
+    fn wants(&self, pid: i32) -> bool {
+        match &self.options.programs {
+            Programs::All => true,
+            Programs::Pids(pids) => descends(pid, pids),
+            Programs::Command(_) => self.child.iter().any(|child| descends(pid, &[child.id() as i32])),
+        }
     }
 
     /// A process that has a new area may have got it by exec: the old one is then no longer mapped.
@@ -98,30 +123,24 @@ impl Session<'_> {
 
     /// Looks for programs that nobody announced: started before us, or with their environment taken away.
     pub(super) fn scan(&mut self) {
-        let ours: Vec<i32> = match &self.options.programs {
-            Programs::All => Vec::new(),
-            Programs::Pids(pids) => pids.clone(),
-            Programs::Command(_) => self.child.iter().map(|child| child.id() as i32).collect(),
-        };
-        let everybody = matches!(self.options.programs, Programs::All);
         for pid in processes() {
             let incarnation = incarnation(pid);
             // One without a stack is about to end, is the kernel's, or may not be looked into.
             if pid == std::process::id() as i32 || incarnation.2 == 0 {
                 continue;
             }
-            let looks = self.seen.entry(incarnation).or_insert(0);
-            if *looks == LOOKS {
+            let looks = 1 + self.seen.get(&incarnation).copied().unwrap_or(0);
+            if looks > LOOKS {
                 continue;
             }
-            *looks += 1;
-            if !everybody && !descends(pid, &ours) {
+            self.seen.insert(incarnation, looks);
+            if !self.wants(pid) {
                 continue;
             }
             // Other users' programs are theirs.
             let mut areas = areas(pid).unwrap_or_default();
             areas.retain(|found| self.programs.iter().all(|program| program.inode != found.inode));
-            if *looks < LOOKS_UNTIL_MADE {
+            if looks < LOOKS_UNTIL_MADE {
                 areas.retain(is_made);
             }
             if !areas.is_empty() {

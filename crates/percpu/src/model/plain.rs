@@ -1,10 +1,10 @@
 //! Plain accesses that loom sees: two of one word, one of them a write, that no order keeps apart, fail the model.
 
 use super::known;
+use super::primitive::Own;
 use crate::primitive::Relaxed;
 use core::cell::{Cell, RefCell};
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// that the orders allow; it is whole, other than outside, but what the accesses before and behind it wrote may be older or newer.
 struct Versions {
     /// Which one is the newest. Relaxed, as each of a record's words is to who looks while it is written.
-    newest: AtomicU64,
+    newest: Own,
     bytes: RefCell<Vec<Box<[u8]>>>,
 }
 
@@ -44,7 +44,7 @@ fn keep(address: usize, bytes: &[u8]) {
             let kept = kept.bytes.borrow()[0].len();
             (at, kept) == (address, bytes.len()) || at >= end || at + kept <= address
         });
-        let new = || Versions { newest: AtomicU64::new(0), bytes: RefCell::default() };
+        let new = || Versions { newest: Own::new(0), bytes: RefCell::default() };
         Rc::clone(versions.entry(address).or_insert_with(|| Rc::new(new())))
     });
     let version = known.bytes.borrow().len();

@@ -5,6 +5,8 @@ use core::any::Any;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
+/// One that is the model's own, and lies in no shared memory.
+pub(super) use loom::sync::atomic::AtomicU64 as Own;
 pub use loom::sync::atomic::fence;
 
 /// What loom knows of an atomic.

@@ -104,7 +104,7 @@ struct sordino_tracepoint {
 };
 
 extern const uint32_t sordino_nobody;
-extern struct sordino_tracepoint sordino_mark_point;
+extern struct sordino_tracepoint sordino_mark_point, sordino_snapshot_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
 void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape);
@@ -151,23 +151,43 @@ static inline const char *sordino_text(const char *text)
     return text ? text : "(null)";
 }
 
+/* Emits a line of text, formatted as by printf on the stack; cut after 1,023 bytes. Leaves errno as it was. */
+__attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
+    const struct sordino_tracepoint *point, uint8_t wanted, const char *format, va_list arguments)
+{
+    __attribute__((aligned(8))) unsigned char text[1024];
+    const int error = errno, length = vsnprintf((char *)text, sizeof text, format, arguments);
+    errno = error;
+    if (length >= 0) {
+        size_t size = (size_t)length < sizeof text ? (size_t)length + 1 : sizeof text;
+        sordino_emit(point, wanted, text, SORDINO_SHAPE(size));
+    }
+}
+
 /* Puts a line of text, formatted as by printf, into the trace: the event sordino:mark. Formatted only when somebody records
  * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
     uint64_t wanted = sordino_wanted(&sordino_mark_point);
     if (__builtin_expect(wanted, 0)) {
-        __attribute__((aligned(8))) unsigned char text[1024];
-        int error = errno, length;
         va_list arguments;
         va_start(arguments, format);
-        length = vsnprintf((char *)text, sizeof text, format, arguments);
+        sordino_emit_line(&sordino_mark_point, wanted, format, arguments);
         va_end(arguments);
-        errno = error;
-        if (length >= 0) {
-            size_t size = (size_t)length < sizeof text ? (size_t)length + 1 : sizeof text;
-            sordino_emit(&sordino_mark_point, wanted, text, SORDINO_SHAPE(size));
-        }
+    }
+}
+
+/* Asks every session that records this program for a snapshot, and says why: the event sordino:snapshot. Waits for nobody:
+ * the snapshot is written while the program goes on. A session that makes no snapshots just gets the event. Otherwise as
+ * sordino_mark. */
+__attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
+{
+    const uint8_t wanted = sordino_wanted(&sordino_snapshot_point);
+    if (__builtin_expect(wanted, 0)) {
+        va_list arguments;
+        va_start(arguments, why);
+        sordino_emit_line(&sordino_snapshot_point, wanted, why, arguments);
+        va_end(arguments);
     }
 }
 

@@ -1,0 +1,167 @@
+//! Where sessions meet programs that nobody tells of them: a user's directory of sessions holds a directory for each, in
+//! which the recorder [listens](crate::Listener). Every program that starts looks there.
+//!
+//! The programs' side, with the same paths and the same ideas of whom to trust, is `crates/probe/src/runtime.rs`. Whoever
+//! makes a session's directory also removes it.
+
+use crate::Error;
+use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The variable that puts a user's directory of sessions elsewhere, for recorders and programs alike: for tests and
+/// containers. An absolute path.
+pub const RUNTIME_DIR: &str = "SORDINO_RUNTIME_DIR";
+
+/// What a session's socket is called in its directory.
+pub(crate) const SOCKET: &str = "programs";
+
+/// The longest name of a session.
+const LONGEST_NAME: usize = 48;
+
+/// This user's directory of sessions: what [`RUNTIME_DIR`] says, else `/run/sordino/sessions` for root,
+/// `/run/user/UID/sordino/sessions` for a user who is logged in, `/tmp/sordino-UID/sessions` for others.
+pub fn runtime_dir() -> PathBuf {
+    let user = geteuid().as_raw();
+    let is_users =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == user);
+    choose(std::env::var_os(RUNTIME_DIR), user, is_users)
+}
+
+fn choose(custom: Option<OsString>, user: u32, is_users: impl Fn(&Path) -> bool) -> PathBuf {
+    let of_login = PathBuf::from(format!("/run/user/{user}"));
+    match custom {
+        Some(path) if !path.is_empty() => path.into(),
+        _ if user == 0 => PathBuf::from("/run/sordino/sessions"),
+        _ if is_users(&of_login) => of_login.join("sordino/sessions"),
+        _ => PathBuf::from(format!("/tmp/sordino-{user}/sessions")),
+    }
+}
+
+/// Whether a session can have this name: 1 to 48 letters, digits, `.`, `_` and `-`, neither `.` nor `-` at the start.
+pub fn is_session_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-'])
+}
+
+/// The directory of the session called `name`, made if it is not there, with those above it.
+///
+/// # Errors
+/// The name is none, a directory can't be made, or others could put something into one of them: programs would not look
+/// there.
+pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
+    if !is_session_name(name) {
+        return Err(Error::SessionName(name.to_owned()));
+    }
+    let sessions = runtime_dir();
+    // Who names a directory vouches for those above it. Ours lies in `sordino`, and that where others may write.
+    let is_custom = std::env::var_os(RUNTIME_DIR).is_some_and(|path| !path.is_empty());
+    if let Some(above) = sessions.parent().filter(|_| !is_custom) {
+        // Root's holds the shield too, and whoever could open it could lock it.
+        make(above, 0o711)?;
+    }
+    make(&sessions, 0o755)?;
+    let directory = sessions.join(name);
+    make(&directory, 0o755)?;
+    Ok(directory)
+}
+
+/// Makes a directory if it is not there. Root's sessions are for the programs of all users, a user's for nobody else's.
+fn make(path: &Path, roots: u32) -> Result<(), Error> {
+    if path.is_relative() {
+        let reason = format!("{RUNTIME_DIR} has to be an absolute path");
+        return Err(Error::RuntimeDir { path: path.to_owned(), reason });
+    }
+    let mode = Mode::from_raw_mode(if geteuid().is_root() { roots } else { 0o700 });
+    let is_new = match mkdir(path, mode) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(Error::output(path)(error.into())),
+    };
+    let directory = open(path)?;
+    // The umask may have taken away what programs need.
+    if is_new { fchmod(&directory, mode).map_err(|error| Error::output(path)(error.into())) } else { Ok(()) }
+}
+
+/// Opens a directory of which programs will believe that nobody else has put anything there.
+///
+/// # Errors
+/// It is none, or not to be trusted, and what to do about it.
+pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
+    let refused = |reason: String| Error::RuntimeDir { path: path.to_owned(), reason };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP | Errno::NOTDIR => refused("it is no directory: remove it".to_owned()),
+        error => refused(error.to_string()),
+    })?;
+    let found = fstat(&directory).map_err(|error| refused(error.to_string()))?;
+    match distrust(found.st_uid, found.st_mode, geteuid().as_raw()) {
+        Some(reason) => Err(refused(format!("{reason}, or name another with {RUNTIME_DIR}"))),
+        None => Ok(directory),
+    }
+}
+
+/// Why `user`'s programs would not look into a directory of this owner and mode, and what to do about it.
+fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
+    if owner != 0 && owner != user {
+        return Some(format!("it belongs to user {owner}: remove it"));
+    }
+    (mode & 0o022 != 0).then(|| format!("its mode {:o} lets others write there: chmod go-w", mode & 0o7777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn each_user_has_a_directory_of_sessions() {
+        let logged_in = |path: &Path| path == Path::new("/run/user/1000");
+        let of = |custom: Option<&str>, user| choose(custom.map(OsString::from), user, logged_in);
+        assert_eq!(of(None, 0), Path::new("/run/sordino/sessions"));
+        assert_eq!(of(None, 1000), Path::new("/run/user/1000/sordino/sessions"));
+        assert_eq!(of(None, 1001), Path::new("/tmp/sordino-1001/sessions"));
+        assert_eq!(of(Some(""), 0), Path::new("/run/sordino/sessions"));
+        assert_eq!((of(Some("/x"), 0), of(Some("/x"), 1000)), ("/x".into(), "/x".into()));
+    }
+
+    #[test]
+    fn names_of_sessions_are_plain_and_short() {
+        for name in ["a", "motor_2.test-x", &"n".repeat(LONGEST_NAME)] {
+            assert!(is_session_name(name), "{name}");
+        }
+        for name in ["", ".", "..", ".hidden", "-x", "a/b", "a b", "ä", &"n".repeat(LONGEST_NAME + 1)] {
+            assert!(!is_session_name(name), "{name}");
+            assert!(matches!(session_dir(name), Err(Error::SessionName(refused)) if refused == name));
+        }
+    }
+
+    #[test]
+    fn directories_that_others_could_use_are_refused_with_the_reason() {
+        assert_eq!(distrust(1000, 0o40700, 1000), None);
+        assert_eq!(distrust(0, 0o40755, 1000), None);
+        assert_eq!(distrust(1001, 0o40700, 1000).unwrap(), "it belongs to user 1001: remove it");
+        assert_eq!(distrust(1000, 0o40755, 0).unwrap(), "it belongs to user 1000: remove it");
+        assert_eq!(distrust(0, 0o41777, 0).unwrap(), "its mode 1777 lets others write there: chmod go-w");
+        assert!(distrust(1000, 0o40770, 1000).is_some());
+
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        make(&at("new"), 0o755).unwrap();
+        make(&at("new"), 0o755).unwrap();
+        fs::set_permissions(at("new"), fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(scratch.path(), at("link")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for (name, word) in [("new", "mode 777"), ("link", "no directory"), ("file", "no directory")] {
+            let error = make(&at(name), 0o755).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains(&*at(name).to_string_lossy()), "{error}");
+        }
+        assert!(make(Path::new("relative"), 0o755).unwrap_err().to_string().contains("absolute"));
+        assert!(matches!(make(&at("missing/below"), 0o755), Err(Error::Output { .. })));
+    }
+}

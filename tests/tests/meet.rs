@@ -1,0 +1,314 @@
+//! Programs that start join the sessions that are there: they look for recorders in directories.
+
+use rustix::event::{EventfdFlags, eventfd};
+use sordino_collect::{Announced, Listener, Options, Polling, Programs, UserEvents, Watch, record};
+use sordino_event::catalogue;
+use sordino_ring::control::{Attached, Program, Want, Wanted};
+use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::read::Packet;
+use sordino_sched::CpuList;
+use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
+use std::fs::{self, Permissions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A directory of sessions in the test's directory.
+struct Sessions<'a> {
+    scene: &'a Scene,
+    path: PathBuf,
+}
+
+impl<'a> Sessions<'a> {
+    fn new(scene: &'a Scene) -> Self {
+        let path = scene.fresh("sessions");
+        fs::create_dir(&path).unwrap();
+        Self { scene, path }
+    }
+
+    fn listener(&self, name: &str) -> Listener {
+        let directory = self.path.join(name);
+        fs::create_dir(&directory).unwrap();
+        Listener::at(&directory).unwrap()
+    }
+
+    /// A program that nobody tells of a recorder.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_remove("SORDINO_SESSION").env("SORDINO_RUNTIME_DIR", &self.path);
+        command
+    }
+
+    fn start(&self, program: &Path, arguments: &[&str]) -> Running {
+        self.scene.start(self.command(program).args(arguments))
+    }
+}
+
+/// A program that has announced itself to a session and waits, and the session's hold on it.
+struct Joined {
+    announced: Announced,
+    program: Program,
+    attached: Attached,
+}
+
+/// What each listener hears first from a program that has a tracepoint called `name`, which is then enabled. A program announces
+/// itself once for each of its modules.
+fn join<const N: usize>(listeners: [&mut Listener; N], name: &str) -> [Joined; N] {
+    let mut joined = [const { None }; N];
+    let mut listeners = listeners;
+    wait_until("a program announces itself", || {
+        for (listener, joined) in listeners.iter_mut().zip(&mut joined) {
+            for announced in listener.accept() {
+                *joined = enable(announced, name).or(joined.take());
+            }
+        }
+        joined.iter().all(Option::is_some)
+    });
+    joined.map(Option::unwrap)
+}
+
+/// Enables the tracepoint called `name` in a program that waits, if it has one.
+fn enable(announced: Announced, name: &str) -> Option<Joined> {
+    let program = Program::open(&announced.area().unwrap().file).unwrap();
+    assert_eq!(program.own_pid() as i32, announced.pid);
+    let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
+    let (id, _) = points.iter().find(|(_, schema)| schema.full_name() == name)?;
+    let cpus: Vec<u32> = (0..program.cpus()).collect();
+    let wanted = Wanted::new("meet", Geometry::new(16 << 10, 2).unwrap(), &cpus, 7);
+    let attached = program.attach(&wanted).unwrap();
+    program.enable(attached.slot, *id, Want::Always);
+    Some(Joined { announced, program, attached })
+}
+
+impl Joined {
+    /// Lets the program go on to its end; the numbers in its records.
+    fn recorded(self, running: Running) -> Vec<u32> {
+        drop(self.announced);
+        assert_eq!(running.end().status, 0);
+        let mut attached = self.attached;
+        let numbers = numbers(&mut attached);
+        self.program.detach(&attached).unwrap();
+        numbers
+    }
+}
+
+/// The fields of the records that a program left: each has one, of four bytes.
+fn numbers(attached: &mut Attached) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for reader in &mut attached.readers {
+        let record = RECORD_HEADER + if reader.cpu().is_none() { SHARED_EXTRA } else { 0 };
+        let read = |packet: Packet| {
+            let bytes = packet.bytes;
+            for record_at in (PACKET_HEADER..bytes.len()).step_by((record + 4).next_multiple_of(8)) {
+                let number = &bytes[record_at + record..][..4];
+                numbers.push(u32::from_ne_bytes(number.try_into().unwrap()));
+            }
+        };
+        reader.salvage(i64::MAX as u64, read).unwrap();
+    }
+    numbers
+}
+
+/// A program that nobody's recorder started waits for those that listen, and is recorded from its first event on, before `main`.
+#[test]
+fn a_program_joins_at_its_first_event() {
+    let scene = Scene::new();
+    let sessions = Sessions::new(&scene);
+    let [mut one, mut other] = ["one", "another.1"].map(|name| sessions.listener(name));
+    for program in [scene.program("early.c"), scene.compile(Compiler::Clang, "early.c", &["-static"])] {
+        let running = sessions.start(&program, &[]);
+        let [one, other] = join([&mut one, &mut other], "early:step");
+        drop(one.announced);
+        let mut numbers = [other.recorded(running), numbers(&mut { one.attached })];
+        numbers.iter_mut().for_each(|numbers| numbers.sort_unstable());
+        assert_eq!(numbers, [[1, 2, 3, 4, 5]; 2]);
+    }
+}
+
+/// Who started it and who listens are two.
+#[test]
+fn a_program_that_a_recorder_started_joins_others_too() {
+    let scene = Scene::new();
+    let sessions = Sessions::new(&scene);
+    let mut listener = sessions.listener("other");
+    let program = scene.program("ends.c");
+    let (mut recorder, output) = scene.recorder(&["--", program.to_str().unwrap()]);
+    let running = scene.start(recorder.env("SORDINO_RUNTIME_DIR", &sessions.path));
+    let [Joined { announced, program, mut attached }] = join([&mut listener], "ends:soon");
+    drop(announced);
+    sordino_tests::Recording::of(running.end(), output).assert_count(1);
+    assert_eq!(numbers(&mut attached), [0]);
+    program.detach(&attached).unwrap();
+}
+
+/// A fork's child is a program of its own; a plug-in's tracepoints are shown before its code runs.
+#[test]
+fn children_and_plug_ins_are_announced() {
+    let scene = Scene::new();
+    let sessions = Sessions::new(&scene);
+    let mut listener = sessions.listener("one");
+    let running = sessions.start(&scene.program("family.c"), &["fork"]);
+    let [parent] = join([&mut listener], "family:parent");
+    let (pid, inode) = (parent.announced.pid, parent.announced.inode);
+    drop(parent);
+    let [child] = join([&mut listener], "family:child");
+    assert!(child.announced.pid != pid && child.announced.inode != inode);
+    assert_eq!(child.recorded(running), (0..20).collect::<Vec<_>>());
+
+    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let running = sessions.start(&scene.program("host.c"), &[plugin.to_str().unwrap(), "3"]);
+    let [host] = join([&mut listener], "host:loads");
+    let (pid, inode) = (host.announced.pid, host.announced.inode);
+    drop(host);
+    let [loaded] = join([&mut listener], "plugin:hit");
+    assert_eq!((loaded.announced.pid, loaded.announced.inode), (pid, inode));
+    assert_eq!(loaded.recorded(running), [0, 1, 2]);
+}
+
+/// Nobody but root and the program's user can have it wait: directories that others own or can write to are passed over.
+#[test]
+fn directories_that_others_could_have_made_are_not_trusted() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sessions = Sessions::new(&scene);
+    let mut listener = sessions.listener("one");
+    let session = sessions.path.join("one");
+    let program = scene.program("ends.c");
+    let mut is_told = |user: u32| {
+        let mut running = scene.start(sessions.command(&program).uid(user).gid(user));
+        let mut told = 0;
+        while running.is_running() {
+            told += listener.accept().len();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.end().succeeded();
+        told + listener.accept().len() > 0
+    };
+    assert!(is_told(0) && is_told(NOBODY));
+    for path in [&sessions.path, &session] {
+        for mode in [0o775, 0o757, 0o1777] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            assert!(!is_told(0) && !is_told(NOBODY), "{mode:o}");
+        }
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        assert!(!is_told(0) && is_told(NOBODY));
+        chown(path, Some(0), Some(0)).unwrap();
+        // A directory of that name, but not the one that was made.
+        let moved = scene.path("moved");
+        fs::rename(path, &moved).unwrap();
+        symlink(&moved, path).unwrap();
+        assert!(!is_told(0));
+        fs::remove_file(path).unwrap();
+        fs::rename(&moved, path).unwrap();
+    }
+    assert!(is_told(0));
+    // Names that are none.
+    for name in [".one", "-one", &"n".repeat(49), "o ne"] {
+        let renamed = sessions.path.join(name);
+        fs::rename(&session, &renamed).unwrap();
+        assert!(!is_told(0), "{name}");
+        fs::rename(&renamed, &session).unwrap();
+    }
+}
+
+/// A program that runs with more rights than its caller takes no notice of the caller's environment.
+#[test]
+fn a_set_uid_program_looks_only_where_its_own_user_would() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sessions = Sessions::new(&scene);
+    let mut listener = sessions.listener("one");
+    let program = scene.compile(Compiler::Gcc, "ends.c", &["-static"]);
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let ended = scene.run(sessions.command(&program).uid(NOBODY).gid(NOBODY));
+    ended.succeeded();
+    assert_eq!(listener.accept().len(), 0);
+}
+
+/// Recorders that were killed cost nothing, and of those that never answer all together no more than one: with a pause for each,
+/// this program would not end in time.
+#[test]
+fn dead_and_silent_recorders_keep_no_program_for_long() {
+    let scene = Scene::new();
+    let sessions = Sessions::new(&scene);
+    for number in 0..3 {
+        let dead = sessions.listener(&format!("dead{number}"));
+        // Only its socket is left.
+        let path = sessions.path.join(format!("dead{number}"));
+        fs::rename(path.join("programs"), path.join("kept")).unwrap();
+        drop(dead);
+        fs::rename(path.join("kept"), path.join("programs")).unwrap();
+        assert!(path.join("programs").exists());
+    }
+    let program = scene.program("ends.c");
+    assert_eq!(sessions.start(&program, &[]).end().status, 0);
+
+    let mut silent: Vec<Listener> =
+        (0..60).map(|number| sessions.listener(&format!("silent{number}"))).collect();
+    let running = sessions.start(&program, &[]);
+    let mut told: Vec<Vec<Announced>> = silent.iter().map(|_| Vec::new()).collect();
+    wait_until("all are told", || {
+        for (listener, told) in silent.iter_mut().zip(&mut told) {
+            told.extend(listener.accept());
+        }
+        told.iter().all(|told| !told.is_empty())
+    });
+    let pid = running.pid();
+    assert_eq!(running.end().status, 0);
+    assert!(told.iter().flatten().all(|announced| announced.pid == pid));
+}
+
+/// Nobody has to watch.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn recording(&mut self, _: Duration, _: usize) {}
+    fn working(&mut self, _: &'static str, _: u64, _: u64) {}
+}
+
+/// A session takes the programs that it wants, however short, and lets others go on at once.
+#[test]
+fn a_session_takes_up_those_that_it_wants() {
+    const PROGRAMS: usize = 30;
+    let scene = Scene::new();
+    let sessions = Sessions::new(&scene);
+    let (parent, ends) = (scene.program("parent.c"), scene.program("ends.c"));
+    let mut running = sessions.start(&parent, &[&PROGRAMS.to_string(), ends.to_str().unwrap(), "exit", "0"]);
+    running.says("ready");
+    let session_dir = sessions.path.join("one");
+    fs::create_dir(&session_dir).unwrap();
+    let geometry = Geometry::new(16 << 10, 2).unwrap();
+    let options = Options {
+        output: scene.path("recording"),
+        name: "one".to_owned(),
+        kernel: Vec::new(),
+        kernel_buffer_kib: 64,
+        kernel_threads: Vec::new(),
+        user: UserEvents::new(["*".to_owned()]).unwrap(),
+        geometry,
+        polling: Polling::safe_timer(geometry),
+        cpus: CpuList::online().unwrap(),
+        cpus_only: false,
+        duration: None,
+        collector_cpu: None,
+        collector_priority: None,
+        programs: Programs::Pids(vec![running.pid()]),
+        session_dir: Some(session_dir.clone()),
+    };
+    let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let recorded = std::thread::scope(|scope| {
+        let recorder = scope.spawn(|| record(&options, None, stop.as_fd(), &mut Unwatched).unwrap());
+        wait_until("the recorder listens", || session_dir.join("programs").exists());
+        // Nobody's child that is recorded.
+        assert_eq!(sessions.start(&ends, &["exit", "0"]).end().status, 0);
+        recorder.join().unwrap()
+    });
+    assert_eq!(running.end().status, 0);
+    let summary = recorded.summary;
+    assert_eq!(summary.programs.len(), 1 + PROGRAMS, "{:?}", summary.notes);
+    assert_eq!((summary.user_events(), summary.lost()), (Some(2 * PROGRAMS as u64), 0));
+    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+    assert!(!session_dir.join("programs").exists());
+}
