@@ -25,6 +25,7 @@ pub mod machine;
 pub mod recording;
 pub mod running;
 pub mod scene;
+pub mod session;
 pub mod stepper;
 pub mod storm;
 pub mod verified;

@@ -1,15 +1,12 @@
 //! Programs that start join the sessions that are there: they look for recorders in directories.
 
-use rustix::event::{EventfdFlags, eventfd};
-use sordino_collect::{Announced, Listener, Options, Polling, Programs, UserEvents, Watch, record};
+use sordino_collect::{Announced, Listener};
 use sordino_event::catalogue;
 use sordino_ring::control::{Attached, Program, Want, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::Packet;
-use sordino_sched::CpuList;
 use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
 use std::fs::{self, Permissions};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -258,57 +255,4 @@ fn dead_and_silent_recorders_keep_no_program_for_long() {
     let pid = running.pid();
     assert_eq!(running.end().status, 0);
     assert!(told.iter().flatten().all(|announced| announced.pid == pid));
-}
-
-/// Nobody has to watch.
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn recording(&mut self, _: Duration, _: usize) {}
-    fn working(&mut self, _: &'static str, _: u64, _: u64) {}
-}
-
-/// A session takes the programs that it wants, however short, and lets others go on at once.
-#[test]
-fn a_session_takes_up_those_that_it_wants() {
-    const PROGRAMS: usize = 30;
-    let scene = Scene::new();
-    let sessions = Sessions::new(&scene);
-    let (parent, ends) = (scene.program("parent.c"), scene.program("ends.c"));
-    let mut running = sessions.start(&parent, &[&PROGRAMS.to_string(), ends.to_str().unwrap(), "exit", "0"]);
-    running.says("ready");
-    let session_dir = sessions.path.join("one");
-    fs::create_dir(&session_dir).unwrap();
-    let geometry = Geometry::new(16 << 10, 2).unwrap();
-    let options = Options {
-        output: scene.path("recording"),
-        name: "one".to_owned(),
-        kernel: Vec::new(),
-        kernel_buffer_kib: 64,
-        kernel_threads: Vec::new(),
-        user: UserEvents::new(["*".to_owned()]).unwrap(),
-        geometry,
-        polling: Polling::safe_timer(geometry),
-        cpus: CpuList::online().unwrap(),
-        cpus_only: false,
-        duration: None,
-        collector_cpu: None,
-        collector_priority: None,
-        programs: Programs::Pids(vec![running.pid()]),
-        session_dir: Some(session_dir.clone()),
-    };
-    let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    let recorded = std::thread::scope(|scope| {
-        let recorder = scope.spawn(|| record(&options, None, stop.as_fd(), &mut Unwatched).unwrap());
-        wait_until("the recorder listens", || session_dir.join("programs").exists());
-        // Nobody's child that is recorded.
-        assert_eq!(sessions.start(&ends, &["exit", "0"]).end().status, 0);
-        recorder.join().unwrap()
-    });
-    assert_eq!(running.end().status, 0);
-    let summary = recorded.summary;
-    assert_eq!(summary.programs.len(), 1 + PROGRAMS, "{:?}", summary.notes);
-    assert_eq!((summary.user_events(), summary.lost()), (Some(2 * PROGRAMS as u64), 0));
-    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
-    assert!(!session_dir.join("programs").exists());
 }

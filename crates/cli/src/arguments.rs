@@ -1,6 +1,8 @@
 //! What can be typed.
 
-use crate::commands::{become_user, demo, disturb, events, explain, list, npt, record, recover, shield};
+use crate::commands::{
+    become_user, demo, disturb, events, explain, list, npt, record, recover, session, shield,
+};
 use clap::{Parser, Subcommand};
 use std::time::Duration;
 
@@ -21,6 +23,15 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Record(record::Options),
+    Start(session::StartOptions),
+    Status(session::StatusOptions),
+    Snapshot(session::SnapshotOptions),
+    Rotate(session::RotateOptions),
+    Enable(session::EventsOptions),
+    Disable(session::EventsOptions),
+    Attach(session::AttachOptions),
+    Stop(session::StopOptions),
+    Destroy(session::DestroyOptions),
     List(list::Options),
     Events(events::Options),
     Explain(explain::Options),
@@ -29,6 +40,8 @@ pub(crate) enum Command {
     Recover(recover::Options),
     Disturb(disturb::Options),
     Demo(demo::Options),
+    #[command(hide = true)]
+    SessionRecorder(session::StartOptions),
     #[command(hide = true)]
     DemoLoad(demo::LoadOptions),
     /// Undoes what its parent changed, when the parent is gone.

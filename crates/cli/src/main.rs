@@ -7,6 +7,7 @@ mod privilege;
 mod progress;
 mod signals;
 mod trace;
+mod what;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -17,6 +18,16 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.command {
         Command::Record(options) => commands::record::run(options),
+        Command::Start(options) => commands::session::start(options),
+        Command::Status(options) => commands::session::status(options),
+        Command::Snapshot(options) => commands::session::snapshot(options),
+        Command::Rotate(options) => commands::session::rotate(options),
+        Command::Enable(options) => commands::session::enable(options),
+        Command::Disable(options) => commands::session::disable(options),
+        Command::Attach(options) => commands::session::attach(options),
+        Command::Stop(options) => commands::session::stop(options),
+        Command::Destroy(options) => commands::session::destroy(options),
+        Command::SessionRecorder(options) => commands::session::run_recorder(options),
         Command::List(options) => commands::list::run(options),
         Command::Events(options) => commands::events::run(options),
         Command::Explain(options) => commands::explain::run(options),

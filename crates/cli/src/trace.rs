@@ -74,10 +74,18 @@ impl Recording {
     pub(crate) fn super_trace(
         &self,
     ) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
-        let sources = self.streams.iter().map(|stream| {
+        self.super_trace_of(|stream| {
             let mut events = stream.events();
             move |event: &mut Event| events.next(event)
-        });
+        })
+    }
+
+    /// The same of what `source` gives of each stream.
+    pub(crate) fn super_trace_of<'a, S>(&'a self, source: impl FnMut(&'a Stream) -> S) -> SuperTrace<S>
+    where
+        S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
+    {
+        let sources = self.streams.iter().map(source);
         let mut trace = SuperTrace::new(&self.classes, sources);
         self.programs.iter().for_each(|(pid, name)| trace.introduce(*pid, name));
         trace

@@ -80,9 +80,28 @@ impl TraceClock {
         }
     }
 
-    /// What it showed when the recording began.
-    pub(crate) fn begin_ticks(&self) -> u64 {
-        if self.not_cycles.is_none() { self.begin.cycles } else { self.begin.monotonic }
+    /// How often it ticks in so much time.
+    pub(crate) fn ticks_in(&self, time: Duration) -> u64 {
+        let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
+        (time.as_secs_f64() * hertz) as u64
+    }
+
+    /// What a sample would have been at a stamp before `later`.
+    pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
+        let before = self.ticks(later).saturating_sub(stamp);
+        let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
+        let nanoseconds = (before as f64 / hertz * 1e9) as u64;
+        Sample {
+            cycles: if self.not_cycles.is_none() { stamp } else { later.cycles },
+            monotonic: later.monotonic.saturating_sub(nanoseconds),
+            realtime: later.realtime.saturating_sub(nanoseconds),
+            ..*later
+        }
+    }
+
+    /// What it showed at `sample`.
+    pub(crate) fn ticks(&self, sample: &Sample) -> u64 {
+        if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic }
     }
 
     /// Where it was recorded.
@@ -93,7 +112,7 @@ impl TraceClock {
     /// For the traces' metadata.
     pub(crate) fn ctf(&self) -> sordino_ctf::Clock {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
-        let (seconds, rest) = offset(self.begin_ticks(), hertz, self.begin.realtime);
+        let (seconds, rest) = offset(self.ticks(&self.begin), hertz, self.begin.realtime);
         let mut clock = sordino_ctf::Clock::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });
         clock.uuid = Some(self.uuid);
         clock.description = match self.not_cycles {

@@ -7,6 +7,7 @@ use crate::dump::{self, Dump};
 use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
+use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_event::Cpu;
@@ -22,6 +23,8 @@ pub(crate) struct KernelTrace {
     events: Vec<(Format, Mapping)>,
     /// Whether the kernel is the one that was recorded.
     same_boot: bool,
+    /// The stamp of what is told once.
+    begin_ticks: u64,
     /// Whether what is missing before a CPU's first event was overwritten, not lost.
     overwrite: bool,
 }
@@ -32,19 +35,25 @@ const PACKET: usize = 1 << 20;
 type Advance<'a> = &'a mut dyn FnMut(u64);
 
 impl KernelTrace {
-    /// Begins the trace with the state dump, as of now.
-    pub(crate) fn begin(directory: &Directory, clock: &TraceClock, overwrite: bool) -> Result<Self, Error> {
-        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true, overwrite };
+    /// Begins the trace with the state dump: what is there now, with the stamp of `begin`.
+    pub(crate) fn begin(
+        directory: &Directory,
+        clock: &TraceClock,
+        begin: Sample,
+        overwrite: bool,
+    ) -> Result<Self, Error> {
+        let begin_ticks = clock.ticks(&begin);
+        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true, begin_ticks, overwrite };
         trace.write_metadata(directory, clock)?;
         let path = directory.kernel().join("statedump");
         let file = File::create(&path).map_err(Error::output(&path))?;
-        Dump::take(clock.begin).write(file, trace.uuid, clock.begin_ticks())?;
+        Dump::take(begin).write(file, trace.uuid, begin_ticks)?;
         Ok(trace)
     }
 
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
-        Self { uuid, events: Vec::new(), same_boot: false, overwrite }
+        Self { uuid, events: Vec::new(), same_boot: false, begin_ticks: 0, overwrite }
     }
 
     /// Adds what the hypervisor took.
@@ -116,22 +125,17 @@ impl KernelTrace {
             streams.push(stream);
         }
         if self.same_boot {
-            self.write_symbols(directory, clock, &functions)?;
+            self.write_symbols(directory, &functions)?;
         }
         fs::remove_dir_all(&raw).map_err(Error::output(&raw))?;
         Ok(streams)
     }
 
-    fn write_symbols(
-        &self,
-        directory: &Directory,
-        clock: &TraceClock,
-        functions: &Functions,
-    ) -> Result<(), Error> {
+    fn write_symbols(&self, directory: &Directory, functions: &Functions) -> Result<(), Error> {
         let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let path = directory.kernel().join("symbols");
         let file = File::create(&path).map_err(Error::output(&path))?;
-        Ok(dump::write_symbols(&functions.names(&kallsyms), file, self.uuid, clock.begin_ticks())?)
+        Ok(dump::write_symbols(&functions.names(&kallsyms), file, self.uuid, self.begin_ticks)?)
     }
 
     fn stream(

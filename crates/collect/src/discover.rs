@@ -137,6 +137,15 @@ pub fn identity(pid: i32) -> Identity {
     }
 }
 
+/// Whether a process is a command of this very program that has nothing to record: all have tracepoints, and `npt` alone hits them.
+pub(crate) fn is_command_of_ours(pid: i32) -> bool {
+    let program =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
+    let is_ours = || program("self").is_some_and(|ours| program(&pid.to_string()) == Some(ours));
+    let arguments = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    is_ours() && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
+}
+
 /// The process that started `pid`, or took it over.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

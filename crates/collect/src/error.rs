@@ -76,6 +76,14 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A session does not answer.
+    #[error("nobody answers in {}: {source}", session.display())]
+    Silent {
+        /// The session's directory.
+        session: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// Something that the recorder itself needs failed.
     #[error("{what}: {source}")]
     System {

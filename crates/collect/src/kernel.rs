@@ -3,14 +3,17 @@
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::directory::Directory;
+use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
 use sordino_event::{Cpu, Tid};
-use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, Tracefs};
+use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Tracefs};
 use sordino_undo::{Change, Guardian, Step};
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,24 +25,54 @@ const PERIOD: Duration = Duration::from_millis(5);
 pub(crate) struct Kernel {
     /// Not yet recording.
     prepared: Option<Drain>,
-    thread: Option<JoinHandle<Result<Vec<Drained>, tracefs::Error>>>,
-    stop: Arc<AtomicBool>,
+    thread: Option<Thread>,
     change: Change,
-    /// Whether nothing is moved before the end.
+    /// Whether nothing is moved before it is asked for.
     overwrite: bool,
-    /// The events that are recorded.
-    pub(crate) events: Vec<EventName>,
+    /// What each CPU had lost when its buffer was last emptied.
+    lost: Vec<(Cpu, u64)>,
+    pub(crate) formats: Arc<Formats>,
     /// KiB of buffer that each CPU really has.
     pub(crate) buffer_kib: u64,
+}
+
+/// What it takes to read the kernel's pages.
+#[derive(Debug)]
+pub(crate) struct Formats {
+    /// The events that are recorded, and their formats.
+    events: Vec<(EventName, String)>,
+    pub(crate) layout: PageLayout,
+}
+
+/// What became of one CPU's buffer since it was last emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Emptied {
+    pub(crate) cpu: Cpu,
+    /// Records that never reached a reader.
+    pub(crate) lost: u64,
+}
+
+/// Empties the buffers.
+#[derive(Debug)]
+struct Thread {
+    /// Gone when recording is to end.
+    requests: Option<Sender<Request>>,
+    handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
+}
+
+/// To be emptied whole, into the files that there are; then, where there are some, into these.
+struct Request {
+    next: PageFiles,
+    answer: Sender<Result<Vec<Drained>, tracefs::Error>>,
 }
 
 impl Kernel {
     /// Makes the instance and chooses its events. Whatever happens to this process, the guardian removes it.
     pub(crate) fn prepare(
         options: &Options,
-        directory: &Directory,
         clock: &TraceClock,
         guardian: &mut Guardian,
+        mut file: impl FnMut(Cpu) -> std::io::Result<OwnedFd>,
     ) -> Result<Self, Error> {
         let tracefs = Tracefs::open()?;
         Instance::sweep(&tracefs)?;
@@ -57,69 +90,130 @@ impl Kernel {
             instance.set_threads(&threads, true)?;
         }
         let events = instance.select(&options.kernel)?;
-        save_formats(&tracefs, &events, directory)?;
-        let raw = directory.raw();
-        let drain = Drain::new(instance, |cpu| Ok(File::create(raw.join(format!("cpu{cpu}")))?.into()))?;
-        let page_size = drain.page_layout().page_size().to_string();
-        let path = raw.join("page_size");
-        fs::write(&path, page_size).map_err(Error::output(&path))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let overwrite = options.geometry.overwrite;
-        Ok(Self { prepared: Some(drain), thread: None, stop, change, overwrite, events, buffer_kib })
+        let text = |event: EventName| tracefs.format_text(&event).map(|text| (event, text));
+        let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
+        let drain = Drain::new(instance, &mut file)?;
+        let formats = Arc::new(Formats { events, layout: drain.page_layout() });
+        let (overwrite, lost) = (options.geometry.overwrite, Vec::new());
+        Ok(Self { prepared: Some(drain), thread: None, change, overwrite, lost, formats, buffer_kib })
     }
 
     /// Begins to record.
     pub(crate) fn start(&mut self, place: Place) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
-        let (stop, overwrite) = (Arc::clone(&self.stop), self.overwrite);
+        let overwrite = self.overwrite;
+        let (requests, asked) = channel();
         let thread = std::thread::Builder::new().name("sordino-kernel".to_owned());
         let spawned = thread.spawn(move || {
             // The first thread of this place has already said what is wrong with it.
             let _ = place.take();
-            empty(drain, &stop, overwrite)
+            empty(drain, &asked, overwrite)
         });
-        self.thread =
-            Some(spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?);
+        let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
+        self.thread = Some(Thread { requests: Some(requests), handle });
         Ok(())
     }
 
     /// Whether recording has ended by itself: its files can't be written to.
     pub(crate) fn has_failed(&self) -> bool {
-        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+        self.thread.as_ref().is_some_and(|thread| thread.handle.is_finished())
+    }
+
+    /// Moves all that is there into the files that there are, and goes on into `next`; recording goes on meanwhile.
+    pub(crate) fn empty(&mut self, next: PageFiles) -> Result<Vec<Emptied>, Error> {
+        let drained = self.request(next)?;
+        Ok(self.since_before(drained))
+    }
+
+    /// Moves all that is there into the files that there are.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        self.request(Vec::new()).map(drop)
+    }
+
+    fn request(&self, next: PageFiles) -> Result<Vec<Drained>, Error> {
+        let (answer, answered) = channel();
+        let requests = self.thread.as_ref().and_then(|thread| thread.requests.as_ref());
+        if requests.is_none_or(|requests| requests.send(Request { next, answer }).is_err()) {
+            return Ok(Vec::new());
+        }
+        // Without an answer, its thread has ended with an error: `finish` tells.
+        Ok(answered.recv().unwrap_or(Ok(Vec::new()))?)
     }
 
     /// Ends recording and takes what is left; the instance is gone then.
-    pub(crate) fn finish(mut self, guardian: &mut Guardian) -> Result<Vec<Drained>, Error> {
-        self.stop.store(true, Relaxed);
+    pub(crate) fn finish(&mut self, guardian: &mut Guardian) -> Result<Vec<Emptied>, Error> {
         let drained = match self.thread.take() {
-            Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Some(mut thread) => {
+                thread.requests = None;
+                thread.handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
             None => Ok(Vec::new()),
         };
-        drop(self.prepared);
+        self.prepared = None;
         guardian.forget(self.change)?;
-        Ok(drained?)
+        Ok(self.since_before(drained?))
+    }
+
+    /// The kernel counts from the beginning.
+    fn since_before(&mut self, drained: Vec<Drained>) -> Vec<Emptied> {
+        let lost: Vec<_> = drained.iter().map(|drained| (drained.cpu, drained.statistics.lost())).collect();
+        let before = std::mem::replace(&mut self.lost, lost);
+        let since = |&(cpu, lost): &(Cpu, u64)| {
+            let before = before.iter().find(|(other, _)| *other == cpu).map_or(0, |(_, lost)| *lost);
+            Emptied { cpu, lost: lost.saturating_sub(before) }
+        };
+        self.lost.iter().map(since).collect()
     }
 }
 
-fn empty(mut drain: Drain, stop: &AtomicBool, overwrite: bool) -> Result<Vec<Drained>, tracefs::Error> {
-    while !stop.load(Relaxed) {
-        std::thread::sleep(PERIOD);
-        if !overwrite {
-            drain.drain()?;
+fn empty(
+    mut drain: Drain,
+    requests: &Receiver<Request>,
+    overwrite: bool,
+) -> Result<Vec<Drained>, tracefs::Error> {
+    let next = || match overwrite {
+        true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        false => requests.recv_timeout(PERIOD),
+    };
+    loop {
+        match next() {
+            Ok(Request { next, answer }) => {
+                // Who asked waits for it, or is gone.
+                let _ = answer.send(drain.empty(next));
+            }
+            Err(RecvTimeoutError::Timeout) => _ = drain.drain()?,
+            Err(RecvTimeoutError::Disconnected) => return drain.finish(),
         }
     }
-    drain.finish()
 }
 
-/// Keeps the events' formats beside their pages, so that the recording can be finished without this kernel.
-fn save_formats(tracefs: &Tracefs, events: &[EventName], directory: &Directory) -> Result<(), Error> {
-    let formats = directory.raw().join("formats");
-    for event in events {
-        let system = formats.join(&event.system);
-        fs::create_dir_all(&system).map_err(Error::output(&system))?;
-        let path = system.join(&event.name);
-        fs::write(&path, tracefs.format_text(event)?).map_err(Error::output(&path))?;
+impl Formats {
+    /// The events that are recorded.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &EventName> {
+        self.events.iter().map(|(event, _)| event)
     }
-    Ok(())
+
+    /// Keeps them beside the pages, so that the recording can be finished without this kernel.
+    pub(crate) fn save(&self, directory: &Directory) -> Result<(), Error> {
+        let raw = directory.raw();
+        for (event, text) in &self.events {
+            let system = raw.join("formats").join(&event.system);
+            fs::create_dir_all(&system).map_err(Error::output(&system))?;
+            let path = system.join(&event.name);
+            fs::write(&path, text).map_err(Error::output(&path))?;
+        }
+        let path = raw.join("page_size");
+        fs::write(&path, self.layout.page_size().to_string()).map_err(Error::output(&path))
+    }
+}
+
+/// Where a CPU's pages are.
+pub(crate) fn raw_path(raw: &Path, cpu: Cpu) -> PathBuf {
+    raw.join(format!("cpu{cpu}"))
+}
+
+/// A file for them.
+pub(crate) fn page_file(raw: &Path, cpu: Cpu) -> std::io::Result<OwnedFd> {
+    Ok(File::create(raw_path(raw, cpu))?.into())
 }

@@ -16,6 +16,7 @@
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
 
+mod chunk;
 mod clock;
 pub mod command;
 mod convert;
@@ -25,6 +26,8 @@ pub mod discover;
 mod drain;
 mod dump;
 mod error;
+mod exit;
+mod history;
 mod kernel;
 mod list;
 mod listen;
@@ -34,6 +37,7 @@ mod place;
 mod program;
 mod recover;
 mod runtime;
+mod series;
 mod session;
 mod steal;
 mod summary;
@@ -43,10 +47,16 @@ pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};
 pub use listen::{Announced, Listener};
-pub use options::{CommandLine, Options, Polling, Programs, UserEvents};
+pub use options::{
+    CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
+};
 pub use recover::recover;
 pub use runtime::{RUNTIME_DIR, is_session_name, runtime_dir, session_dir};
-pub use session::{Recorded, Watch, record};
+pub use series::{Kind, recordings};
+pub use session::{
+    ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask, keep_session,
+    record,
+};
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
 
 use rustix::rand::{GetRandomFlags, getrandom};

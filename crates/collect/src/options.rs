@@ -1,7 +1,8 @@
 //! What to record, and how.
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use sordino_event::Schema;
+use sordino_event::condition::{Condition, Context};
+use sordino_event::rule::{Rule, Rules};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
@@ -27,6 +28,8 @@ pub struct Options {
     /// The programs' rings. Where they overwrite, so do the kernel's buffers: all keep the newest, and are written to disk when
     /// the recording ends.
     pub geometry: Geometry,
+    /// How long a program waits for room in a full ring that does not overwrite, if it allows that; else it loses the record.
+    pub block: Option<Duration>,
     /// When the collector looks for full sub-buffers, in rings that do not overwrite.
     pub polling: Polling,
     /// The CPUs that get buffers.
@@ -41,9 +44,63 @@ pub struct Options {
     pub collector_priority: Option<u8>,
     /// Which programs.
     pub programs: Programs,
-    /// The [session's directory](crate::session_dir), in which the recorder meets every program that starts; without one it
-    /// hears of those that it starts itself, and finds others in `/proc`.
-    pub session_dir: Option<PathBuf>,
+    /// What makes it a session, which outlives the shell that started it; then `output` is a directory of recordings.
+    pub session: Option<SessionOptions>,
+}
+
+/// What a session is told besides.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Where programs and commands find it: a directory of its own, see [`session_dir`](crate::session_dir).
+    pub runtime: PathBuf,
+    /// When it goes on in another chunk, if its buffers do not overwrite.
+    pub rotation: Rotation,
+    /// When it takes snapshots, if they do.
+    pub snapshots: Snapshots,
+    /// Which of its recordings stay.
+    pub keep: Keep,
+}
+
+/// When a session goes on in another chunk: whichever comes first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rotation {
+    /// When the chunk has so many bytes.
+    pub size: Option<u64>,
+    /// When so much time has passed.
+    pub every: Option<Duration>,
+}
+
+/// How many recordings of a session stay; the newest always does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// So many at most.
+    pub count: Option<usize>,
+    /// So many bytes at most.
+    pub bytes: Option<u64>,
+}
+
+/// When a flight recorder takes snapshots by itself.
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    /// How much of the time before; all that is there, if not said.
+    pub last: Option<Duration>,
+    /// For so long after one that a program asked for, it only counts.
+    pub hold_off: Duration,
+    /// So many that programs asked for, then no more.
+    pub most: Option<u64>,
+    /// How a program's end is a reason.
+    pub ends: Vec<End>,
+}
+
+/// A way for a program to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By a signal that dumps core, whether there is a core or not.
+    Crash,
+    /// With another status than 0, or by a signal.
+    Failure,
+    /// Any.
+    Any,
 }
 
 /// Which programs are recorded.
@@ -92,46 +149,94 @@ impl Polling {
     }
 }
 
-/// Which tracepoints are wanted, by their names.
-#[derive(Clone, Debug)]
+/// Which tracepoints are wanted, and which of their hits ask for a snapshot.
+#[derive(Clone, Debug, Default)]
 pub struct UserEvents {
-    globs: GlobSet,
-    patterns: Vec<String>,
+    rules: Rules,
+    triggers: Rules,
+}
+
+/// What is wanted of one tracepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// Which hits are recorded.
+    pub(crate) filter: Condition,
+    /// Which ask for a snapshot.
+    pub(crate) trigger: Condition,
+    /// Rules that do not fit it, and why.
+    pub(crate) notes: Vec<String>,
 }
 
 impl UserEvents {
-    /// Those whose `provider:name` matches one of the patterns, with `*` and `?` anywhere.
+    /// Those that these [rules](sordino_event::rule) choose.
     ///
     /// # Errors
-    /// What is wrong with which pattern.
-    pub fn new(patterns: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut builder = GlobSetBuilder::new();
-        let patterns: Vec<String> = patterns.into_iter().collect();
-        for pattern in &patterns {
-            // A provider's name alone means all of its tracepoints.
-            let full =
-                if pattern.contains([':', '*', '?']) { pattern.clone() } else { format!("{pattern}:*") };
-            builder.add(Glob::new(&full).map_err(|error| format!("'{pattern}': {}", error.kind()))?);
-        }
-        let globs = builder.build().map_err(|error| error.to_string())?;
-        Ok(Self { globs, patterns })
+    /// What is wrong, with a picture of the place.
+    pub fn new(texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        Ok(Self { rules: rules(texts)?, triggers: Rules::default() })
     }
 
-    /// Whether this tracepoint is wanted.
-    pub fn wants(&self, schema: &Schema) -> bool {
-        self.globs.is_match(schema.full_name())
+    /// The same, and those that these rules choose ask for a snapshot: they are recorded, too.
+    ///
+    /// # Errors
+    /// What is wrong, with a picture of the place.
+    pub fn with_triggers(self, texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        Ok(Self { triggers: rules(texts)?, ..self })
     }
 
-    /// As they were given.
-    pub fn patterns(&self) -> &[String] {
-        &self.patterns
+    /// The same and more.
+    pub(crate) fn and(&self, text: &str) -> Result<Self, String> {
+        let mut more = self.clone();
+        more.rules.0.extend(rules([text.to_owned()])?.0);
+        Ok(more)
     }
+
+    /// The same without these names and globs.
+    pub(crate) fn but(&self, text: &str) -> Result<Self, String> {
+        let excluded = |name: &str| format!("!{}", name.trim());
+        self.and(&text.split(',').map(excluded).collect::<Vec<_>>().join(","))
+    }
+
+    /// The rules as they were given.
+    pub fn patterns(&self) -> Vec<String> {
+        self.rules.0.iter().map(ToString::to_string).collect()
+    }
+
+    /// What is wanted of a tracepoint. A rule that does not fit it counts for nothing.
+    pub(crate) fn choose(&self, schema: &Schema, context: &Context<'_>) -> Choice {
+        let mut notes = Vec::new();
+        let mut choose = |rules: &Rules| match rules.choose(schema, context) {
+            Ok(chosen) => {
+                notes.extend(chosen.lacking.iter().map(ToString::to_string));
+                chosen.condition
+            }
+            Err(unfit) => {
+                notes.push(unfit.to_string());
+                Condition::Never
+            }
+        };
+        let trigger = choose(&self.triggers);
+        let recorded = Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect());
+        let filter = choose(&recorded);
+        notes.dedup();
+        Choice { filter, trigger, notes }
+    }
+}
+
+fn rules(texts: impl IntoIterator<Item = String>) -> Result<Rules, String> {
+    let mut rules = Rules::default();
+    for text in texts {
+        rules
+            .0
+            .extend(Rule::list(&text).map_err(|invalid| format!("{invalid}\n{}", invalid.picture(&text)))?);
+    }
+    Ok(rules)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_event::Level;
+    use sordino_event::{Field, Level, Pid};
 
     #[test]
     fn the_default_timer_follows_the_ring() {
@@ -141,18 +246,48 @@ mod tests {
         assert_eq!(timer(256 << 20, 8), Polling::Timer(Duration::from_millis(10)));
     }
 
-    #[test]
-    fn names_and_globs_choose_tracepoints() {
-        let schema = |provider: &str, name: &str| Schema {
-            provider: provider.to_owned(),
+    fn schema(name: &str, fields: &[&str]) -> Schema {
+        let field = |name: &&str| Field { name: (*name).to_owned(), ty: "u32".parse().unwrap() };
+        Schema {
+            provider: "motor".to_owned(),
             name: name.to_owned(),
             level: Level::Info,
             location: None,
-            fields: Vec::new(),
-        };
-        let events = UserEvents::new(["motor".to_owned(), "net:tx_*".to_owned()]).unwrap();
-        assert!(events.wants(&schema("motor", "period")) && events.wants(&schema("net", "tx_done")));
-        assert!(!events.wants(&schema("motors", "period")) && !events.wants(&schema("net", "rx")));
-        assert!(UserEvents::new(["a[".to_owned()]).unwrap_err().starts_with("'a['"));
+            fields: fields.iter().map(field).collect(),
+        }
+    }
+
+    fn choice(events: &UserEvents, schema: &Schema) -> Choice {
+        events.choose(schema, &Context { pid: Pid(1), procname: "motor" })
+    }
+
+    #[test]
+    fn events_are_added_and_taken_away_while_recording() {
+        let events = UserEvents::new(["motor".to_owned()]).unwrap();
+        let (period, noise) = (schema("period", &[]), schema("noise", &[]));
+        assert_eq!(choice(&events, &noise).filter, Condition::Always);
+        let fewer = events.but("motor:noise*, motor:x").unwrap();
+        assert_eq!(choice(&fewer, &noise).filter, Condition::Never);
+        assert_eq!(choice(&fewer, &period).filter, Condition::Always);
+        assert_eq!(choice(&fewer.and("motor:noise").unwrap(), &noise).filter, Condition::Always);
+        assert_eq!(fewer.patterns(), ["motor", "!motor:noise*", "!motor:x"]);
+        assert!(events.but("motor:x if y > 3").is_err());
+    }
+
+    #[test]
+    fn what_asks_for_a_snapshot_is_recorded() {
+        let events = UserEvents::new(["other".to_owned()]).unwrap();
+        let events = events.with_triggers(["motor:period if late > 5".to_owned()]).unwrap();
+        let late = choice(&events, &schema("period", &["late"]));
+        assert!(matches!(late.trigger, Condition::Code(_)) && late.filter == late.trigger);
+        let without = choice(&events, &schema("period", &[]));
+        assert_eq!((without.filter, without.trigger), (Condition::Never, Condition::Never));
+        assert_eq!(without.notes.len(), 1);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_rule_is_shown_where_it_is() {
+        let error = UserEvents::new(["motor:period if late >".to_owned()]).unwrap_err();
+        assert!(error.lines().count() >= 3 && error.lines().last().unwrap().contains('^'), "{error}");
     }
 }

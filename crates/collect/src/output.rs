@@ -23,19 +23,37 @@ pub(crate) struct Output {
     /// Where the next packet goes.
     offset: u64,
     sequence: u64,
+    /// Records that the ring had lost before this file.
+    before: Lost,
     /// The count of lost records that the last packet says.
     discarded: u64,
 }
 
 impl Output {
     /// A file that is made when there is a packet for it.
-    pub(crate) fn new(path: PathBuf, uuid: Uuid, class: StreamClass, cpu: Option<u32>) -> Self {
-        Self { path, file: None, uuid, class, cpu, offset: 0, sequence: 0, discarded: 0 }
+    pub(crate) fn new(path: PathBuf, uuid: Uuid, cpu: Option<u32>) -> Self {
+        let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
+        Self {
+            path,
+            file: None,
+            uuid,
+            class,
+            cpu,
+            offset: 0,
+            sequence: 0,
+            before: Lost::default(),
+            discarded: 0,
+        }
+    }
+
+    /// The same, for a ring that had lost so much `before`.
+    pub(crate) fn after(self, before: Lost) -> Self {
+        Self { before, ..self }
     }
 
     /// Whether a packet of this content says anything that the file does not.
     pub(crate) fn is_news(&self, content: &Content) -> bool {
-        content.end as usize > FIRST_EVENT || content.lost.total != self.discarded
+        content.end as usize > FIRST_EVENT || self.since(content.lost).total != self.discarded
     }
 
     /// Where it is.
@@ -82,15 +100,27 @@ impl Output {
     /// Before a first packet with losses, writes an empty one without: babeltrace2 counts from packet to packet, and of
     /// losses in the first it says only that there may be some.
     fn count_from_nothing(&mut self, first: &Content) -> io::Result<()> {
-        if self.sequence > 0 || first.lost.total == 0 {
+        if self.sequence > 0 || self.since(first.lost).total == 0 {
             return Ok(());
         }
         let (end, stamp) = (FIRST_EVENT as u32, first.first_stamp);
-        let content = Content { end, first_stamp: stamp, last_stamp: stamp, lost: Lost::default() };
+        let content = Content { end, first_stamp: stamp, last_stamp: stamp, lost: self.before };
         self.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
     }
 
+    /// Leaves a packet out; the next one's number says so.
+    pub(crate) fn skip(&mut self) {
+        self.sequence += 1;
+    }
+
+    /// What was lost since the file began, of all that the ring lost.
+    pub(crate) fn since(&self, lost: Lost) -> Lost {
+        let total = lost.total.saturating_sub(self.before.total);
+        Lost { total, too_large: lost.too_large.saturating_sub(self.before.too_large).min(total) }
+    }
+
     fn header(&self, content: &Content) -> PacketHeader {
+        let lost = self.since(content.lost);
         PacketHeader {
             uuid: self.uuid,
             stream_id: self.class.id(),
@@ -98,8 +128,8 @@ impl Output {
             end: content.last_stamp,
             content_bytes: content.end.into(),
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
-            discarded: content.lost.total,
-            too_large: content.lost.too_large as u32,
+            discarded: lost.total,
+            too_large: lost.too_large as u32,
             sequence: self.sequence,
             cpu: self.cpu.map(Cpu),
         }

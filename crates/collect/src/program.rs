@@ -7,18 +7,19 @@ use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::{Error, directory::Directory};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
-use sordino_event::{Schema, catalogue};
-use sordino_ring::control::{Attached, Program, Refusal, Want, Wanted};
+use sordino_event::condition::{Condition, Context};
+use sordino_event::{Pid, Schema, catalogue};
+use sordino_ring::control::{Attached, Code, Program, Refusal, Want, Wanted, When};
 use sordino_ring::layout::POINTS;
 use sordino_ring::map::populate;
 use sordino_ring::read::Reader;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -26,8 +27,6 @@ use std::time::Duration;
 /// A program that is recorded.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    /// Counts the programs of a recording.
-    pub(crate) number: usize,
     pub(crate) trace: ProgramTrace,
     /// Its area's inode number.
     pub(crate) inode: u64,
@@ -38,21 +37,31 @@ pub(crate) struct Traced {
     pub(crate) notes: Vec<String>,
     /// The session's hold on it; its readers are the collector's thread's.
     attached: Attached,
+    /// Its rings' CPUs, in the order of its streams.
+    rings: Vec<Option<u32>>,
     /// Bytes of the catalogue that were read.
     read: usize,
     /// Its catalogue made no sense; no more of it is read.
     broken: bool,
 }
 
-/// A program's trace: what is left of the program when it has ended.
-#[derive(Debug)]
+/// What a program's trace says of it: what is left of the program when it has ended.
+#[derive(Clone, Debug)]
 pub(crate) struct ProgramTrace {
+    /// Counts the programs of a session.
+    pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
-    /// The trace's directory.
-    pub(crate) path: PathBuf,
-    uuid: Uuid,
     schemas: Vec<Schema>,
+    /// Where it is written; `None` while it is in memory only.
+    place: Option<TracePlace>,
+}
+
+#[derive(Clone, Debug)]
+struct TracePlace {
+    /// The trace's directory.
+    path: PathBuf,
+    uuid: Uuid,
 }
 
 impl Traced {
@@ -62,12 +71,14 @@ impl Traced {
         found: &Found,
         number: usize,
         options: &Options,
-        directory: &Directory,
+        directory: Option<&Directory>,
         clock: &TraceClock,
+        user: &UserEvents,
     ) -> Result<(Self, Order), Error> {
         let pid = found.pid;
         let refused = |reason: String| Error::Program { pid, reason };
-        let pidfd = Pid::from_raw(pid).ok_or_else(|| refused("no such process".to_owned()))?;
+        let pidfd =
+            rustix::process::Pid::from_raw(pid).ok_or_else(|| refused("no such process".to_owned()))?;
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| refused(error.to_string()))?;
         let program = Program::open(&found.file).map_err(|refusal| refused(refusal.to_string()))?;
         let identity = identity(pid);
@@ -81,7 +92,7 @@ impl Traced {
             cpus: options.cpus.as_slice(),
             leave_out_others: options.cpus_only,
             wake: options.polling == Polling::Wakeup,
-            block: None,
+            block: options.block,
             first_turn: first_turn(),
         };
         let mut attached =
@@ -102,38 +113,44 @@ impl Traced {
             Err(error) => notes
                 .push(format!("its rings could not be made present ({error}): it faults on each page once")),
         }
-        let path = directory.user().join(format!("{:04}-{}-{pid}", number + 1, file_name(&identity.name)));
-        fs::create_dir(&path).map_err(Error::output(&path))?;
-        let trace = ProgramTrace { pid, identity, path, uuid: crate::uuid(), schemas: Vec::new() };
-        trace.write_metadata(clock)?;
+        let trace = ProgramTrace { number, pid, identity, schemas: Vec::new(), place: None };
+        let trace = directory.map_or(Ok(trace.clone()), |directory| trace.put_in(directory, clock))?;
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
-            number,
             trace,
             inode: found.inode,
             pidfd,
             program: Arc::new(program),
             notes,
             attached,
+            rings: readers.iter().map(Reader::cpu).collect(),
             read: 0,
             broken: false,
         };
-        let order = traced.streams(readers);
-        traced.refresh(&options.user)?;
+        let order = traced.streams(readers, options.session.is_some());
+        traced.refresh(user)?;
         Ok((traced, order))
     }
 
-    fn streams(&self, readers: Vec<Reader>) -> Order {
+    fn streams(&self, readers: Vec<Reader>, persistent: bool) -> Order {
         let streams = readers.into_iter().map(|reader| {
-            let (name, class) = match reader.cpu() {
-                Some(cpu) => (format!("cpu{cpu}"), StreamClass::Cpu),
-                None => ("shared".to_owned(), StreamClass::Shared),
-            };
-            let output = Output::new(self.trace.path.join(name), self.trace.uuid, class, reader.cpu());
-            Stream { reader, output, state: StreamState::default() }
+            let output = self.trace.output(reader.cpu());
+            Stream::new(reader, output, StreamState::new(persistent))
         });
-        let (number, program, slot) = (self.number, Arc::clone(&self.program), self.attached.slot);
-        Order::Add(Streams { number, program, slot, streams: streams.collect() })
+        let (number, program, slot) = (self.number(), Arc::clone(&self.program), self.attached.slot);
+        let triggered = program.triggers(slot).count;
+        Order::Add(Streams { number, program, slot, streams: streams.collect(), triggered })
+    }
+
+    /// Goes on in another directory; the trace that ends, and the new one's files, in the order of the streams.
+    pub(crate) fn go_on_in(
+        &mut self,
+        directory: &Directory,
+        clock: &TraceClock,
+    ) -> Result<(ProgramTrace, Vec<Output>), Error> {
+        let next = self.trace.put_in(directory, clock)?;
+        let outputs = self.rings.iter().filter_map(|&cpu| next.output(cpu)).collect();
+        Ok((std::mem::replace(&mut self.trace, next), outputs))
     }
 
     /// Looks for tracepoints that are new, declares them, and enables those that are wanted.
@@ -159,18 +176,49 @@ impl Traced {
             self.trace.schemas.push(schema);
         }
         self.read += consumed;
-        let path = self.trace.path.join("metadata");
-        let appended = File::options()
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(declarations.as_bytes()));
-        appended.map_err(Error::output(&path))?;
+        self.trace.append(&declarations)?;
         // Only now: no record of an event that the metadata does not know.
-        let new = (0u16..).zip(&self.trace.schemas).skip(first);
-        for (id, _) in new.filter(|(_, schema)| user.wants(schema)) {
-            self.program.enable(self.attached.slot, id, Want::Always);
-        }
+        self.choose_from(first, user);
         Ok(())
+    }
+
+    /// Enables and disables tracepoints as is wanted now.
+    pub(crate) fn choose(&mut self, user: &UserEvents) {
+        self.choose_from(0, user);
+    }
+
+    /// The same for those from the `first` on.
+    fn choose_from(&mut self, first: usize, user: &UserEvents) {
+        let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
+        let mut notes = Vec::new();
+        for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
+            let choice = user.choose(schema, &context);
+            let want = match (&choice.filter, &choice.trigger) {
+                (Condition::Never, Condition::Never) => Want::No,
+                (Condition::Always, Condition::Never) => Want::Always,
+                (filter, trigger) => {
+                    let code = Code { filter: when(filter), trigger: when(trigger) };
+                    match self.attached.conditions.set(id, &code) {
+                        Ok(()) => Want::If,
+                        // More than was asked for is better than less.
+                        Err(no_room) => {
+                            notes.push(format!("every {} is recorded: {no_room}", schema.full_name()));
+                            Want::Always
+                        }
+                    }
+                }
+            };
+            let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
+            notes.extend(told);
+            self.program.enable(self.attached.slot, id, want);
+        }
+        notes.retain(|note| !self.notes.contains(note));
+        self.notes.extend(notes);
+    }
+
+    /// Counts the programs of a session.
+    pub(crate) fn number(&self) -> usize {
+        self.trace.number
     }
 
     fn give_up(&mut self, reason: &str) -> Result<(), Error> {
@@ -199,8 +247,43 @@ impl Traced {
 }
 
 impl ProgramTrace {
+    /// The same, in a place of its own in a recording.
+    pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
+        let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
+        let path = directory.user().join(name);
+        fs::create_dir(&path).map_err(Error::output(&path))?;
+        let trace = Self { place: Some(TracePlace { path, uuid: crate::uuid() }), ..self.clone() };
+        trace.write_metadata(clock)?;
+        Ok(trace)
+    }
+
+    /// Its directory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.place.as_ref().map(|place| place.path.as_path())
+    }
+
+    /// The file for the ring of a CPU, or for the shared one.
+    pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
+        let place = self.place.as_ref()?;
+        let name = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+        Some(Output::new(place.path.join(name), place.uuid, cpu))
+    }
+
+    /// The full name of its tracepoint `id`.
+    pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
+        self.schemas.get(usize::from(id)).map(Schema::full_name)
+    }
+
+    fn append(&self, declarations: &str) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let path = place.path.join("metadata");
+        let file = File::options().append(true).open(&path);
+        file.and_then(|mut file| file.write_all(declarations.as_bytes())).map_err(Error::output(&path))
+    }
+
     /// Writes the whole metadata: at the start, and at the end, when the clock's rate is known better.
     pub(crate) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
         let mut environment = Environment::default();
         environment
             .set("domain", "ust")
@@ -213,14 +296,23 @@ impl ProgramTrace {
         if self.identity.own_pid != self.pid {
             environment.set("vpid_in_namespace", i64::from(self.identity.own_pid));
         }
-        let mut text = preamble(self.uuid, &environment, &clock.ctf())?;
+        let mut text = preamble(place.uuid, &environment, &clock.ctf())?;
         text += &stream_class(StreamClass::Cpu);
         text += &stream_class(StreamClass::Shared);
         for (id, schema) in (0..).zip(&self.schemas) {
             text += &declare(id, schema)?;
         }
-        let path = self.path.join("metadata");
+        let path = place.path.join("metadata");
         replace(&path, &text).map_err(Error::output(&path))
+    }
+}
+
+/// A condition as a program takes it.
+fn when(condition: &Condition) -> When<&[u8]> {
+    match condition {
+        Condition::Always => When::Always,
+        Condition::Never => When::Never,
+        Condition::Code(code) => When::If(code),
     }
 }
 

@@ -49,9 +49,16 @@ impl Steal {
         self.last = now;
     }
 
-    /// All that was seen, in the order of time.
-    pub(crate) fn stolen(&self) -> &[Stolen] {
-        &self.stolen
+    /// All that was seen since this was asked last, in the order of time.
+    pub(crate) fn take_stolen(&mut self) -> Vec<Stolen> {
+        std::mem::take(&mut self.stolen)
+    }
+
+    /// What was seen since `stamp`. What is older is forgotten, if there is no end to it.
+    pub(crate) fn stolen_since(&mut self, stamp: u64) -> Vec<Stolen> {
+        let since = self.stolen.partition_point(|stolen| stolen.at < stamp);
+        self.stolen.drain(..since.saturating_sub(MOST / 2));
+        self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
 }
 
@@ -80,6 +87,6 @@ mod tests {
             100,
         );
         steal.take("nonsense\ncpu1 1\ncpux 1 2 3 4 5 6 7 8", 9, 100);
-        assert_eq!(steal.stolen(), [Stolen { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
+        assert_eq!(steal.take_stolen(), [Stolen { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
     }
 }

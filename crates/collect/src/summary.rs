@@ -1,7 +1,10 @@
 //! What a recording holds and what it lacks: `recording.json`.
 
 use crate::Error;
+use crate::clock::TraceClock;
 use crate::directory::{Directory, replace};
+use crate::kernel::Kernel;
+use crate::options::Options;
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use std::fs;
@@ -39,6 +42,9 @@ pub struct Summary {
     /// Whether buffers overwrote what was oldest: what is there is the newest, up to the end.
     #[serde(default)]
     pub overwrite: bool,
+    /// Why a snapshot was taken; `None` if it is no snapshot.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// The programs.
     pub programs: Vec<ProgramSummary>,
     /// The kernel, by CPU.
@@ -153,8 +159,26 @@ impl StreamSummary {
 
 impl Summary {
     /// Of a recording that begins.
-    pub(crate) fn new() -> Self {
-        Self { schema: SCHEMA, recorder: std::process::id(), ..Self::default() }
+    pub(crate) fn of(options: &Options, clock: &TraceClock, kernel: Option<&Kernel>) -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let reason = clock.not_cycles.as_ref();
+        let not_cycles = reason.map(|reason| {
+            format!("stamped with CLOCK_MONOTONIC: the cycle counter is no clock here ({reason})")
+        });
+        Self {
+            schema: SCHEMA,
+            recorder: std::process::id(),
+            name: options.name.clone(),
+            host: clock.hostname().to_owned(),
+            kernel_release: release.trim().to_owned(),
+            user_patterns: options.user.patterns(),
+            kernel_events: kernel
+                .map_or(Vec::new(), |kernel| kernel.formats.events().map(ToString::to_string).collect()),
+            kernel_buffer_kib: kernel.map_or(0, |kernel| kernel.buffer_kib),
+            overwrite: options.geometry.overwrite,
+            notes: not_cycles.into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     /// The programs' events, if they were counted.

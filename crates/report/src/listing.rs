@@ -83,6 +83,12 @@ impl Listing {
         Self { lines, buffer }
     }
 
+    /// Goes on with a listing that another one began: without the first line of [`Format::Json`].
+    pub fn continued(mut self) -> Self {
+        self.buffer.clear();
+        self
+    }
+
     /// Writes the line of `item` in one piece.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What threads ask of the scheduler: on which CPUs, with which policy, with their memory locked.
+//! What threads ask of the scheduler: on which CPUs, with which policy, with their memory locked; and how they ended.
 //!
 //! ```
 //! let cpus: sordino_sched::CpuList = "0-2,5".parse()?;
@@ -9,8 +9,10 @@
 
 mod affinity;
 mod cpus;
+mod exit;
 mod thread;
 
 pub use affinity::{BadThread, Thread, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
+pub use exit::exit_status;
 pub use thread::{BadPolicy, Lock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy};

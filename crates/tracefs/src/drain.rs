@@ -103,6 +103,31 @@ impl Drain {
         Ok(moved)
     }
 
+    /// Moves all that there is now, also what fills a page only partly, while recording goes on; what comes after that goes into
+    /// the files of `next`, from their beginning, for the CPUs that have one there. Tells what became of each CPU, whose bytes are
+    /// counted anew.
+    ///
+    /// At most one buffer full and a page for each CPU.
+    ///
+    /// # Errors
+    /// As for [`drain`](Self::drain), and if the kernel's counts can't be read. Nothing is exchanged then.
+    pub fn empty(&mut self, next: Vec<(Cpu, OwnedFd)>) -> Result<Vec<Drained>, Error> {
+        let mut page = vec![0; self.layout.page_size()];
+        let mut drained = Vec::with_capacity(self.sources.len());
+        for source in &mut self.sources {
+            source.splice(self.pages, page.len())?;
+            source.read_page(&mut page)?;
+            let statistics = self.instance.statistics(source.cpu)?;
+            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics });
+        }
+        for (cpu, file) in next {
+            if let Some(source) = self.sources.iter_mut().find(|source| source.cpu == cpu) {
+                (source.file, source.bytes) = (file, 0);
+            }
+        }
+        Ok(drained)
+    }
+
     /// Stops recording, moves everything that is left, removes the instance, and tells what became of each CPU.
     ///
     /// # Errors
@@ -113,7 +138,7 @@ impl Drain {
         let mut drained = Vec::with_capacity(self.sources.len());
         for mut source in self.sources {
             source.splice(self.pages, page.len())?;
-            source.read_rest(&mut page)?;
+            while source.read_page(&mut page)? {}
             let statistics = self.instance.statistics(source.cpu)?;
             drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics });
         }
@@ -171,12 +196,13 @@ impl SourceOfCpu {
         Ok(())
     }
 
-    /// Copies the page that is only partly filled, which `splice` does not hand out. Recording has stopped.
-    fn read_rest(&mut self, page: &mut [u8]) -> Result<(), Error> {
+    /// Copies a page that is only partly filled, which `splice` does not hand out; whether there was one. While recording goes on,
+    /// there may be another one at once.
+    fn read_page(&mut self, page: &mut [u8]) -> Result<bool, Error> {
         loop {
             match rustix::io::read(&self.source, &mut *page) {
-                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
-                Ok(length) => self.write(&page[..length])?,
+                Ok(0) | Err(Errno::AGAIN) => return Ok(false),
+                Ok(length) => return self.write(&page[..length]).map(|()| true),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(Error::io("read", &self.path, errno)),
             }

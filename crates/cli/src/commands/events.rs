@@ -1,13 +1,17 @@
 //! `sordino events`
 
-use crate::Failure;
+use crate::commands::session;
 use crate::trace::Recording;
+use crate::{Failure, signals};
 use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 use sordino_event::Time;
 use sordino_report::{Format, Listing, TimeFormat};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// List the events of a recording, user and kernel merged in the order of time
 ///
@@ -18,10 +22,14 @@ use std::process::ExitCode;
 Examples:
   sordino events | less
   sordino events sordino-20260131-120000 --time since | grep motor:
+  sordino events --follow motor --time since
   sordino events --json | jq 'select(.name == \"npt:loop\") | .fields'")]
 pub(crate) struct Options {
     /// The recording's directory; the newest in this directory if none is named
     directory: Option<PathBuf>,
+    /// Print what this session records as it comes, some 300 ms later, until it ends or Ctrl-C
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "directory")]
+    follow: Option<String>,
     /// How to write times
     #[arg(long, value_enum, default_value_t = Times::Clock)]
     time: Times,
@@ -61,6 +69,9 @@ fn local_offset(at: Time) -> i32 {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(name) = &options.follow {
+        return follow(name, options);
+    }
     let mut recording = Recording::open(options.directory.as_deref())?;
     let stdout = io::stdout().lock();
     let format = if options.json {
@@ -83,8 +94,26 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn follow(name: &str, options: &Options) -> Result<ExitCode, Failure> {
+    let stop = signals::stop()?;
+    let mut stdout = io::stdout().lock();
+    let color = stdout.is_terminal();
+    let mut begin = None;
+    let format = |first: Time| match options.json {
+        true => Format::Json,
+        false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
+    };
+    let pause = |time: Duration| {
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        let mut waiting = [PollFd::new(&stop, PollFlags::IN)];
+        poll(&mut waiting, Some(&time)).is_ok_and(|ready| ready > 0)
+    };
+    session::follow(name, format, &mut stdout, pause)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Nobody reading any more, as behind `head`, is no failure.
-fn is_read(result: io::Result<()>) -> Result<bool, Failure> {
+pub(crate) fn is_read(result: io::Result<()>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

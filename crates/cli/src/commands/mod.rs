@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod npt;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod session;
 pub(crate) mod shield;
 
 use crate::Failure;

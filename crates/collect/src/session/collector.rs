@@ -1,44 +1,48 @@
 //! The collector's thread, seen from the session.
 
+use super::bell::Bell;
+use super::cpu_seconds;
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::drain::{self, Order, Report, StreamEnd};
+use crate::drain::{self, Order, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
 use crate::options::Options;
+use crate::output::Output;
 use crate::place::Place;
-use crate::session::cpu_seconds;
-use rustix::time::ClockId;
+use rustix::thread::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// The thread that empties the rings.
+/// The thread that looks after the rings.
 pub(super) struct Collector {
     orders: Option<Sender<Order>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<f64>>,
-    /// Whether an output failed while something else was waited for.
-    failed: bool,
 }
 
 impl Collector {
-    pub(super) fn start(options: &Options, clock: &TraceClock) -> Result<Self, Error> {
+    pub(super) fn start(
+        options: &Options,
+        work: Work,
+        clock: &TraceClock,
+        bell: Bell,
+    ) -> Result<Self, Error> {
         let (orders, received) = channel();
         let (report, reports) = channel();
         let (ready, is_ready) = channel();
         let place = Place::of(options);
-        let polling = if options.geometry.overwrite { None } else { Some(options.polling) };
         let now = clock.now();
         let thread = std::thread::Builder::new().name("sordino-collect".to_owned());
         let thread = thread.spawn(move || {
             let placed = place.take();
             let start = placed.is_ok();
             if ready.send(placed).is_ok() && start {
-                drain::run(polling, now, &received, &report);
+                drain::run(work, now, &received, &report, || bell.ring());
             }
             cpu_seconds(ClockId::ThreadCPUTime)
         });
         let thread = thread.map_err(Error::system("can't start the collector's thread"))?;
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread), failed: false }),
+            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread) }),
             Ok(Err(reason)) => Err(Error::Collector(reason)),
             Err(_) => Err(Error::Collector("its thread ended".to_owned())),
         }
@@ -51,23 +55,51 @@ impl Collector {
         }
     }
 
-    /// Has it take what a program's rings still hold; what became of them.
-    pub(super) fn finish(&mut self, number: usize) -> Vec<StreamEnd> {
-        self.order(Order::Finish(number));
-        while let Ok(report) = self.reports.recv() {
-            match report {
-                Report::Finished { number: finished, streams } if finished == number => return streams,
-                Report::Finished { .. } => {}
-                Report::OutputFailed => self.failed = true,
-            }
-        }
-        Vec::new()
+    /// Gives an order and waits for its answer; none if the thread has ended.
+    fn ask<T: Default>(&self, order: impl FnOnce(Sender<T>) -> Order) -> T {
+        let (answer, answered) = channel();
+        self.order(order(answer));
+        answered.recv().unwrap_or_default()
     }
 
-    /// Whether an output has failed.
-    pub(super) fn has_failed(&mut self) -> bool {
-        self.failed |= self.reports.try_iter().any(|report| matches!(report, Report::OutputFailed));
-        self.failed
+    /// Has it write what a program's rings still hold; what became of them.
+    pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
+        self.ask(|answer| Order::Finish { number, answer })
+    }
+
+    /// Has it go on into other files; what became of those before.
+    pub(super) fn rotate(&self, number: usize, outputs: Vec<Output>) -> Vec<StreamEnd> {
+        self.ask(|answer| Order::Rotate { number, outputs, answer })
+    }
+
+    /// The newest of all rings, back to this stamp.
+    pub(super) fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+        self.ask(|answer| Order::Copy { since, answer })
+    }
+
+    /// The newest of a program that is gone.
+    pub(super) fn take(&self, number: usize, since: u64) -> Option<ProgramCopy> {
+        self.ask(|answer| Order::Take { number, since, answer })
+    }
+
+    /// Whether copies are kept of what is written, for [`live`](Self::live).
+    pub(super) fn keep_for_live(&self, keep: bool) {
+        self.order(Order::KeepForLive(keep));
+    }
+
+    /// What was written since it was asked last, and what the rings hold from this stamp on.
+    pub(super) fn live(&self, whose: Whose, since: u64) -> Vec<ProgramCopy> {
+        self.ask(|answer| Order::Live { whose, since, answer })
+    }
+
+    /// How full the rings are.
+    pub(super) fn fill(&self) -> Vec<ProgramFill> {
+        self.ask(|answer| Order::Fill { answer })
+    }
+
+    /// What it has told since it was asked last.
+    pub(super) fn reports(&self) -> Vec<Report> {
+        self.reports.try_iter().collect()
     }
 
     /// Ends it; the CPU time that it took, in seconds.

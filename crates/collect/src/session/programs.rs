@@ -1,16 +1,20 @@
 //! The session's programs: found, taken hold of, let go.
 
-use super::Session;
+use super::{Session, Sink};
 use crate::Error;
 use crate::directory::Directory;
-use crate::discover::{Found, areas, identity, incarnation, parent, processes};
+use crate::discover::{Found, Hidden, areas, identity, incarnation, is_command_of_ours, parent, processes};
 use crate::drain::StreamEnd;
+use crate::exit::exit_of;
 use crate::listen::Announced;
 use crate::options::Programs;
-use crate::program::Traced;
+use crate::program::{ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_ring::control::{Program, Refusal};
 use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Instant;
 
 /// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
 /// a moment ago has not made it yet.
@@ -22,7 +26,12 @@ impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
         let refused = |reason: String| Error::Program { pid, reason };
-        let found = areas(pid).map_err(|hidden| refused(hidden.to_string()))?;
+        let found = areas(pid).map_err(|hidden| match hidden {
+            Hidden::Io(error) if error.kind() == ErrorKind::NotFound => {
+                refused("there is no such process".to_owned())
+            }
+            hidden => refused(hidden.to_string()),
+        })?;
         if found.is_empty() {
             return Err(refused("it is not linked with sordino, or ended".to_owned()));
         }
@@ -34,7 +43,11 @@ impl Session<'_> {
         if self.programs.iter().any(|program| program.inode == found.inode) {
             return Ok(());
         }
-        let attached = Traced::attach(found, self.numbered, self.options, &self.directory, &self.clock);
+        let directory = match &self.sink {
+            Sink::Chunk(chunk) => Some(&chunk.directory),
+            Sink::Memory(_) => None,
+        };
+        let attached = Traced::attach(found, self.numbered, self.options, directory, &self.clock, &self.user);
         let (program, streams) = attached?;
         self.numbered += 1;
         self.collector.order(streams);
@@ -69,7 +82,7 @@ impl Session<'_> {
     fn announced(&mut self, announced: &Announced) {
         let known = self.programs.iter().position(|program| program.inode == announced.inode);
         if let Some(known) = known {
-            let refreshed = self.programs[known].refresh(&self.options.user);
+            let refreshed = self.programs[known].refresh(&self.user);
             self.note(refreshed);
             return;
         }
@@ -78,9 +91,7 @@ impl Session<'_> {
             return;
         }
         if announced.pid <= 0 {
-            self.summary
-                .notes
-                .push("skipped a program in a pid namespace that is not visible here".to_owned());
+            self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
             return;
         }
         match announced.area() {
@@ -98,8 +109,8 @@ impl Session<'_> {
     /// Whether a process is one of those that the user asked for.
     fn wants(&self, pid: i32) -> bool {
         match &self.options.programs {
-            Programs::All => true,
-            Programs::Pids(pids) => descends(pid, pids),
+            Programs::All => !is_command_of_ours(pid),
+            Programs::Pids(_) => descends(pid, &self.pids),
             Programs::Command(_) => self.child.iter().any(|child| descends(pid, &[child.id() as i32])),
         }
     }
@@ -117,12 +128,13 @@ impl Session<'_> {
         };
         let replaced =
             self.programs.iter().filter(|program| program.trace.pid == pid && !is_mapped(program.inode));
-        let replaced: Vec<usize> = replaced.map(|program| program.number).collect();
+        let replaced: Vec<usize> = replaced.map(|program| program.number()).collect();
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
 
     /// Looks for programs that nobody announced: started before us, or with their environment taken away.
     pub(super) fn scan(&mut self) {
+        self.scanned = Instant::now();
         for pid in processes() {
             let incarnation = incarnation(pid);
             // One without a stack is about to end, is the kernel's, or may not be looked into.
@@ -153,24 +165,64 @@ impl Session<'_> {
         }
     }
 
-    pub(super) fn note(&mut self, result: Result<(), Error>) {
-        if let Err(error) = result {
-            self.failed = true;
-            self.summary.notes.push(error.to_string());
+    /// Looks for tracepoints that are new in all programs.
+    pub(super) fn refresh(&mut self) {
+        for index in 0..self.programs.len() {
+            let refreshed = self.programs[index].refresh(&self.user);
+            self.note(refreshed);
         }
+    }
+
+    fn note(&mut self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            self.failed |= self.outlet.is_none();
+            self.tell(error.to_string());
+        }
+    }
+
+    /// Something that whoever reads the recording should know.
+    pub(super) fn tell(&mut self, note: String) {
+        let notes = match (&mut self.sink, &mut self.outlet) {
+            (Sink::Chunk(chunk), _) => &mut chunk.summary.notes,
+            (Sink::Memory(_), Some(outlet)) => &mut outlet.notes,
+            (Sink::Memory(_), None) => return,
+        };
+        // Not each time it happens again.
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// A process has ended: that may be a reason for a snapshot.
+    pub(super) fn has_gone(&mut self, number: usize) {
+        let Some(program) = self.programs.iter().find(|program| program.number() == number) else { return };
+        let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);
+        let exit = exit_of(program);
+        if ends.iter().any(|&end| exit.is(end)) {
+            let why = format!("{} {exit}", program.trace.identity.name);
+            self.snapshot_by_itself(&why, |session| session.collector.copy(session.since(None)));
+        }
+        self.let_go(number);
     }
 
     /// Takes what a program's rings hold, and lets go of it.
     pub(super) fn let_go(&mut self, number: usize) {
-        let Some(index) = self.programs.iter().position(|program| program.number == number) else { return };
+        let Some(index) = self.programs.iter().position(|program| program.number() == number) else { return };
         let mut program = self.programs.remove(index);
-        let refreshed = program.refresh(&self.options.user);
+        let refreshed = program.refresh(&self.user);
         self.note(refreshed);
         program.disable();
+        self.leave_program(&program);
+        if let Sink::Memory(_) = self.sink {
+            let copy = self.collector.take(number, self.since(None));
+            program.detach();
+            return self.keep(program, copy);
+        }
         let streams = self.collector.finish(number);
         program.detach();
-        self.summary.programs.push(summarise(&program, streams, &self.directory));
-        self.traces.push(program.trace);
+        let Sink::Chunk(chunk) = &mut self.sink else { return };
+        let summary = summarise(&program.trace, program.notes, streams, &chunk.directory);
+        chunk.add(summary, program.trace);
     }
 }
 
@@ -194,16 +246,22 @@ fn descends(mut pid: i32, ancestors: &[i32]) -> bool {
     false
 }
 
-fn summarise(program: &Traced, streams: Vec<StreamEnd>, directory: &Directory) -> ProgramSummary {
-    let trace = &program.trace;
-    let path = trace.path.strip_prefix(directory.path()).unwrap_or(&trace.path);
+/// What a summary says of a program.
+pub(super) fn summarise(
+    trace: &ProgramTrace,
+    notes: Vec<String>,
+    streams: Vec<StreamEnd>,
+    directory: &Directory,
+) -> ProgramSummary {
+    let path = trace.path().unwrap_or(Path::new(""));
+    let path = path.strip_prefix(directory.path()).unwrap_or(path);
     ProgramSummary {
         pid: trace.pid,
         name: trace.identity.name.clone(),
         executable: trace.identity.executable.clone(),
         trace: path.to_string_lossy().into_owned(),
         streams: streams.into_iter().filter(is_worth_a_line).map(stream).collect(),
-        notes: program.notes.clone(),
+        notes,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Taking the oldest sub-buffer of a ring that overwrites, while its writers go on: see [`table`](crate::table).
 
-use super::{HandedOut, Reader};
+use super::{Corrupt, HandedOut, Reader};
 use crate::layout::TableEntry;
 use crate::position::Head;
 use crate::table::{Entry, Spare};
@@ -33,11 +33,7 @@ impl Reader {
         if let Some(held) = held {
             return Some(held.number);
         }
-        let oldest = head.turn().wrapping_add(1).wrapping_sub(self.geometry.count);
-        let behind = oldest.wrapping_sub(self.turn);
-        if (1..=i32::MAX as u32).contains(&behind) {
-            self.skip(behind);
-        }
+        self.leave_overwritten(head);
         while self.turn != head.turn() {
             let entry = self.entry(self.turn)?;
             if entry.turn() == self.turn {
@@ -85,6 +81,27 @@ impl Reader {
         let word = self.region.at(self.exchange.as_ref()?.table + index * size_of::<TableEntry>());
         // SAFETY: the table lies inside the region and has `count` entries; atomics.
         Some(unsafe { &*word.cast::<TableEntry>() })
+    }
+
+    /// Leaves behind what was overwritten: whoever takes nothing from a ring that overwrites calls it now and then, before 2^31
+    /// sub-buffers have gone by.
+    ///
+    /// # Errors
+    /// If the head cannot be.
+    pub fn keep_up(&mut self) -> Result<(), Corrupt> {
+        let head = self.head()?;
+        if self.exchange.as_ref().is_some_and(|exchange| exchange.held.is_none()) {
+            self.leave_overwritten(head);
+        }
+        Ok(())
+    }
+
+    fn leave_overwritten(&mut self, head: Head) {
+        let oldest = head.turn().wrapping_add(1).wrapping_sub(self.geometry.count);
+        let behind = oldest.wrapping_sub(self.turn);
+        if (1..=i32::MAX as u32).contains(&behind) {
+            self.skip(behind);
+        }
     }
 
     fn skip(&mut self, sub_buffers: u32) {

@@ -106,6 +106,15 @@ pub struct Packet {
     pub content: Content,
 }
 
+impl Packet {
+    /// Records that were lost before its first one, as far as that one tells: it has the low bits of the count.
+    pub fn lost_before(&self) -> Lost {
+        let lost = self.content.lost;
+        let before = word(&self.bytes, PACKET_HEADER + 8).unwrap_or(lost.total);
+        lost.when(lost.total.saturating_sub(lost.total.wrapping_sub(before) & 0xffff))
+    }
+}
+
 /// What was copied of one sub-buffer.
 #[derive(Debug)]
 pub(super) struct Copied {
@@ -120,14 +129,15 @@ pub(super) struct Copied {
 impl Copied {
     /// The first record's stamp.
     pub(super) fn first_stamp(&self) -> Option<u64> {
-        self.word(PACKET_HEADER)
+        word(&self.bytes, PACKET_HEADER)
     }
+}
 
-    fn word(&self, offset: usize) -> Option<u64> {
-        let has_record = self.bytes.len() >= PACKET_HEADER + RECORD_HEADER;
-        let word = self.bytes.get(offset..offset + 8).filter(|_| has_record)?;
-        Some(u64::from_ne_bytes(word.try_into().ok()?))
-    }
+/// A word of the first record, if there is one.
+fn word(bytes: &[u8], offset: usize) -> Option<u64> {
+    let has_record = bytes.len() >= PACKET_HEADER + RECORD_HEADER;
+    let word = bytes.get(offset..offset + 8).filter(|_| has_record)?;
+    Some(u64::from_ne_bytes(word.try_into().ok()?))
 }
 
 /// Makes packets of what was copied, newest first; the oldest comes first in what it returns. Behind the newest, it is `now` and so
@@ -142,9 +152,9 @@ pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: u64, lost
         lost = lost.when(total);
         let content = Content::new(copied.bytes.len() as u32, copied.first_stamp(), last, lost);
         next = content.first_stamp;
-        let before = copied.word(PACKET_HEADER + 8).unwrap_or(total);
-        lost = lost.when(total.saturating_sub(total.wrapping_sub(before) & 0xffff));
-        Packet { bytes: copied.bytes, content }
+        let packet = Packet { bytes: copied.bytes, content };
+        lost = packet.lost_before();
+        packet
     };
     let mut packets: Vec<Packet> = newest_first.map(packet).collect();
     packets.reverse();

@@ -1,0 +1,18 @@
+//! Sessions: recordings that outlive the shell.
+
+mod ask;
+mod follow;
+mod place;
+mod recorder;
+mod start;
+mod status;
+mod text;
+
+pub(crate) use ask::{
+    AttachOptions, DestroyOptions, EventsOptions, RotateOptions, SnapshotOptions, StopOptions, attach,
+    destroy, disable, enable, rotate, snapshot, stop,
+};
+pub(crate) use follow::follow;
+pub(crate) use recorder::run as run_recorder;
+pub(crate) use start::{Options as StartOptions, run as start};
+pub(crate) use status::{Options as StatusOptions, run as status};

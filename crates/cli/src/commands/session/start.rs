@@ -1,0 +1,203 @@
+//! `sordino start`
+
+use super::place::{Definition, Place};
+use crate::Failure;
+use crate::arguments::{duration, size};
+use crate::failure::UNUSABLE;
+use crate::what::What;
+use clap::Args;
+use sordino_collect::command::SESSION;
+use sordino_collect::{End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Start a session: a recording that outlives this shell
+///
+/// A recorder of its own goes on in the background, until 'sordino stop NAME' or until COMMAND ends. It records programs that run,
+/// those that start later from their first event on, and what is asked for with the options of 'sordino record'. Several sessions may
+/// record the same programs, each with its own events.
+///
+/// With --overwrite it is a flight recorder: it keeps what is newest in memory, and writes snapshots of that: when 'sordino snapshot
+/// NAME' or a program (sordino_snapshot) asks for one, when an event meets a condition (--trigger), when a program ends (--on-exit).
+/// Without, it writes to disk all the time, into chunks that are complete recordings.
+///
+/// Without any option, a session that was stopped, or whose recorder was killed, goes on as it was started.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sordino start motor --user 'motor:*' --rotate-every 1h --keep 24
+  sudo sordino start box --overwrite --kernel sched,irq --last 1s --trigger 'npt:loop if duration > 50us'
+  sordino start box --overwrite --on-exit crash -- ./motor
+  sordino status box
+  sordino snapshot box")]
+pub(crate) struct Options {
+    /// What it is called: letters, digits, '.', '_' and '-'
+    pub(super) name: String,
+    /// Where its recordings go: a new or empty directory, or one of its own [default: sordino- and NAME, here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) what: What,
+    /// Begin another chunk when this one has so many bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "overwrite")]
+    rotate_size: Option<u64>,
+    /// Begin another chunk each time so much time has passed
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "overwrite")]
+    rotate_every: Option<Duration>,
+    /// Keep so many chunks or snapshots: the oldest are removed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    keep: Option<u64>,
+    /// Keep so many bytes of chunks or snapshots: the oldest are removed, the newest always stays
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Write so much of the time before into a snapshot [default: all that is there]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "overwrite")]
+    last: Option<Duration>,
+    /// Take a snapshot when such an event happens: rules like those of --user
+    #[arg(long, value_name = "RULES", requires = "overwrite")]
+    trigger: Vec<String>,
+    /// Take a snapshot when a program ends: by a crash, by a failure (or crash), or any way
+    #[arg(long, value_name = "HOW", requires = "overwrite")]
+    on_exit: Vec<OnExit>,
+    /// For so long after a snapshot that a program was the reason for, take no other
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "overwrite")]
+    hold_off: Duration,
+    /// Take so many snapshots for which programs are the reason, then no more
+    #[arg(long, value_name = "N", requires = "overwrite")]
+    max_snapshots: Option<u64>,
+}
+
+/// A way for a program to end.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnExit {
+    /// By a signal that dumps core
+    Crash,
+    /// With another status than 0, or by a signal
+    Failure,
+    /// Any
+    Any,
+}
+
+impl From<OnExit> for End {
+    fn from(how: OnExit) -> Self {
+        match how {
+            OnExit::Crash => Self::Crash,
+            OnExit::Failure => Self::Failure,
+            OnExit::Any => Self::Any,
+        }
+    }
+}
+
+impl Options {
+    /// As the recorder takes it.
+    pub(super) fn recording(
+        &self,
+        place: &Place,
+        owner: Option<&crate::privilege::Target>,
+    ) -> Result<Recording, Failure> {
+        let output = self.output.clone().unwrap_or_else(|| format!("sordino-{}", self.name).into());
+        let session = SessionOptions {
+            runtime: place.path().to_owned(),
+            rotation: Rotation { size: self.rotate_size, every: self.rotate_every },
+            snapshots: Snapshots {
+                last: self.last,
+                hold_off: self.hold_off,
+                most: self.max_snapshots,
+                ends: self.on_exit.iter().copied().map(End::from).collect(),
+            },
+            keep: Keep { count: self.keep.map(|keep| keep as usize), bytes: self.max_size },
+        };
+        let mut recording = self.what.options(output, &self.name, owner)?;
+        if self.what.overwrite {
+            // A program that asks for a snapshot hits a tracepoint for it.
+            let triggers = self.trigger.iter().cloned().chain(["sordino:snapshot".to_owned()]);
+            let user = recording.user.with_triggers(triggers);
+            recording.user = user.map_err(|error| Failure::new(UNUSABLE, format!("--trigger {error}")))?;
+        }
+        Ok(Recording { session: Some(session), ..recording })
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let place = Place::make(&options.name)?;
+    let name = &place.name;
+    if place.lock()?.is_none() {
+        let known = format!(
+            "session '{name}' is recording: see 'sordino status {name}', end it with 'sordino stop {name}'"
+        );
+        return Err(Failure::new(UNUSABLE, known));
+    }
+    let is_new = place.definition().is_err();
+    let started = define(options, &place).and_then(|definition| begin(&place, &definition));
+    if started.is_err() && is_new {
+        // A session that never was leaves nothing.
+        let _ = place.remove();
+    }
+    started?;
+    let noun = if options.what.overwrite { "records in memory" } else { "records" };
+    crate::commands::print(format!(
+        "session '{name}' {noun}; see 'sordino status {name}', end it with 'sordino stop {name}'\n"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How the session is to be recorded: as is typed or, if nothing is, as before.
+fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
+    let arguments: Vec<OsString> =
+        std::env::args_os().skip_while(|argument| argument != "start").skip(1).collect();
+    let only_name = arguments.len() == 1;
+    if only_name && let Ok(definition) = place.definition() {
+        return Ok(definition);
+    }
+    // What is wrong is said here, not in a log.
+    let owner = crate::privilege::target(options.what.as_user.as_deref())?;
+    let recording = options.recording(place, owner.as_ref())?;
+    if matches!(recording.programs, Programs::Pids(ref pids) if pids.is_empty()) {
+        return Err(Failure::new(UNUSABLE, "--pid names no process"));
+    }
+    let text = |argument: OsString| {
+        argument
+            .into_string()
+            .map_err(|bad| Failure::new(UNUSABLE, format!("{} is not UTF-8", bad.display())))
+    };
+    let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
+    let directory = std::env::current_dir()?;
+    let definition = Definition { schema: 1, arguments, output: directory.join(recording.output), directory };
+    place.define(&definition)?;
+    Ok(definition)
+}
+
+/// Starts the recorder, and waits until it records.
+fn begin(place: &Place, definition: &Definition) -> Result<(), Failure> {
+    let log = File::options().create(true).append(true).open(place.log())?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("sordino")
+        .arg("session-recorder")
+        .args(&definition.arguments)
+        .current_dir(&definition.directory);
+    command.env_remove(SESSION).env("SORDINO_RESERVE", "0");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()?;
+    let Some(stdout) = child.stdout.take() else { return Ok(()) };
+    let mut answer = BufReader::new(stdout);
+    let mut line = String::new();
+    answer.read_line(&mut line)?;
+    if line == READY {
+        return Ok(());
+    }
+    answer.read_to_string(&mut line)?;
+    child.wait()?;
+    let line = line.trim_end();
+    let unsaid = std::fs::read_to_string(place.log()).unwrap_or_default();
+    let reason =
+        if line.is_empty() { format!("its recorder ended: {}", unsaid.trim_end()) } else { line.to_owned() };
+    Err(Failure::new(UNUSABLE, reason))
+}
+
+/// What the recorder says when it records.
+pub(super) const READY: &str = "ready\n";

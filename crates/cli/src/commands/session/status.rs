@@ -1,0 +1,73 @@
+//! `sordino status`
+
+use super::place::{Life, Place};
+use super::text;
+use crate::Failure;
+use crate::commands::print;
+use clap::Args;
+use serde_json::{Value, json};
+use sordino_collect::{Reply, Request, Status};
+use std::process::ExitCode;
+
+/// How sessions are
+///
+/// For each: whether it records, its programs and rings, what was lost where, what it costs, its recordings.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sordino status\n  sordino status motor --json")]
+pub(crate) struct Options {
+    /// The session; all if none is named
+    name: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A session and, if its recorder answers, how it is.
+pub(crate) struct Known {
+    pub(super) place: Place,
+    pub(super) life: Life,
+    pub(super) status: Option<Status>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let known = match &options.name {
+        Some(name) => vec![look(Place::of(name)?)],
+        None => sessions(),
+    };
+    print(&if options.json {
+        json!({ "schema": 1, "sessions": known.iter().map(as_json).collect::<Vec<_>>() }).to_string() + "\n"
+    } else if known.is_empty() {
+        "there is no session; begin one with: sordino start NAME\n".to_owned()
+    } else if options.name.is_some() {
+        known.iter().map(text::whole).collect()
+    } else {
+        known.iter().map(text::line).collect()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This user's sessions.
+pub(crate) fn sessions() -> Vec<Known> {
+    Place::all().into_iter().map(look).collect()
+}
+
+fn look(place: Place) -> Known {
+    let life = place.life().unwrap_or(Life::Died);
+    let reply = (life == Life::Running).then(|| place.ask(&Request::Status));
+    let status = match reply {
+        Some(Ok(Reply::Status(status))) => Some(*status),
+        // It ended a moment ago, or is about to.
+        _ => None,
+    };
+    Known { place, life, status }
+}
+
+pub(crate) fn as_json(known: &Known) -> Value {
+    let state = match known.life {
+        Life::Running => "running",
+        Life::Stopped => "stopped",
+        Life::Died => "died",
+    };
+    let output = known.place.definition().ok().map(|definition| definition.output);
+    json!({ "name": known.place.name, "state": state, "output": output, "status": known.status })
+}

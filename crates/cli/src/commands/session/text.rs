@@ -1,0 +1,123 @@
+//! Sessions in words.
+
+use super::place::Life;
+use super::status::Known;
+use crate::commands::record::bytes;
+use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Status};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A session in a line.
+pub(crate) fn line(known: &Known) -> String {
+    let name = &known.place.name;
+    match (&known.status, known.life) {
+        (Some(status), _) => format!(
+            "{name:<16} records{} for {}, {} programs, {} recordings, lost {}\n",
+            if status.overwrite { " in memory" } else { "" },
+            time(status.duration_ns),
+            status.programs.len(),
+            status.recordings.len(),
+            lost(status),
+        ),
+        (None, Life::Running) => format!("{name:<16} is about to end, or does not answer\n"),
+        (None, Life::Stopped) => format!("{name:<16} is stopped: 'sordino start {name}' goes on\n"),
+        (None, Life::Died) => {
+            format!("{name:<16} has died, its recorder was killed: 'sordino start {name}' goes on\n")
+        }
+    }
+}
+
+/// All there is to say of a session.
+pub(crate) fn whole(known: &Known) -> String {
+    let mut text = line(known);
+    let Some(status) = &known.status else { return text };
+    text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
+    text += &format!("  events: {}\n", status.user.join(", "));
+    if !status.kernel.is_empty() {
+        text += &format!("  kernel: {}\n", status.kernel.join(", "));
+    }
+    text += &status.programs.iter().map(program).collect::<String>();
+    if status.ended + status.forgotten as usize > 0 {
+        let (ended, forgotten) = (status.ended, status.forgotten);
+        text += &format!("  {ended} programs have ended and are kept for snapshots, {forgotten} no longer\n");
+    }
+    if status.triggers > 0 {
+        text += &format!("  {} events or ends of programs were reasons for a snapshot\n", status.triggers);
+    }
+    text += &format!("  {}\n", status.output.display());
+    text += &status.recordings.iter().map(recording).collect::<String>();
+    if status.open > 0 {
+        text += &format!("    {} being completed\n", status.open);
+    }
+    text += &status.notes.iter().map(|note| format!("  {note}\n")).collect::<String>();
+    text
+}
+
+fn program(program: &ProgramStatus) -> String {
+    let own =
+        if program.own_pid == program.pid { String::new() } else { format!(", {} inside", program.own_pid) };
+    let mut text = format!("  {} ({}{own})\n", program.name, program.pid);
+    text += &program
+        .rings
+        .iter()
+        .filter(|ring| ring.filled + ring.bytes + ring.ring_full > 0)
+        .map(ring)
+        .collect::<String>();
+    text + &program.notes.iter().map(|note| format!("    {note}\n")).collect::<String>()
+}
+
+fn ring(ring: &RingStatus) -> String {
+    let place = ring.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+    let percent = 100 * ring.filled / ring.size.max(1);
+    let mut text = format!("    {place}: {percent} % full, {} on disk", bytes(ring.bytes));
+    let losses = [("ring full", ring.ring_full), ("too large", ring.too_large)];
+    for (cause, count) in losses.iter().filter(|(_, count)| *count > 0) {
+        text += &format!(", {count} {cause}");
+    }
+    if ring.unwritten > 0 {
+        text += &format!(", {} sub-buffers could not be written", ring.unwritten);
+    }
+    if let Some(problem) = &ring.problem {
+        text += &format!(": {problem}");
+    }
+    text + "\n"
+}
+
+fn recording(recording: &RecordingStatus) -> String {
+    let name = recording.directory.file_name().unwrap_or_default().to_string_lossy();
+    let mut text = format!("    {name}");
+    if !recording.finished {
+        return text + ": being written\n";
+    }
+    let events = recording.events.map_or("? events".to_owned(), |events| format!("{events} events"));
+    text += &format!(": {events}, {}", bytes(recording.bytes));
+    if recording.lost > 0 {
+        text += &format!(", lost {}", recording.lost);
+    }
+    if let Some(reason) = &recording.reason {
+        text += &format!(" ({reason})");
+    }
+    text + "\n"
+}
+
+/// Where the recordings of a session that has ended are.
+pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
+    let mut text = format!("session '{name}' is stopped; in {}:\n", output.display());
+    for path in recordings {
+        text += &format!("  {}\n", path.file_name().unwrap_or_default().to_string_lossy());
+    }
+    match recordings.last() {
+        Some(last) => text + &format!("read the last with: sordino explain {}\n", last.display()),
+        None => text + "  nothing\n",
+    }
+}
+
+fn lost(status: &Status) -> u64 {
+    let rings = status.programs.iter().flat_map(|program| &program.rings);
+    let now: u64 = rings.map(|ring| ring.ring_full + ring.too_large).sum();
+    now + status.recordings.iter().map(|recording| recording.lost).sum::<u64>()
+}
+
+fn time(nanoseconds: u64) -> String {
+    humantime::format_duration(Duration::from_secs(nanoseconds / 1_000_000_000)).to_string()
+}

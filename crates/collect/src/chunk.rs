@@ -1,0 +1,142 @@
+//! One recording as it is put together: the whole of what `record` makes, one of the chunks of a session that rotates, or a snapshot.
+
+use crate::Error;
+use crate::clock::TraceClock;
+use crate::convert::{KernelTrace, raw_bytes};
+use crate::count::count_events;
+use crate::directory::Directory;
+use crate::kernel::Emptied;
+use crate::program::ProgramTrace;
+use crate::session::{Watch, cpu_seconds};
+use crate::steal::Stolen;
+use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
+use rustix::time::ClockId;
+use sordino_clock::Sample;
+
+/// A recording that is being put together. Whoever has it may finish it on another thread.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) directory: Directory,
+    pub(crate) summary: Summary,
+    begin: Sample,
+    kernel: KernelTrace,
+    /// The programs' traces that hold all they will.
+    traces: Vec<ProgramTrace>,
+}
+
+/// What the kernel had when a chunk ended, and what the hypervisor took meanwhile.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// When the chunk ended.
+    pub(crate) end: Sample,
+    /// What became of the kernel's buffers.
+    pub(crate) kernel: Result<Vec<Emptied>, Error>,
+    /// In the order of time.
+    pub(crate) stolen: Vec<Stolen>,
+}
+
+impl Chunk {
+    /// Begins with the state dump, as of now: events from `begin` on belong to it.
+    pub(crate) fn begin(
+        directory: Directory,
+        summary: Summary,
+        clock: &TraceClock,
+        begin: Sample,
+    ) -> Result<Self, Error> {
+        let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite)?;
+        let mut chunk = Self { directory, summary, begin, kernel, traces: Vec::new() };
+        chunk.summary.begin_ns = begin.realtime;
+        chunk.summary.clock = clock_summary(clock);
+        Ok(chunk)
+    }
+
+    /// Makes it known as a recording that is under way.
+    pub(crate) fn announce(&self) -> Result<(), Error> {
+        self.summary.write(&self.directory)
+    }
+
+    /// A program's trace holds all that it will of this chunk.
+    pub(crate) fn add(&mut self, program: ProgramSummary, trace: ProgramTrace) {
+        self.summary.programs.push(program);
+        self.traces.push(trace);
+    }
+
+    /// Makes the directory what it is at rest.
+    ///
+    /// # Errors
+    /// Why not even the summary could be written. All else that went wrong is said there.
+    pub(crate) fn finish(
+        mut self,
+        clock: &TraceClock,
+        rest: Rest,
+        watch: &mut dyn Watch,
+    ) -> Result<(Directory, Summary), Error> {
+        self.summary.duration_ns = rest.end.monotonic.saturating_sub(self.begin.monotonic);
+        self.summary.clock = clock_summary(clock);
+        self.summary.programs.sort_by_key(|program| program.trace.clone());
+        self.directory.use_room();
+        for trace in &self.traces {
+            // What stays is the metadata of before, with a clock that is known less well.
+            self.summary.notes.extend(trace.write_metadata(clock).err().map(|error| error.to_string()));
+        }
+        match self.finish_kernel(clock, rest, watch) {
+            Ok(()) => self.summary.state = State::Finished,
+            Err(error) => self.summary.notes.push(format!(
+                "the kernel's events are not converted ({error}): when there is room, run: sordino recover {}",
+                self.directory.path().display()
+            )),
+        }
+        count_events(&self.directory, &mut self.summary, watch);
+        self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
+        self.summary.write(&self.directory)?;
+        Ok((self.directory, self.summary))
+    }
+
+    /// Turns what the kernel recorded into its trace.
+    fn finish_kernel(&mut self, clock: &TraceClock, rest: Rest, watch: &mut dyn Watch) -> Result<(), Error> {
+        let emptied = match rest.kernel {
+            Ok(emptied) => emptied,
+            Err(error) => {
+                self.summary.notes.push(format!("the kernel's events are incomplete: {error}"));
+                Vec::new()
+            }
+        };
+        self.kernel.write_stolen(&self.directory, &rest.stolen)?;
+        if self.summary.kernel_events.is_empty() {
+            return self.kernel.finish_without_events(&self.directory, clock);
+        }
+        let (total, mut done) = (raw_bytes(&self.directory), 0);
+        let mut advance = |bytes| {
+            done += bytes;
+            watch.working("converting the kernel's events", done, total);
+        };
+        self.summary.kernel = self.kernel.convert(&self.directory, clock, &mut advance)?;
+        emptied.iter().for_each(|emptied| self.reckon(emptied));
+        Ok(())
+    }
+
+    /// What the kernel overwrote behind the last page that was read is in no page.
+    fn reckon(&mut self, emptied: &Emptied) {
+        let cpu = emptied.cpu.0;
+        let Some(stream) = self.summary.kernel.iter_mut().find(|stream| stream.cpu == cpu) else { return };
+        let more = emptied.lost.saturating_sub(stream.lost + stream.overwritten);
+        if self.summary.overwrite {
+            stream.overwritten += more;
+            stream.uncounted &= more == 0;
+        } else if more > 0 {
+            stream.lost += more;
+            stream.uncounted = false;
+            self.summary.notes.push(format!("cpu{cpu}: {more} kernel events were lost at the end"));
+        }
+    }
+}
+
+fn clock_summary(clock: &TraceClock) -> ClockSummary {
+    let ctf = clock.ctf();
+    ClockSummary {
+        name: ctf.name,
+        reason: clock.not_cycles.as_ref().map(ToString::to_string),
+        hertz: ctf.frequency as f64,
+        uncertainty: clock.rate.uncertainty,
+    }
+}

@@ -1,0 +1,293 @@
+//! The thread that empties the rings, or copies them when something happens.
+
+mod stream;
+
+pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState};
+
+use crate::options::Polling;
+use crate::output::Output;
+use rustix::thread::{ClockId, NanosleepRelativeResult, clock_nanosleep_relative};
+use rustix::time::Timespec;
+use sordino_ring::control::Program;
+use sordino_ring::map::wait_any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// The rings of one program.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// Which program, for the thread's owner.
+    pub(crate) number: usize,
+    pub(crate) program: Arc<Program>,
+    pub(crate) slot: usize,
+    pub(crate) streams: Vec<Stream>,
+    /// How often it had asked for a snapshot when that was last looked at.
+    pub(crate) triggered: u32,
+}
+
+/// What the thread is told. Who waits for an answer gets none if the thread has ended.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Look after these rings too.
+    Add(Streams),
+    /// This program is gone, or its events are switched off: write what is left.
+    Finish { number: usize, answer: Sender<Vec<StreamEnd>> },
+    /// Write all that this program has published, and go on into these files, in the order of its streams.
+    Rotate { number: usize, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
+    /// Copy the newest of all rings, back to this stamp.
+    Copy { since: u64, answer: Sender<Vec<ProgramCopy>> },
+    /// This program is gone: copy what it leaves.
+    Take { number: usize, since: u64, answer: Sender<Option<ProgramCopy>> },
+    /// Keep copies of what is written, or no longer.
+    KeepForLive(bool),
+    /// Hand out these copies, and those of what the rings hold from this stamp on.
+    Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    /// Say how full the rings are.
+    Fill { answer: Sender<Vec<ProgramFill>> },
+}
+
+/// Of which programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    All,
+    /// Of the one with this number.
+    Only(usize),
+}
+
+/// What the thread tells.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// A file can't be written to.
+    OutputFailed,
+    /// A program has asked for a snapshot: which, at which of its tracepoints, and all rings as they were then.
+    Triggered { number: usize, point: u16, copies: Vec<ProgramCopy> },
+}
+
+/// When programs ask for snapshots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Triggers {
+    /// How much is wanted of the time before, in ticks.
+    pub(crate) last: u64,
+    /// For so long after one, the next ones are counted only.
+    pub(crate) hold_off: Duration,
+}
+
+/// What the thread does by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// Empties rings into files; looks at them so often.
+    Empty(Polling),
+    /// Nothing: rings are read at the end, or copied when that is ordered.
+    Wait,
+    /// Looks this often whether a program asks for a snapshot.
+    Heed(Duration, Triggers),
+}
+
+/// The newest of a program's rings.
+#[derive(Debug)]
+pub(crate) struct ProgramCopy {
+    pub(crate) number: usize,
+    pub(crate) streams: Vec<StreamCopy>,
+}
+
+/// How full a program's rings are.
+#[derive(Debug)]
+pub(crate) struct ProgramFill {
+    pub(crate) number: usize,
+    pub(crate) streams: Vec<StreamFill>,
+}
+
+/// The stamp that is now, in the recording's clock.
+pub(crate) type Now = fn() -> u64;
+
+/// Looks after rings until all senders of orders are gone. `told` is called after each report.
+pub(crate) fn run(work: Work, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>, told: impl Fn()) {
+    let mut drain = Drain { programs: Vec::new(), now };
+    let report = |report| {
+        let is_heard = reports.send(report).is_ok();
+        told();
+        is_heard
+    };
+    match work {
+        Work::Empty(polling) => drain.empty(polling, orders, report),
+        Work::Wait => orders.iter().for_each(|order| drain.carry_out(order)),
+        Work::Heed(often, triggers) => drain.heed(often, triggers, orders, report),
+    }
+}
+
+/// The thread's own.
+struct Drain {
+    programs: Vec<Streams>,
+    now: Now,
+}
+
+impl Drain {
+    /// Until nobody listens to what `report` says.
+    fn empty(&mut self, polling: Polling, orders: &Receiver<Order>, report: impl Fn(Report) -> bool) {
+        loop {
+            let seen = wake_words(polling, &self.programs);
+            let (mut has_failed, mut taken) = (false, false);
+            for stream in self.programs.iter_mut().flat_map(|program| &mut program.streams) {
+                let had_failed = stream.has_failed();
+                taken |= stream.drain();
+                has_failed |= stream.has_failed() && !had_failed;
+            }
+            if has_failed && !report(Report::OutputFailed) {
+                return;
+            }
+            loop {
+                match next_order(orders, self.programs.is_empty()) {
+                    Ok(order) => self.carry_out(order),
+                    Err(TryRecvError::Empty) => break,
+                    // Whoever gives orders is gone, and does not want what the rings hold.
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            if !taken {
+                pause(polling, &self.programs, &seen);
+            }
+        }
+    }
+
+    /// Copies all rings when a program asks for it.
+    fn heed(
+        &mut self,
+        often: Duration,
+        triggers: Triggers,
+        orders: &Receiver<Order>,
+        report: impl Fn(Report) -> bool,
+    ) {
+        let mut held_off: Option<Instant> = None;
+        loop {
+            match orders.recv_timeout(often) {
+                Ok(order) => self.carry_out(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(Stream::keep_up);
+            let Some((number, point)) = self.asks() else { continue };
+            if held_off.is_some_and(|until| Instant::now() < until) {
+                continue;
+            }
+            let copies = self.copy((self.now)().saturating_sub(triggers.last));
+            held_off = Some(Instant::now() + triggers.hold_off);
+            if !report(Report::Triggered { number, point, copies }) {
+                return;
+            }
+        }
+    }
+
+    /// The program that has asked for a snapshot since the last look, and at which of its tracepoints; the last of them, if there are
+    /// several.
+    fn asks(&mut self) -> Option<(usize, u16)> {
+        let asks = |program: &mut Streams| {
+            let now = program.program.triggers(program.slot);
+            let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
+            is_new.then_some((program.number, now.point))
+        };
+        // All are looked at: one snapshot answers them.
+        self.programs.iter_mut().filter_map(asks).last()
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        // Who asked waits for the answer, or is gone, and so are the orders.
+        match order {
+            Order::Add(program) => self.programs.push(program),
+            Order::Finish { number, answer } => {
+                let streams = self.remove(number).map_or(Vec::new(), |program| program.streams);
+                let _ = answer.send(streams.into_iter().map(|stream| stream.finish(self.now)).collect());
+            }
+            Order::Rotate { number, outputs, answer } => {
+                let now = self.now;
+                let streams = self.program(number).map_or(&mut [][..], |program| &mut program.streams);
+                let streams = streams.iter_mut().zip(outputs);
+                let _ = answer.send(streams.map(|(stream, output)| stream.rotate(output, now)).collect());
+            }
+            Order::Copy { since, answer } => _ = answer.send(self.copy(since)),
+            Order::Take { number, since, answer } => {
+                let program = self.remove(number);
+                let _ = answer.send(program.map(|program| program.copy(since, self.now)));
+            }
+            Order::KeepForLive(keep) => {
+                for stream in self.programs.iter_mut().flat_map(|program| &mut program.streams) {
+                    stream.keep_for_live(keep);
+                }
+            }
+            Order::Live { whose, since, answer } => {
+                let (now, all) = (self.now, whose == Whose::All);
+                let programs = self.programs.iter_mut();
+                let wanted = programs.filter(|program| all || whose == Whose::Only(program.number));
+                let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
+            }
+            Order::Fill { answer } => _ = answer.send(self.programs.iter().map(Streams::fill).collect()),
+        }
+    }
+
+    fn program(&mut self, number: usize) -> Option<&mut Streams> {
+        self.programs.iter_mut().find(|program| program.number == number)
+    }
+
+    fn remove(&mut self, number: usize) -> Option<Streams> {
+        let index = self.programs.iter().position(|program| program.number == number)?;
+        Some(self.programs.swap_remove(index))
+    }
+
+    fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+        self.programs.iter().map(|program| program.copy(since, self.now)).collect()
+    }
+}
+
+impl Streams {
+    fn copy(&self, since: u64, now: Now) -> ProgramCopy {
+        let streams = self.streams.iter().map(|stream| stream.copy(since, now)).collect();
+        ProgramCopy { number: self.number, streams }
+    }
+
+    fn live(&mut self, since: u64, now: Now) -> ProgramCopy {
+        let streams = self.streams.iter_mut().map(|stream| stream.live(since, now)).collect();
+        ProgramCopy { number: self.number, streams }
+    }
+
+    fn fill(&self) -> ProgramFill {
+        ProgramFill { number: self.number, streams: self.streams.iter().map(Stream::fill).collect() }
+    }
+}
+
+/// The next order; waits for it if there is nothing else to do.
+fn next_order(orders: &Receiver<Order>, idle: bool) -> Result<Order, TryRecvError> {
+    if idle { orders.recv().map_err(|_| TryRecvError::Disconnected) } else { orders.try_recv() }
+}
+
+/// What writers count up when they leave a sub-buffer, before the rings are looked at.
+fn wake_words(polling: Polling, programs: &[Streams]) -> Vec<u32> {
+    if polling != Polling::Wakeup {
+        return Vec::new();
+    }
+    let word = |program: &Streams| program.program.wake_word(program.slot).load(Acquire);
+    programs.iter().map(word).collect()
+}
+
+/// For how long at most the thread does not look at its orders.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+fn pause(polling: Polling, programs: &[Streams], seen: &[u32]) {
+    match polling {
+        Polling::Busy => std::hint::spin_loop(),
+        Polling::Timer(time) => sleep(time.min(PATIENCE)),
+        Polling::Wakeup => {
+            let words = programs.iter().map(|program| program.program.wake_word(program.slot));
+            let words: Vec<_> = words.zip(seen.iter().copied()).collect();
+            if wait_any(&words, PATIENCE).is_err() {
+                sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+fn sleep(time: Duration) {
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    // Interrupted or not, the rings are looked at.
+    let _: NanosleepRelativeResult = clock_nanosleep_relative(ClockId::Monotonic, &time);
+}

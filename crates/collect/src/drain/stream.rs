@@ -1,0 +1,297 @@
+//! One ring and where it goes.
+
+use super::Now;
+use crate::output::Output;
+use sordino_ring::read::{Corrupt, Fill, Lost, Packet, Reader, SubBuffer};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// One ring and the file it goes to.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    reader: Reader,
+    /// `None` where rings are copied only.
+    output: Option<Output>,
+    state: StreamState,
+    /// Copies of what was written, for who follows; `None` if nobody does.
+    live: Option<Kept>,
+}
+
+/// Copies that wait to be shown.
+#[derive(Debug, Default)]
+struct Kept {
+    packets: Vec<Packet>,
+    bytes: usize,
+    /// Sub-buffers that there was no room for.
+    left_out: u64,
+}
+
+/// How many bytes of a ring wait to be shown, at most.
+const MOST_KEPT: usize = 32 << 20;
+
+impl Stream {
+    /// Of a ring that is read into `output`, if there is one.
+    pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
+        Self { reader, output, state, live: None }
+    }
+
+    /// Whether its file can't be written to.
+    pub(super) fn has_failed(&self) -> bool {
+        self.state.failure.is_some()
+    }
+
+    /// Keeps copies of what is written from now on, or no longer.
+    pub(super) fn keep_for_live(&mut self, keep: bool) {
+        self.live = if keep { Some(self.live.take().unwrap_or_default()) } else { None };
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, sub_buffer: &SubBuffer<'_>) {
+        if self.bytes > MOST_KEPT {
+            self.left_out += 1;
+            return;
+        }
+        let packet = Packet { bytes: sub_buffer.copy(), content: sub_buffer.content };
+        self.bytes += packet.bytes.len();
+        self.packets.push(packet);
+    }
+}
+
+/// How a stream fares.
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    /// The program wrote what cannot be; the ring is not read any further.
+    corrupt: Option<Corrupt>,
+    /// Sub-buffers that were read but not written.
+    unwritten: u64,
+    /// Why the last one was not.
+    failure: Option<io::Error>,
+    /// When to try again, if ever.
+    retry: Option<Instant>,
+    /// Whether to try again.
+    persistent: bool,
+}
+
+impl StreamState {
+    /// Of a stream whose file, if it can't be written to, is tried again and again, or is left as it is.
+    pub(crate) fn new(persistent: bool) -> Self {
+        Self { persistent, ..Self::default() }
+    }
+}
+
+/// How a stream ended.
+#[derive(Debug)]
+pub(crate) struct StreamEnd {
+    /// Whose ring it was; `None` for the shared one.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) bytes: u64,
+    pub(crate) lost: Lost,
+    /// Sub-buffers that were overwritten.
+    pub(crate) overwritten: u64,
+    /// Records in the shared ring that writers reserved and did not finish.
+    pub(crate) unfinished: u64,
+    pub(crate) corrupt: Option<Corrupt>,
+    /// Sub-buffers that were read but not written, and why.
+    pub(crate) unwritten: u64,
+    pub(crate) failure: Option<io::Error>,
+    pub(crate) path: PathBuf,
+}
+
+/// The newest of a ring.
+#[derive(Debug)]
+pub(crate) struct StreamCopy {
+    pub(crate) cpu: Option<u32>,
+    /// In the order of time.
+    pub(crate) packets: Vec<Packet>,
+    /// By the end of them.
+    pub(crate) lost: Lost,
+    /// Sub-buffers in between that there was no room for.
+    pub(crate) left_out: u64,
+    /// Sub-buffers that were overwritten since the session began.
+    pub(crate) overwritten: u64,
+    pub(crate) corrupt: Option<Corrupt>,
+}
+
+/// How full a ring is, and what became of its records.
+#[derive(Debug)]
+pub(crate) struct StreamFill {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) fill: Fill,
+    /// Bytes on disk.
+    pub(crate) bytes: u64,
+    pub(crate) lost: Lost,
+    pub(crate) unwritten: u64,
+    pub(crate) problem: Option<String>,
+}
+
+/// How long a file that can't be written to is left alone.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Stream {
+    /// Writes the sub-buffers that wait, but not for ever, however fast they come; whether there was any.
+    pub(super) fn drain(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..self.reader.geometry().count {
+            if self.state.corrupt.is_some() || self.can_wait() {
+                break;
+            }
+            match self.reader.take() {
+                Ok(None) => break,
+                Ok(Some(mut taken)) => {
+                    if let Some(live) = &mut self.live {
+                        live.keep(&taken);
+                    }
+                    self.state.write(self.output.as_mut(), |output| output.write(&mut taken));
+                }
+                Err(corrupt) => {
+                    self.state.corrupt = Some(corrupt);
+                    break;
+                }
+            }
+            self.reader.give_back();
+            any = true;
+        }
+        any
+    }
+
+    /// Whether its file can't be written to now and the ring still has room: then it keeps what it has, and loses the oldest when it
+    /// must.
+    fn can_wait(&self) -> bool {
+        let waits = self.state.retry.is_some_and(|retry| Instant::now() < retry);
+        let room = self.reader.geometry().count / 4 + 1;
+        let is_full = |waiting: u32| waiting + room > self.reader.geometry().count;
+        waits && !self.reader.waiting().is_ok_and(is_full)
+    }
+
+    /// Leaves behind what the ring has overwritten.
+    pub(super) fn keep_up(&mut self) {
+        if self.state.corrupt.is_none() {
+            self.state.corrupt = self.reader.keep_up().err();
+        }
+    }
+
+    /// Writes what the ring has published, and goes on into another file; how the one before ended.
+    pub(super) fn rotate(&mut self, next: Output, now: Now) -> StreamEnd {
+        self.drain();
+        let before = self.flush(now);
+        let next = next.after(before);
+        let (output, state) = (self.output.replace(next), std::mem::take(&mut self.state));
+        self.state.corrupt = state.corrupt;
+        end(&self.reader, output, state, before, 0)
+    }
+
+    /// Writes what the sub-buffer that is being filled holds so far; what was lost by then.
+    fn flush(&mut self, now: Now) -> Lost {
+        if self.state.corrupt.is_some() {
+            return self.reader.lost();
+        }
+        match self.reader.part(now) {
+            Ok(Some(mut part)) => {
+                let lost = part.content.lost;
+                self.write_packet(&mut part);
+                lost
+            }
+            Ok(None) => self.reader.lost(),
+            Err(corrupt) => {
+                self.state.corrupt = Some(corrupt);
+                self.reader.lost()
+            }
+        }
+    }
+
+    fn write_packet(&mut self, packet: &mut Packet) {
+        let output = self.output.as_mut().filter(|output| output.is_news(&packet.content));
+        self.state.write(output, |output| output.write_packet(packet));
+    }
+
+    /// Takes what the ring still holds.
+    pub(super) fn finish(mut self, now: Now) -> StreamEnd {
+        // Twice: writers that were on their way may have gone on into the next sub-buffer.
+        self.drain();
+        self.drain();
+        let mut unfinished = 0;
+        if self.state.corrupt.is_none() {
+            let mut packets = Vec::new();
+            match self.reader.salvage(now(), |packet| packets.push(packet)) {
+                Ok(places) => unfinished = places,
+                Err(corrupt) => self.state.corrupt = Some(corrupt),
+            }
+            packets.iter_mut().for_each(|packet| self.write_packet(packet));
+        }
+        let lost = self.reader.lost();
+        end(&self.reader, self.output, self.state, lost, unfinished)
+    }
+
+    /// The newest that it holds, back to this stamp.
+    pub(super) fn copy(&self, since: u64, now: Now) -> StreamCopy {
+        let (packets, corrupt) = match self.reader.newest(since, usize::MAX, now) {
+            Ok(newest) => (newest.packets, None),
+            Err(corrupt) => (Vec::new(), Some(corrupt)),
+        };
+        let lost = packets.last().map_or_else(|| self.reader.lost(), |last| last.content.lost);
+        let (cpu, overwritten) = (self.reader.cpu(), self.reader.overwritten());
+        StreamCopy { cpu, packets, lost, left_out: 0, overwritten, corrupt }
+    }
+
+    /// What was written since the last time, and what it holds from this stamp on.
+    pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
+        let kept = self.live.take().unwrap_or_default();
+        self.live = Some(Kept::default());
+        let mut copy = self.copy(since, now);
+        copy.packets.splice(0..0, kept.packets);
+        copy.left_out = kept.left_out;
+        copy
+    }
+
+    pub(super) fn fill(&self) -> StreamFill {
+        let corrupt = self.state.corrupt.map(|corrupt| corrupt.to_string());
+        let failure = self.state.failure.as_ref().map(ToString::to_string);
+        StreamFill {
+            cpu: self.reader.cpu(),
+            fill: self.reader.fill().unwrap_or(Fill { used: 0, capacity: 0 }),
+            bytes: self.output.as_ref().map_or(0, Output::bytes),
+            lost: self.reader.lost(),
+            unwritten: self.state.unwritten,
+            problem: corrupt.or(failure),
+        }
+    }
+}
+
+/// How a stream that went to `output` ended, when its ring had lost `lost`.
+fn end(
+    reader: &Reader,
+    output: Option<Output>,
+    state: StreamState,
+    lost: Lost,
+    unfinished: u64,
+) -> StreamEnd {
+    StreamEnd {
+        cpu: reader.cpu(),
+        bytes: output.as_ref().map_or(0, Output::bytes),
+        lost: output.as_ref().map_or(lost, |output| output.since(lost)),
+        overwritten: reader.overwritten(),
+        unfinished,
+        corrupt: state.corrupt,
+        unwritten: state.unwritten,
+        failure: state.failure,
+        path: output.map_or_else(PathBuf::new, |output| output.path().to_owned()),
+    }
+}
+
+impl StreamState {
+    /// Has `write` write a packet, unless one before failed and it is not time to try again.
+    fn write(&mut self, output: Option<&mut Output>, write: impl FnOnce(&mut Output) -> io::Result<()>) {
+        let Some(output) = output else { return };
+        if self.failure.is_none() || self.retry.is_some_and(|retry| Instant::now() >= retry) {
+            self.failure = write(output).err();
+            let again = self.persistent && self.failure.is_some();
+            self.retry = again.then(|| Instant::now() + RETRY);
+        }
+        if self.failure.is_some() {
+            self.unwritten += 1;
+            output.skip();
+        }
+    }
+}

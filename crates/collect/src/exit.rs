@@ -1,0 +1,81 @@
+//! How a traced program ended.
+
+use crate::options::End;
+use crate::program::Traced;
+use std::fmt;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// How a process ended, if anybody says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit(Option<ExitStatus>);
+
+/// How a program ended that is no longer there. Its parent may not have waited for it yet; then it is in `/proc`. Else Linux
+/// 6.15 or later tells.
+pub(crate) fn exit_of(program: &Traced) -> Exit {
+    let pid = program.trace.pid;
+    let of_zombie = || zombie(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let reaped = || sordino_sched::exit_status(program.pidfd.as_fd());
+    // Its parent may wait for it between the first two.
+    Exit(of_zombie().or_else(reaped).or_else(of_zombie).map(ExitStatus::from_raw))
+}
+
+/// The last number of the line, if it is a zombie's: proc(5).
+fn zombie(stat: &str) -> Option<i32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let is_zombie = fields.trim_start().starts_with(['Z', 'X']);
+    fields.split_whitespace().nth(49).filter(|_| is_zombie)?.parse().ok()
+}
+
+impl Exit {
+    /// Whether it is such an end, as far as that is known.
+    pub(crate) fn is(self, end: End) -> bool {
+        /// Those whose default is to dump core: signal(7).
+        const CORE: [i32; 10] = [3, 4, 5, 6, 7, 8, 11, 24, 25, 31];
+        let signal = self.0.and_then(|status| status.signal());
+        match end {
+            End::Any => true,
+            End::Failure => self.0.is_some_and(|status| !status.success()),
+            End::Crash => signal.is_some_and(|signal| CORE.contains(&signal)),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.map(|status| (status.code(), status.signal())) {
+            Some((Some(code), _)) => write!(f, "exited with status {code}"),
+            Some((_, Some(signal))) => write!(f, "was ended by signal {signal}"),
+            _ => f.write_str("ended"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zombie_tells_its_status() {
+        let line = |state: &str, status: i32| {
+            let fields = (4..52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+            format!("12 (a) b) {state} {fields} {status}\n")
+        };
+        assert_eq!(zombie(&line("Z", 256)), Some(256));
+        assert_eq!(zombie(&line("S", 256)), None);
+        assert_eq!(zombie("nonsense"), None);
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        let exit = |status| Exit(Some(ExitStatus::from_raw(status)));
+        assert!(exit(11).is(End::Crash) && exit(11).is(End::Failure));
+        assert!(!exit(15).is(End::Crash) && exit(15).is(End::Failure));
+        assert!(!exit(0).is(End::Failure) && exit(0).is(End::Any));
+        assert!(Exit(None).is(End::Any) && !Exit(None).is(End::Failure));
+        assert_eq!(exit(3 << 8).to_string(), "exited with status 3");
+        assert_eq!(exit(6).to_string(), "was ended by signal 6");
+    }
+}

@@ -1,0 +1,112 @@
+//! What a flight recorder keeps of the kernel's events: what a snapshot took out of the kernel's buffers belongs to the next one, too.
+
+use crate::Error;
+use crate::kernel::page_file;
+use rustix::fs::{MemfdFlags, memfd_create};
+use sordino_event::Cpu;
+use sordino_tracefs::{Missed, Page, PageLayout};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The newest pages of each CPU, in memory.
+#[derive(Debug)]
+pub(crate) struct History {
+    cpus: Vec<OfCpu>,
+    /// Bytes of each CPU.
+    most: usize,
+}
+
+/// Where each CPU's pages go.
+pub(crate) type PageFiles = Vec<(Cpu, OwnedFd)>;
+
+/// A CPU's pages, in the order of time.
+pub(crate) type Pages = (Cpu, Vec<Arc<[u8]>>);
+
+#[derive(Debug)]
+struct OfCpu {
+    cpu: Cpu,
+    /// What the kernel's buffer is being emptied into.
+    memory: File,
+    pages: VecDeque<Arc<[u8]>>,
+}
+
+impl History {
+    /// Of at most so many bytes for each CPU.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { cpus: Vec::new(), most: usize::try_from(bytes).unwrap_or(usize::MAX) }
+    }
+
+    /// Where the pages of a CPU go that nothing is known of yet.
+    pub(crate) fn add(&mut self, cpu: Cpu) -> std::io::Result<OwnedFd> {
+        let (memory, theirs) = memory()?;
+        self.cpus.push(OfCpu { cpu, memory, pages: VecDeque::new() });
+        Ok(theirs)
+    }
+
+    /// Files to go on in, and what is in those before when they have been exchanged.
+    pub(crate) fn exchange(&mut self) -> Result<(PageFiles, Vec<File>), Error> {
+        let (mut next, mut before) = (Vec::new(), Vec::new());
+        for of_cpu in &mut self.cpus {
+            let (ours, theirs) =
+                memory().map_err(Error::system("can't make memory for the kernel's pages"))?;
+            next.push((of_cpu.cpu, theirs));
+            before.push(std::mem::replace(&mut of_cpu.memory, ours));
+        }
+        Ok((next, before))
+    }
+
+    /// Takes up what was in the files that [`exchange`](Self::exchange) gave back. Where something is missing between the pages that are
+    /// there and the new ones, only the new ones are of use.
+    pub(crate) fn take(&mut self, before: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
+        for (of_cpu, mut file) in self.cpus.iter_mut().zip(before) {
+            let mut page = vec![0; layout.page_size()];
+            file.rewind().map_err(Error::system("can't read the kernel's pages back"))?;
+            while file.read_exact(&mut page).is_ok() {
+                if Page::parse(&page, layout).is_ok_and(|page| page.missed != Missed::None) {
+                    of_cpu.pages.clear();
+                }
+                of_cpu.pages.push_back(page.as_slice().into());
+                if of_cpu.pages.len() * page.len() > self.most {
+                    of_cpu.pages.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages with events from `since` on.
+    pub(crate) fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
+        let pages = |of_cpu: &OfCpu| {
+            let first = of_cpu.first(since, layout);
+            (of_cpu.cpu, of_cpu.pages.iter().skip(first).cloned().collect())
+        };
+        self.cpus.iter().map(pages).collect()
+    }
+}
+
+/// Writes a CPU's pages to where they are converted.
+pub(crate) fn write_pages(raw: &Path, (cpu, pages): &Pages) -> Result<(), Error> {
+    let file = page_file(raw, *cpu).map_err(Error::output(raw))?;
+    let mut out = BufWriter::with_capacity(1 << 20, File::from(file));
+    let written = pages.iter().try_for_each(|page| out.write_all(page));
+    written.and_then(|()| out.flush()).map_err(Error::output(raw))
+}
+
+impl OfCpu {
+    /// The first page with an event from `since` on: the last one that begins before.
+    fn first(&self, since: u64, layout: &PageLayout) -> usize {
+        let begins_later = |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| page.ticks > since);
+        let later = self.pages.iter().position(|page| begins_later(page)).unwrap_or(self.pages.len());
+        later.saturating_sub(1)
+    }
+}
+
+/// Memory to be written to and to be read from, which have one place in it.
+fn memory() -> std::io::Result<(File, OwnedFd)> {
+    let file = memfd_create(c"sordino-kernel", MemfdFlags::CLOEXEC)?;
+    Ok((File::from(file.try_clone()?), file))
+}

@@ -1,0 +1,166 @@
+//! The numbered recordings in a session's directory.
+//!
+//! ```text
+//! DIR/chunk-0001/      of a session that writes to disk: each one a complete recording
+//! DIR/snapshot-0001/   of a flight recorder
+//! ```
+
+use crate::Error;
+use crate::directory::Directory;
+use crate::options::Keep;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of what kind they are, which is also how their names begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A part of what is recorded.
+    Chunk,
+    /// The newest data, copied.
+    Snapshot,
+}
+
+impl Kind {
+    /// As their names begin.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Chunk => "chunk-",
+            Self::Snapshot => "snapshot-",
+        }
+    }
+}
+
+/// The recordings of one session.
+#[derive(Debug)]
+pub(crate) struct Series {
+    path: PathBuf,
+    kind: Kind,
+    /// The last one's number.
+    last: u32,
+    /// Those that are finished, oldest first, and their bytes.
+    finished: VecDeque<(Directory, u64)>,
+}
+
+impl Series {
+    /// Goes on in `path`, which is made if it is not there; what it holds of this kind counts as finished.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`] if there are other things in it, or that it can't be read or made.
+    pub(crate) fn open(path: &Path, kind: Kind) -> Result<Self, Error> {
+        fs::create_dir_all(path).map_err(Error::output(path))?;
+        let path = path.canonicalize().map_err(Error::output(path))?;
+        let mut last = 0;
+        for entry in fs::read_dir(&path).map_err(Error::output(&path))?.flatten() {
+            let name = entry.file_name();
+            match number(&name.to_string_lossy()) {
+                Some(number) => last = last.max(number),
+                None => return Err(Error::NotEmpty(path)),
+            }
+        }
+        let mut series = Self { path, kind, last, finished: VecDeque::new() };
+        for directory in recordings(&series.path, kind) {
+            let bytes = size(directory.path());
+            series.finished.push_back((directory, bytes));
+        }
+        Ok(series)
+    }
+
+    /// Where they lie.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Those that are finished.
+    pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = &Directory> {
+        self.finished.iter().map(|(directory, _)| directory)
+    }
+
+    /// Makes the directory of the next one.
+    pub(crate) fn next(&mut self) -> Result<Directory, Error> {
+        self.last += 1;
+        Directory::create(&self.path.join(format!("{}{:04}", self.kind.prefix(), self.last)))
+    }
+
+    /// One is complete; removes the oldest that are too many or too large together, but never the newest.
+    pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) {
+        let bytes = size(directory.path());
+        self.finished.push_back((directory, bytes));
+        let too_many = |count: usize| keep.count.is_some_and(|most| count > most);
+        let too_large = |bytes: u64| keep.bytes.is_some_and(|most| bytes > most);
+        let mut total: u64 = self.finished.iter().map(|(_, bytes)| bytes).sum();
+        while self.finished.len() > 1 && (too_many(self.finished.len()) || too_large(total)) {
+            let Some((directory, bytes)) = self.finished.pop_front() else { return };
+            total -= bytes;
+            // What can't be removed stays; it is not looked at again.
+            let _ = fs::remove_dir_all(directory.path());
+        }
+    }
+}
+
+/// The recordings of a kind in a session's directory, in the order of their numbers.
+pub fn recordings(path: &Path, kind: Kind) -> Vec<Directory> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<(u32, String)> = names
+        .filter(|name| name.starts_with(kind.prefix()))
+        .filter_map(|name| number(&name).map(|number| (number, name)))
+        .collect();
+    names.sort_unstable();
+    names.iter().filter_map(|(_, name)| Directory::open(&path.join(name)).ok()).collect()
+}
+
+/// The number of `chunk-0007` or `snapshot-0007`.
+fn number(name: &str) -> Option<u32> {
+    let prefixes = [Kind::Chunk, Kind::Snapshot].map(Kind::prefix);
+    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok())
+}
+
+/// Bytes of all files below.
+pub(crate) fn size(path: &Path) -> u64 {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let bytes = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(series: &mut Series, keep: Keep) -> Directory {
+        let directory = series.next().unwrap();
+        fs::write(directory.summary(), "{}").unwrap();
+        fs::write(directory.kernel().join("cpu0"), vec![0; 10_000]).unwrap();
+        directory.use_room();
+        series.finish(directory.clone(), keep);
+        directory
+    }
+
+    #[test]
+    fn the_oldest_are_removed_and_numbers_go_on() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("new");
+        let keep = Keep { count: Some(2), bytes: None };
+        let mut series = Series::open(&path, Kind::Chunk).unwrap();
+        let made: Vec<Directory> = (0..3).map(|_| finished(&mut series, keep)).collect();
+        assert!(!made[0].path().exists() && made[1].path().exists());
+        let mut again = Series::open(&path, Kind::Chunk).unwrap();
+        assert_eq!(again.finished().count(), 2);
+        assert!(finished(&mut again, keep).path().ends_with("chunk-0004"));
+        finished(&mut again, Keep { count: None, bytes: Some(25_000) });
+        assert_eq!(again.finished().count(), 2);
+        let last = finished(&mut again, Keep { count: None, bytes: Some(1) });
+        assert_eq!(again.finished().map(Directory::path).collect::<Vec<_>>(), [last.path()]);
+    }
+
+    #[test]
+    fn a_directory_with_other_things_in_it_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("thesis.tex"), "").unwrap();
+        assert!(matches!(Series::open(place.path(), Kind::Snapshot), Err(Error::NotEmpty(_))));
+    }
+}

@@ -1,0 +1,32 @@
+//! Wakes the session's loop from other threads.
+
+use crate::Error;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Readable from when it is rung until it is silenced.
+#[derive(Clone, Debug)]
+pub(crate) struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        Ok(Self(Arc::new(fd.map_err(Error::system("can't make an eventfd"))?)))
+    }
+
+    pub(crate) fn ring(&self) {
+        // A counter that is full is readable, too.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn silence(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,114 @@
+//! What it takes to record, made before anything is.
+
+use super::bell::Bell;
+use super::collector::Collector;
+use super::snapshots::Memory;
+use super::{Outlet, Session, Sink, TICK};
+use crate::Error;
+use crate::chunk::Chunk;
+use crate::clock::TraceClock;
+use crate::directory::Directory;
+use crate::drain::{Triggers, Work};
+use crate::kernel::{Kernel, page_file};
+use crate::listen::Listener;
+use crate::options::{Options, Polling, Programs};
+use crate::steal::Steal;
+use crate::summary::Summary;
+use sordino_clock::Sample;
+use sordino_undo::Guardian;
+use std::collections::HashMap;
+use std::time::Instant;
+
+impl<'a> Session<'a> {
+    /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings.
+    pub(super) fn prepare(
+        options: &'a Options,
+        mut guardian: Option<&'a mut Guardian>,
+        directory: Option<Directory>,
+    ) -> Result<Self, Error> {
+        let clock = TraceClock::choose();
+        let bell = Bell::new()?;
+        let mut outlet = Outlet::of(options, &bell)?;
+        let directory = match (&mut outlet, directory) {
+            (_, Some(directory)) => Some(directory),
+            (Some(outlet), None) if !options.geometry.overwrite => Some(outlet.series.next()?),
+            _ => None,
+        };
+        let mut memory = Memory::new(options);
+        let file = |cpu| match &directory {
+            Some(directory) => page_file(&directory.raw(), cpu),
+            None => memory.add_cpu(cpu),
+        };
+        let kernel = match guardian.as_deref_mut() {
+            Some(guardian) if !options.kernel.is_empty() => {
+                Some(Kernel::prepare(options, &clock, guardian, file)?)
+            }
+            _ => None,
+        };
+        let template = Summary::of(options, &clock, kernel.as_ref());
+        let sink = match directory {
+            Some(directory) => Sink::Chunk(Box::new(chunk(directory, &template, &clock, kernel.as_ref())?)),
+            None => Sink::Memory(memory),
+        };
+        let session = options.session.as_ref();
+        let listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
+        let collector = Collector::start(options, work(options, &clock), &clock, bell.clone())?;
+        Ok(Self {
+            options,
+            guardian,
+            clock,
+            listener,
+            kernel,
+            collector,
+            bell,
+            sink,
+            outlet,
+            user: options.user.clone(),
+            pids: match &options.programs {
+                Programs::Pids(pids) => pids.clone(),
+                _ => Vec::new(),
+            },
+            programs: Vec::new(),
+            numbered: 0,
+            seen: HashMap::new(),
+            scanned: Instant::now(),
+            skipped: Vec::new(),
+            child: None,
+            status: None,
+            template,
+            live: None,
+            steal: Steal::default(),
+            looked: Instant::now(),
+            began: Instant::now(),
+            failed: false,
+            stopped: false,
+        })
+    }
+}
+
+/// Begins a chunk.
+pub(super) fn chunk(
+    directory: Directory,
+    template: &Summary,
+    clock: &TraceClock,
+    kernel: Option<&Kernel>,
+) -> Result<Chunk, Error> {
+    kernel.map_or(Ok(()), |kernel| kernel.formats.save(&directory))?;
+    Chunk::begin(directory, template.clone(), clock, Sample::take())
+}
+
+/// What the collector's thread does by itself.
+fn work(options: &Options, clock: &TraceClock) -> Work {
+    match (&options.session, options.geometry.overwrite) {
+        (_, false) => Work::Empty(options.polling),
+        (None, true) => Work::Wait,
+        (Some(session), true) => {
+            let last = session.snapshots.last.map_or(u64::MAX, |last| clock.ticks_in(last));
+            let often = match Polling::safe_timer(options.geometry) {
+                Polling::Timer(time) => time,
+                _ => TICK,
+            };
+            Work::Heed(often, Triggers { last, hold_off: session.snapshots.hold_off })
+        }
+    }
+}

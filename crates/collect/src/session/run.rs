@@ -1,0 +1,100 @@
+//! A session's loop: what happens while it records.
+
+use super::{SCAN, Session, TICK, Watch};
+use crate::Error;
+use crate::drain::Report;
+use crate::kernel::Kernel;
+use crate::options::Programs;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+impl Session<'_> {
+    pub(super) fn run(&mut self, stop: BorrowedFd<'_>, watch: &mut dyn Watch) -> Result<(), Error> {
+        let end = self.options.duration.map(|duration| self.began + duration);
+        let mut ticked = Instant::now();
+        loop {
+            let now = Instant::now();
+            if end.is_some_and(|end| now >= end) || self.failed || self.stopped {
+                return Ok(());
+            }
+            let wait = end.map_or(TICK, |end| TICK.min(end - now));
+            if self.wait(stop, wait)? || self.has_ended()? {
+                return Ok(());
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.tick()?;
+                watch.recording(self.began.elapsed(), self.programs.len());
+            }
+        }
+    }
+
+    /// Waits until something happens, and sees to it; whether to stop.
+    fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
+        let pidfds = self.programs.iter().map(|program| program.pidfd.as_fd());
+        let all = pidfds.chain([stop, self.bell.as_fd()]).chain(self.listener.fds());
+        let mut waiting: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut waiting, Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::system("can't wait for programs")(error)),
+        }
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let stopped = ready(&waiting[self.programs.len()]);
+        let ended = waiting.iter().zip(&self.programs).filter(|(fd, _)| ready(fd));
+        let ended: Vec<usize> = ended.map(|(_, program)| program.number()).collect();
+        self.bell.silence();
+        // First: a program that announced itself and ended at once is still taken up, and what it asked for is done while it is there.
+        self.take_announced();
+        self.hear_reports();
+        self.answer_requests();
+        for number in ended {
+            self.has_gone(number);
+        }
+        Ok(stopped)
+    }
+
+    /// Whether the command, or every process that was named, has ended.
+    fn has_ended(&mut self) -> Result<bool, Error> {
+        let ended = self.child.as_mut().map(Child::try_wait).transpose();
+        if let Some(status) = ended.map_err(Error::system("can't wait for the command"))?.flatten() {
+            (self.status, self.child) = (Some(status), None);
+            return Ok(true);
+        }
+        Ok(matches!(self.options.programs, Programs::Pids(_)) && self.programs.is_empty())
+    }
+
+    fn tick(&mut self) -> Result<(), Error> {
+        // Without its directory nobody could stop it.
+        self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
+        self.look_at_steal();
+        self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
+        self.refresh();
+        if self.outlet.is_none() || self.scanned.elapsed() >= SCAN {
+            self.scan();
+        }
+        self.finish_chunks();
+        self.forget_live();
+        self.rotate_if_due()
+    }
+
+    /// What the collector has to say.
+    fn hear_reports(&mut self) {
+        for report in self.collector.reports() {
+            match report {
+                // A session goes on in memory, and tries again.
+                Report::OutputFailed => self.failed |= self.outlet.is_none(),
+                Report::Triggered { number, point, copies } => self.triggered(number, point, copies),
+            }
+        }
+    }
+
+    pub(super) fn look_at_steal(&mut self) {
+        let window = self.looked.elapsed().as_nanos() as u64;
+        self.looked = Instant::now();
+        self.steal.look(self.clock.now()(), window);
+    }
+}

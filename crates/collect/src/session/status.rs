@@ -1,0 +1,174 @@
+//! How a session is.
+
+use super::{Session, Sink, cpu_seconds};
+use crate::drain::{ProgramFill, StreamFill};
+use crate::program::Traced;
+use crate::summary::Summary;
+use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How a session is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of this structure.
+    pub schema: u32,
+    /// What it is called.
+    pub name: String,
+    /// Its recorder.
+    pub recorder: u32,
+    /// For how long it has been recording.
+    pub duration_ns: u64,
+    /// Whether its buffers overwrite and snapshots are taken of them; else it writes to disk.
+    pub overwrite: bool,
+    /// Where its recordings are.
+    pub output: PathBuf,
+    /// Those that are there, oldest first, the one that is being written last.
+    pub recordings: Vec<RecordingStatus>,
+    /// How many are being finished.
+    pub open: usize,
+    /// How often an event, or a program's end, was a reason to take a snapshot.
+    pub triggers: u64,
+    /// The rules by which tracepoints are recorded.
+    pub user: Vec<String>,
+    /// The kernel's events.
+    pub kernel: Vec<String>,
+    /// The programs.
+    pub programs: Vec<ProgramStatus>,
+    /// Programs that have ended and of which snapshots still have something.
+    pub ended: usize,
+    /// Programs that have ended and of which they no longer have.
+    pub forgotten: u64,
+    /// CPU time that the recorder took, in seconds.
+    pub recorder_cpu_seconds: f64,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+/// One of a session's recordings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordingStatus {
+    /// Where it lies.
+    pub directory: PathBuf,
+    /// Why it was taken, if it is a snapshot.
+    pub reason: Option<String>,
+    /// Its events, if they were counted.
+    pub events: Option<u64>,
+    /// Bytes.
+    pub bytes: u64,
+    /// Records that are known to be missing.
+    pub lost: u64,
+    /// Whether it is complete.
+    pub finished: bool,
+}
+
+/// A program that is being recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramStatus {
+    /// Its process.
+    pub pid: i32,
+    /// The process in its own pid namespace.
+    pub own_pid: i32,
+    /// Its name.
+    pub name: String,
+    /// Its rings.
+    pub rings: Vec<RingStatus>,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+/// A ring.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RingStatus {
+    /// Whose; `None` for the shared one.
+    pub cpu: Option<u32>,
+    /// Bytes that wait to be written, or to be overwritten.
+    pub filled: u64,
+    /// Bytes that it holds at most.
+    pub size: u64,
+    /// Bytes of the present chunk on disk.
+    pub bytes: u64,
+    /// Records lost because it was full.
+    pub ring_full: u64,
+    /// Records lost because they were too large.
+    pub too_large: u64,
+    /// Sub-buffers that could not be written to disk.
+    pub unwritten: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+impl Session<'_> {
+    /// How it is now.
+    pub(super) fn status(&self) -> Status {
+        let fills = self.collector.fill();
+        let program = |program: &Traced| {
+            let fill = fills.iter().find(|fill| fill.number == program.number());
+            ProgramStatus {
+                pid: program.trace.pid,
+                own_pid: program.trace.identity.own_pid,
+                name: program.trace.identity.name.clone(),
+                rings: fill.map_or(Vec::new(), |fill: &ProgramFill| fill.streams.iter().map(ring).collect()),
+                notes: program.notes.clone(),
+            }
+        };
+        let (ended, forgotten) = match &self.sink {
+            Sink::Memory(memory) => memory.ended(),
+            Sink::Chunk(_) => (0, 0),
+        };
+        let mut status = Status {
+            schema: 1,
+            name: self.options.name.clone(),
+            recorder: std::process::id(),
+            duration_ns: self.began.elapsed().as_nanos() as u64,
+            overwrite: self.options.geometry.overwrite,
+            user: self.user.patterns(),
+            kernel: self.template.kernel_events.clone(),
+            programs: self.programs.iter().map(program).collect(),
+            ended,
+            forgotten,
+            recorder_cpu_seconds: cpu_seconds(ClockId::ProcessCPUTime),
+            notes: self.template.notes.clone(),
+            ..Status::default()
+        };
+        if let Some(outlet) = &self.outlet {
+            status.output = outlet.series.path().to_owned();
+            (status.open, status.triggers) = (outlet.writer.open(), outlet.triggers);
+            status.recordings = outlet.series.finished().filter_map(recording).collect();
+            status.notes.extend(outlet.notes.iter().cloned());
+        }
+        if let Sink::Chunk(chunk) = &self.sink {
+            status.recordings.extend(recording(&chunk.directory));
+            status.notes.extend(
+                chunk.summary.notes.iter().filter(|note| !self.template.notes.contains(note)).cloned(),
+            );
+        }
+        status.notes.extend(self.skipped.iter().map(|(_, note)| note.clone()));
+        status
+    }
+}
+
+fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
+    let summary = Summary::read(directory).ok()?;
+    Some(RecordingStatus {
+        directory: directory.path().to_owned(),
+        events: summary.user_events().map(|user| user + summary.kernel_events()),
+        bytes: summary.bytes(),
+        lost: summary.lost(),
+        finished: summary.state != crate::State::Recording,
+        reason: summary.reason,
+    })
+}
+
+fn ring(stream: &StreamFill) -> RingStatus {
+    RingStatus {
+        cpu: stream.cpu,
+        filled: stream.fill.used,
+        size: stream.fill.capacity,
+        bytes: stream.bytes,
+        ring_full: stream.lost.total - stream.lost.too_large,
+        too_large: stream.lost.too_large,
+        unwritten: stream.unwritten,
+        problem: stream.problem.clone(),
+    }
+}

@@ -1,0 +1,56 @@
+//! How a process ended that is no longer there.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `struct pidfd_info` of `linux/pidfd.h`, as of its first version.
+#[derive(Default)]
+#[repr(C)]
+struct Info {
+    mask: u64,
+    cgroup: u64,
+    /// Ids of the process and its users.
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// `PIDFD_INFO_EXIT`.
+const EXIT: u64 = 1 << 3;
+/// `PIDFD_GET_INFO`: reads and writes so many bytes, 0xff, 11.
+const GET_INFO: libc::c_ulong = 3 << 30 | (size_of::<Info>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+
+/// How the process of `pidfd` ended, as wait(2) gives it, once its parent has waited for it; `None` before that, and
+/// before Linux 6.15.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use rustix::process::{Pid, PidfdFlags, pidfd_open};
+/// let itself = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+/// assert_eq!(sordino_sched::exit_status(itself.as_fd()), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn exit_status(pidfd: BorrowedFd<'_>) -> Option<i32> {
+    let mut info = Info { mask: EXIT, ..Info::default() };
+    // SAFETY: the request says how large `info` is.
+    let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO as _, &raw mut info) };
+    (result == 0 && info.mask & EXIT != 0).then_some(info.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_was_waited_for_still_tells() {
+        let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        child.wait().unwrap();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let expected = (version >= (6, 15)).then_some(3 << 8);
+        assert_eq!(exit_status(pidfd.as_fd()), expected);
+    }
+}
