@@ -91,6 +91,7 @@ struct Notes {
     limit: u64,
     pace: u64,
     note_over: u64,
+    end_at: u64,
     bursts: Bursts,
 }
 
@@ -109,7 +110,8 @@ impl Notes {
             warm_up: plan.warm_up,
             limit: plan.duration.map_or(u64::MAX, cycles),
             pace: cycles(plan.pace),
-            note_over: cycles(plan.note_over),
+            note_over: cycles(plan.note_over.min(plan.end_at.unwrap_or(Duration::MAX))),
+            end_at: plan.end_at.map_or(u64::MAX, cycles),
             bursts: Bursts::new(plan.faults_at.iter().copied().map(cycles)),
         }
     }
@@ -129,8 +131,15 @@ impl Notes {
             let gap = now.wrapping_sub(last);
             last = now;
             self.histogram.record(gap);
-            if gap > self.note_over && self.gaps.len() < self.gaps.capacity() {
-                self.gaps.push(Gap { end: now, cycles: gap });
+            if gap >= self.note_over {
+                if self.gaps.len() < self.gaps.capacity() {
+                    self.gaps.push(Gap { end: now, cycles: gap });
+                }
+                if gap >= self.end_at {
+                    // Its end is in the trace, too.
+                    self.step::<TRACED>(last, number + 1);
+                    break;
+                }
             }
             if last.wrapping_sub(first) >= self.bursts.next {
                 self.bursts.fault();
@@ -225,6 +234,22 @@ mod tests {
             run(&Plan { loops: u64::MAX, duration: Some(Duration::from_millis(20)), ..plan() }).unwrap();
         assert!(measured.rate.nanoseconds(measured.span.1 - measured.span.0) > 19e6);
         assert!(measured.histogram.count() > 1_000);
+    }
+
+    #[test]
+    fn a_gap_that_is_long_enough_ends_it() {
+        let plan = Plan {
+            loops: u64::MAX,
+            duration: Some(Duration::from_secs(20)),
+            // Page by page, a megabyte takes longer than this on any machine.
+            faults_at: vec![Duration::from_millis(10), Duration::from_secs(15)],
+            end_at: Some(Duration::from_micros(30)),
+            ..plan()
+        };
+        let measured = run(&plan).unwrap();
+        let last = measured.gaps.last().expect("the gap");
+        assert!(measured.rate.nanoseconds(last.cycles) >= 29_900.0 && last.end == measured.span.1);
+        assert!(measured.rate.nanoseconds(measured.span.1 - measured.span.0) < 15e9);
     }
 
     #[test]

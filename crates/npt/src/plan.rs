@@ -25,6 +25,8 @@ pub struct Plan {
     pub pace: Duration,
     /// Gaps longer than this are noted one by one.
     pub note_over: Duration,
+    /// The first gap of at least this ends the measurement.
+    pub end_at: Option<Duration>,
     /// Bursts of page faults in the measuring thread, so long after the first loop: disturbances that are known, to see
     /// whether they are found.
     pub faults_at: Vec<Duration>,
@@ -42,6 +44,7 @@ impl Default for Plan {
             tracepoint: true,
             pace: Duration::ZERO,
             note_over: Duration::from_micros(10),
+            end_at: None,
             faults_at: Vec::new(),
         }
     }

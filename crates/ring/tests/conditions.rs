@@ -90,7 +90,11 @@ fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
     assert_eq!(found(old, 5), [When::Always, When::Never]);
     // A larger session's sub-buffers lie there now.
     let large = harness.attach(Geometry { bits: 17, ..SMALL }, 9);
-    for number in 0..2000u64 {
+    // Into the rings of all CPUs: who knows which of them lies where the table was.
+    for number in 0..2000 * u64::from(cpus()) {
+        if number % 2000 == 0 {
+            pin((number / 2000) as u32);
+        }
         let words = (0..25).map(|word| (number + word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let payload: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
         harness.write(large.slot, number << 32, &payload);

@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 /// What the kernel is asked for.
-const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
+pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
 /// As many gaps are shown.
 const SHOWN: usize = 5;
 /// As many are looked at to find the planted ones.

@@ -1,6 +1,7 @@
 //! `sordino list`
 
 use crate::Failure;
+use crate::commands::session::{as_json as as_json_of, line, sessions};
 use clap::Args;
 use serde_json::{Value, json};
 use sordino_collect::{Listed, Listing};
@@ -9,7 +10,7 @@ use sordino_tracefs::{EventName, Tracefs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// List the programs that can be recorded, their tracepoints, and the kernel's events
+/// List the sessions, the programs that can be recorded, their tracepoints, and the kernel's events
 ///
 /// Shows every running program that is linked with sordino (or why it can't be recorded), its tracepoints with level
 /// and fields, and, as root, the groups of kernel events; with -v each kernel event.
@@ -40,7 +41,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
-    let mut text = String::from("Programs\n");
+    let sessions: String = sessions().iter().map(|known| format!("  {}", line(known))).collect();
+    let mut text = if sessions.is_empty() { String::new() } else { format!("Sessions\n{sessions}\n") };
+    text += "Programs\n";
     for program in &listing.programs {
         text += &program_text(program);
     }
@@ -96,6 +99,7 @@ fn as_json(listing: &Listing, kernel: &Result<Vec<EventName>, String>) -> Value 
     };
     json!({
         "schema": 1,
+        "sessions": sessions().iter().map(as_json_of).collect::<Vec<_>>(),
         "programs": programs,
         "hidden_processes": listing.hidden,
         "kernel": { "events": events, "problem": problem },

@@ -1,5 +1,7 @@
 //! `sordino npt`
 
+mod trigger;
+
 use crate::Failure;
 use crate::arguments::duration;
 use crate::commands::{guard, shield};
@@ -10,7 +12,7 @@ use serde_json::json;
 use sordino_npt::{Measured, Plan, Statistics, histogram_text, run as measure, statistics_text};
 use sordino_sched::{CpuList, Lock, Policy};
 use sordino_undo::{Guardian, Step};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use std::time::Duration;
 Examples:
   sudo sordino npt --cpu 1
   sudo sordino npt --cpu 1 --duration 10s --no-tracepoint
+  sudo sordino npt --cpu 1 --duration 1h --trigger 50us
   sudo sordino record --kernel sched,irq,irq_vectors -- sordino npt --cpu 1 --pace 1us --duration 5s")]
 pub(crate) struct Options {
     /// The CPU to measure [default: the last one that is shielded, or that this process may run on]
@@ -53,6 +56,14 @@ pub(crate) struct Options {
     /// Touch a megabyte of new memory, so long after the first loop: a disturbance that should be found
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration)]
     faults_at: Vec<Duration>,
+    /// End with the first gap of at least this, and explain it: records itself and, as root, the kernel meanwhile
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    trigger: Option<Duration>,
+    /// Where --trigger records to: a new or empty directory [default: sordino- and the time, here]
+    #[arg(short, long, value_name = "DIR", requires = "trigger")]
+    output: Option<PathBuf>,
+    #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
+    end_at: Option<Duration>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -62,6 +73,9 @@ pub(crate) struct Options {
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(gap) = options.trigger {
+        return trigger::run(options, gap);
+    }
     let plan = plan(options)?;
     let held = if plan.policy == Policy::Other { None } else { lift_throttle()? };
     shield::go_to(plan.cpu)?;
@@ -100,6 +114,7 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         warm_up: options.warm_up,
         tracepoint: !options.no_tracepoint,
         pace: options.pace,
+        end_at: options.end_at,
         faults_at: options.faults_at.clone(),
         ..Plan::default()
     })

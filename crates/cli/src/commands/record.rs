@@ -1,5 +1,7 @@
 //! `sordino record`
 
+mod stream;
+
 use crate::Failure;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
@@ -12,7 +14,7 @@ use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, record};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
 /// Record what programs and the kernel do
@@ -30,11 +32,15 @@ Examples:
   sudo sordino record --kernel sched,irq,irq_vectors -- ./my-program
   sudo sordino record --kernel 'sched_switch if prev_prio < 100' --cpus 1 --duration 10s
   sordino record --pid 4711 --user 'motor:*' -o trace
-  sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days")]
+  sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
+  sordino record -o - -- ./motor | ssh host sordino record --from - -o trace")]
 pub(crate) struct Options {
-    /// Where to record to: a new or empty directory [default: sordino- and the time, here]
+    /// Where to record to: a new or empty directory, or '-' for a stream [default: sordino- and the time, here]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Record nothing here, but put a stream into the output's directory: a file, or '-'
+    #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "overwrite", "duration"])]
+    from: Option<PathBuf>,
     #[command(flatten)]
     what: What,
     /// Exit with 1 if anything was lost
@@ -49,9 +55,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let output = options.output.clone().unwrap_or_else(default_output);
+    if let Some(from) = &options.from {
+        return stream::receive(from, &output);
+    }
+    if output == Path::new("-") {
+        return stream::send(options);
+    }
     let what = &options.what;
     let owner = target(what.as_user.as_deref())?;
-    let output = options.output.clone().unwrap_or_else(default_output);
     let mut recording = what.options(output, &options.name, owner.as_ref())?;
     let back = shield::keep_off(what.collector_cpu)?;
     if let Programs::Command(command) = &mut recording.programs {

@@ -153,7 +153,7 @@ static inline const char *sordino_text(const char *text)
 
 /* Emits a line of text, formatted as by printf on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
-    const struct sordino_tracepoint *point, uint8_t wanted, const char *format, va_list arguments)
+    const struct sordino_tracepoint *point, uint64_t wanted, const char *format, va_list arguments)
 {
     __attribute__((aligned(8))) unsigned char text[1024];
     const int error = errno, length = vsnprintf((char *)text, sizeof text, format, arguments);
@@ -168,8 +168,8 @@ __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_li
  * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
-    uint64_t wanted = sordino_wanted(&sordino_mark_point);
-    if (__builtin_expect(wanted, 0)) {
+    const uint64_t wanted = sordino_wanted(&sordino_mark_point);
+    if (__builtin_expect(wanted != 0, 0)) {
         va_list arguments;
         va_start(arguments, format);
         sordino_emit_line(&sordino_mark_point, wanted, format, arguments);
@@ -182,8 +182,8 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(co
  * sordino_mark. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
 {
-    const uint8_t wanted = sordino_wanted(&sordino_snapshot_point);
-    if (__builtin_expect(wanted, 0)) {
+    const uint64_t wanted = sordino_wanted(&sordino_snapshot_point);
+    if (__builtin_expect(wanted != 0, 0)) {
         va_list arguments;
         va_start(arguments, why);
         sordino_emit_line(&sordino_snapshot_point, wanted, why, arguments);
@@ -272,13 +272,13 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_HIT_0(provider, name) \
     do { \
         const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
-        if (__builtin_expect(sordino_w, 0)) \
+        if (__builtin_expect(sordino_w != 0, 0)) \
             sordino_hit_##provider##_##name(sordino_w); \
     } while (0)
 #define SORDINO_HIT_1(provider, name, ...) \
     do { \
         const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
-        if (__builtin_expect(sordino_w, 0)) \
+        if (__builtin_expect(sordino_w != 0, 0)) \
             sordino_hit_##provider##_##name(sordino_w, __VA_ARGS__); \
     } while (0)
 

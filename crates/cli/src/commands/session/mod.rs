@@ -15,4 +15,5 @@ pub(crate) use ask::{
 pub(crate) use follow::follow;
 pub(crate) use recorder::run as run_recorder;
 pub(crate) use start::{Options as StartOptions, run as start};
-pub(crate) use status::{Options as StatusOptions, run as status};
+pub(crate) use status::{Options as StatusOptions, as_json, run as status, sessions};
+pub(crate) use text::line;

@@ -1,0 +1,106 @@
+//! `sordino npt --trigger`: a flight recorder around the loop, and what caused the gap that ended it.
+
+use super::Options;
+use crate::Failure;
+use crate::commands::demo::KERNEL;
+use crate::commands::explain::{explain, format};
+use crate::commands::{print, record};
+use crate::failure::{NO, UNUSABLE};
+use crate::privilege::is_root;
+use crate::trace::Recording;
+use clap::{Args, FromArgMatches};
+use sordino_analyze::{Options as Wanted, Rule};
+use sordino_event::Nanos;
+use sordino_report::{write_findings, write_findings_json};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Exit status: 1 if there was such a gap.
+pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure> {
+    if options.no_tracepoint {
+        let text = "--trigger explains the gap between two hits of the tracepoint: leave --no-tracepoint out";
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    let output = options.output.clone().unwrap_or_else(record::default_output);
+    let status = record::run(&recorder(&output, gap)?)?;
+    if status != ExitCode::SUCCESS {
+        return Ok(status);
+    }
+    let mut recording = Recording::open(Some(&output))?;
+    let limit = Nanos(i64::try_from(gap.as_nanos()).unwrap_or(i64::MAX));
+    let wanted = Wanted { longest: 1, limit: Some(limit), ..Wanted::default() };
+    let findings = explain(&mut recording, Rule::between("npt:loop"), wanted)?;
+    let mut text = Vec::new();
+    if options.json {
+        write_findings_json(&findings, &mut text)?;
+    } else if findings.ranked == 0 {
+        text.extend_from_slice(format!("no gap of {gap:?}\n").as_bytes());
+    } else {
+        text.extend_from_slice(b"\nThe gap that ended it\n");
+        write_findings(&findings, format(&recording), &mut text)?;
+    }
+    print(&text)?;
+    recording.close()?;
+    Ok(if findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
+}
+
+/// `sordino record --overwrite` with this very command as its own, but for the trigger.
+fn recorder(output: &Path, gap: Duration) -> Result<record::Options, Failure> {
+    let mut words: Vec<OsString> =
+        ["record", "--overwrite", "--user", "npt", "-o"].map(OsString::from).to_vec();
+    words.push(output.into());
+    if is_root() {
+        words.extend(["--as", "root", "--kernel", KERNEL].map(OsString::from));
+    } else {
+        eprintln!("sordino: not root: without the kernel's events little can be explained");
+    }
+    words.push("--".into());
+    words.push(std::env::current_exe()?.into());
+    words.extend(without_trigger(std::env::args_os().skip(1)));
+    words.push(format!("--end-at={}ns", gap.as_nanos()).into());
+    let matches = record::Options::augment_args(clap::Command::new("record")).try_get_matches_from(words)?;
+    Ok(record::Options::from_arg_matches(&matches)?)
+}
+
+/// The arguments without those that are not the loop's.
+fn without_trigger(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (mut kept, mut is_value) = (Vec::new(), false);
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        let is_ours = ["--trigger", "--output", "-o"].iter().any(|name| text == *name);
+        let has_value = ["--trigger=", "--output="].iter().any(|name| text.starts_with(name))
+            || (text.starts_with("-o") && text.len() > 2);
+        if !is_value && !is_ours && !has_value {
+            kept.push(argument.clone());
+        }
+        is_value = is_ours;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_gets_its_own_arguments_alone() {
+        let all = [
+            "npt",
+            "--cpu",
+            "1",
+            "--trigger",
+            "50us",
+            "-o",
+            "x",
+            "-n",
+            "7",
+            "--output=y",
+            "--trigger=1ms",
+            "-oz",
+        ];
+        let kept = without_trigger(all.map(OsString::from).into_iter());
+        assert_eq!(kept, ["npt", "--cpu", "1", "-n", "7"]);
+    }
+}

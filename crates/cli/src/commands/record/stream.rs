@@ -1,0 +1,263 @@
+//! A recording as a stream: chunk after chunk as entries of a tar archive, each chunk's summary last.
+
+use super::Options;
+use crate::commands::{guard, shield};
+use crate::failure::{NO, UNUSABLE};
+use crate::privilege::target;
+use crate::{Failure, signals};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::stdio::{dup2_stdout, stderr, stdout};
+use sordino_collect::{
+    Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
+    Summary, keep_session, recordings,
+};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tar::{Archive, Builder, EntryType};
+
+/// How long a chunk takes: the stream is that much behind.
+const EACH: Duration = Duration::from_secs(1);
+/// How often finished chunks are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+/// The file that completes a chunk.
+const LAST: &str = "recording.json";
+
+/// Records to standard output. A command's own output goes to standard error instead.
+pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
+    let stream = File::from(fcntl_dupfd_cloexec(stdout(), 3)?);
+    if rustix::termios::isatty(&stream) {
+        let text = "standard output is a terminal: say where the stream goes, as in 'sordino record -o - -- COMMAND | ssh HOST \
+                    sordino record --from - -o DIR'";
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    dup2_stdout(stderr())?;
+    let place = tempfile::Builder::new().prefix("sordino-stream-").tempdir()?;
+    let recording = recording(options, place.path())?;
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let stop = Stop::new()?;
+    let mut sender = Sender { archive: Builder::new(stream), chunks: 0 };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let sent = sender.send_until(&recording.output, &ended);
+            // Nobody takes it any more.
+            sent.inspect_err(|_| stop.now())
+        });
+        let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), || {});
+        ended.store(true, Relaxed);
+        let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        kept.map_err(Failure::from).and(
+            sent.map_err(|error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"))),
+        )
+    })?;
+    sender.archive.finish()?;
+    eprintln!("sent {} chunks", sender.chunks);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A session that nobody is told of, in a directory of its own.
+fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
+    let what = &options.what;
+    if what.overwrite {
+        return Err(Failure::new(
+            UNUSABLE,
+            "--overwrite writes nothing before the end: there is no stream of that",
+        ));
+    }
+    let owner = target(what.as_user.as_deref())?;
+    let mut recording = what.options(place.join("chunks"), &options.name, owner.as_ref())?;
+    let back = shield::keep_off(what.collector_cpu)?;
+    if let Programs::Command(command) = &mut recording.programs {
+        command.prefix.splice(0..0, back);
+    }
+    let runtime = place.join("session");
+    fs::create_dir(&runtime)?;
+    let snapshots = Snapshots { last: None, hold_off: Duration::ZERO, most: None, ends: Vec::new() };
+    let rotation = Rotation { size: None, every: Some(EACH) };
+    recording.session = Some(SessionOptions { runtime, rotation, snapshots, keep: Keep::default() });
+    Ok(recording)
+}
+
+/// Readable when a signal asks to stop, or we do.
+struct Stop {
+    readable: OwnedFd,
+    ours: OwnedFd,
+}
+
+impl Stop {
+    fn new() -> Result<Self, Failure> {
+        let (signals, ours) = (signals::stop()?, eventfd(0, EventfdFlags::CLOEXEC)?);
+        let readable = ours.try_clone()?;
+        let bell = ours.try_clone()?;
+        std::thread::Builder::new().name("sordino-stop".to_owned()).spawn(move || {
+            let mut waiting = [PollFd::new(&signals, PollFlags::IN)];
+            while poll(&mut waiting, None).is_err() {}
+            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+        })?;
+        Ok(Self { readable, ours })
+    }
+
+    fn now(&self) {
+        let _ = rustix::io::write(&self.ours, &1u64.to_ne_bytes());
+    }
+}
+
+/// The sending end.
+struct Sender<W: Write> {
+    archive: Builder<W>,
+    chunks: u32,
+}
+
+impl<W: Write> Sender<W> {
+    /// Sends chunks as they are finished, and what there is when recording has `ended`.
+    fn send_until(&mut self, output: &Path, ended: &AtomicBool) -> io::Result<()> {
+        loop {
+            let is_last = ended.load(Relaxed);
+            for chunk in recordings(output, Kind::Chunk) {
+                let is_complete =
+                    Summary::read(&chunk).is_ok_and(|summary| summary.state != State::Recording);
+                if is_complete || is_last {
+                    self.send(&chunk)?;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Sends a chunk and removes it.
+    fn send(&mut self, chunk: &Directory) -> io::Result<()> {
+        let path = chunk.path();
+        let name = Path::new(path.file_name().unwrap_or(OsStr::new("chunk")));
+        for part in ["kernel", "user"] {
+            self.archive.append_dir_all(name.join(part), path.join(part))?;
+        }
+        self.archive.append_path_with_name(path.join(LAST), name.join(LAST))?;
+        self.archive.get_mut().flush()?;
+        self.chunks += 1;
+        fs::remove_dir_all(path)
+    }
+}
+
+/// Puts a stream into a directory: each of its chunks is a recording.
+pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
+    let source: Box<dyn Read> =
+        if from == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(from)?) };
+    fs::create_dir_all(output)?;
+    if fs::read_dir(output)?.next().is_some() {
+        return Err(Failure::new(
+            UNUSABLE,
+            format!("{} is not empty: name another one with -o", output.display()),
+        ));
+    }
+    let mut receiver = Receiver { output: output.canonicalize()?, complete: 0, open: None };
+    let result = receiver.receive(source);
+    let path = receiver.output.display();
+    eprintln!("received {} chunks into {path}", receiver.complete);
+    match (result, receiver.open) {
+        (Ok(()), None) => Ok(ExitCode::SUCCESS),
+        (result, open) => {
+            let mut text = "the stream ends in the middle".to_owned();
+            if let Err(error) = result {
+                text += &format!(" ({error})");
+            }
+            if let Some(open) = open {
+                text += &format!("; {} is not complete: babeltrace2 reads what is there", open.display());
+            }
+            Err(Failure::new(NO, text))
+        }
+    }
+}
+
+/// The receiving end.
+struct Receiver {
+    output: PathBuf,
+    complete: u32,
+    /// The chunk that is not complete.
+    open: Option<PathBuf>,
+}
+
+impl Receiver {
+    fn receive(&mut self, source: impl Read) -> io::Result<()> {
+        let mut archive = Archive::new(source);
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let path = entry.path()?.into_owned();
+            let kind = entry.header().entry_type();
+            let chunk = chunk_of(&path).filter(|_| matches!(kind, EntryType::Regular | EntryType::Directory));
+            let Some(chunk) = chunk else {
+                let text = format!("'{}' is no part of a recording", path.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            };
+            let open = self.output.join(chunk);
+            self.open = Some(open);
+            entry.unpack_in(&self.output)?;
+            if path.file_name() == Some(OsStr::new(LAST)) {
+                (self.open, self.complete) = (None, self.complete + 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chunk that an entry belongs to: names alone, the first of a chunk.
+fn chunk_of(path: &Path) -> Option<&OsStr> {
+    let mut names = path.components().map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let chunk = names.next()??;
+    let is_chunk = chunk.to_str().is_some_and(|name| name.starts_with(Kind::Chunk.prefix()));
+    (is_chunk && names.all(|name| name.is_some())).then_some(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_lie_in_chunks() {
+        assert_eq!(chunk_of(Path::new("chunk-0001/user/x/cpu0")), Some(OsStr::new("chunk-0001")));
+        for bad in ["/etc/passwd", "../chunk-0001/x", "chunk-0001/../../x", "other/x", ""] {
+            assert_eq!(chunk_of(Path::new(bad)), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_arrives_and_a_cut_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let chunks = place.path().join("chunks");
+        for name in ["chunk-0001", "chunk-0002"] {
+            let path = chunks.join(name);
+            fs::create_dir_all(path.join("user/0001-x-1")).unwrap();
+            fs::create_dir(path.join("kernel")).unwrap();
+            fs::write(path.join("user/0001-x-1/cpu0"), vec![7; 5000]).unwrap();
+            fs::write(path.join(LAST), "{}").unwrap();
+        }
+        let mut sender = Sender { archive: Builder::new(Vec::new()), chunks: 0 };
+        sender.send_until(&chunks, &AtomicBool::new(true)).unwrap();
+        assert_eq!((sender.chunks, recordings(&chunks, Kind::Chunk).len()), (2, 0));
+        let stream = sender.archive.into_inner().unwrap();
+
+        let receiver = |name: &str| Receiver { output: place.path().join(name), complete: 0, open: None };
+        let mut whole = receiver("whole");
+        fs::create_dir(&whole.output).unwrap();
+        whole.receive(&stream[..]).unwrap();
+        assert_eq!((whole.complete, &whole.open), (2, &None));
+        assert_eq!(fs::read(whole.output.join("chunk-0002/user/0001-x-1/cpu0")).unwrap(), vec![7; 5000]);
+
+        let mut cut = receiver("cut");
+        fs::create_dir(&cut.output).unwrap();
+        let _ = cut.receive(&stream[..stream.len() / 2 + 3000]);
+        assert_eq!((cut.complete, cut.open), (1, Some(place.path().join("cut/chunk-0002"))));
+    }
+}
