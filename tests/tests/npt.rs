@@ -73,3 +73,16 @@ fn what_can_t_be_measured_is_refused() {
     scene.refuses(2, &["earthquake"], &["disturb", "earthquake", "--cpu", "0"]);
     scene.refuses(2, &["--timers"], &["disturb", "timers", "--cpu", "0", "--timers", "0"]);
 }
+
+#[test]
+fn a_trigger_ends_it_with_the_explanation_of_the_gap() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let loops = ["npt", "--duration", "20s", "--faults-at", "500ms,15s", "--trigger"];
+    let ended = scene.sordino(&[&loops[..], &["100us", "-o", "gap"]].concat());
+    assert_eq!(ended.status, 1, "{}", ended.errors);
+    assert!(ended.output.contains("The gap that ended it"), "{}", ended.output);
+    assert!(scene.path("gap/recording.json").exists());
+    let quiet = scene.sordino(&["npt", "--duration", "300ms", "--trigger", "10s", "-o", "none"]);
+    assert!(quiet.succeeded().contains("no gap of 10s"));
+    scene.refuses(2, &["--no-tracepoint"], &["npt", "--trigger", "1ms", "--no-tracepoint"]);
+}

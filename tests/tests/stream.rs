@@ -20,8 +20,7 @@ fn sent(scene: &Scene, options: &[&str]) -> PathBuf {
 }
 
 fn chunks(output: &Path) -> Vec<PathBuf> {
-    let mut chunks: Vec<PathBuf> =
-        fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut chunks: Vec<PathBuf> = fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path()).collect();
     chunks.sort_unstable();
     chunks
 }

@@ -51,7 +51,7 @@ pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
 };
 pub use recover::recover;
-pub use runtime::{RUNTIME_DIR, is_session_name, runtime_dir, session_dir};
+pub use runtime::{RUNTIME_DIR, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
     ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask, keep_session,

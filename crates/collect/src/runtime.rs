@@ -71,6 +71,26 @@ pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
+/// Removes the directory of a session, and those above it that are empty then.
+///
+/// # Errors
+/// What can't be removed of it.
+pub fn remove_session_dir(name: &str) -> Result<(), Error> {
+    let sessions = runtime_dir();
+    let directory = sessions.join(name);
+    fs::remove_dir_all(&directory).map_err(Error::output(&directory))?;
+    // Whoever has a session there keeps them.
+    if fs::remove_dir(&sessions).is_ok() && !is_custom() {
+        let _ = sessions.parent().map(fs::remove_dir);
+    }
+    Ok(())
+}
+
+/// Whether the directory of sessions was named.
+fn is_custom() -> bool {
+    std::env::var_os(RUNTIME_DIR).is_some_and(|path| !path.is_empty())
+}
+
 /// Makes a directory if it is not there. Root's sessions are for the programs of all users, a user's for nobody else's.
 fn make(path: &Path, roots: u32) -> Result<(), Error> {
     if path.is_relative() {

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use sordino_collect::{Reply, Request, ask, is_session_name, runtime_dir, session_dir};
+use sordino_collect::{Reply, Request, ask, is_session_name, remove_session_dir, runtime_dir, session_dir};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -148,6 +148,6 @@ impl Place {
 
     /// Forgets the session; what it recorded stays.
     pub(crate) fn remove(&self) -> Result<(), Failure> {
-        Ok(fs::remove_dir_all(&self.path)?)
+        Ok(remove_session_dir(&self.name)?)
     }
 }
