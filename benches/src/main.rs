@@ -14,6 +14,7 @@ mod programs;
 mod rate;
 mod reading;
 mod scaling;
+mod sessions;
 mod start;
 mod table;
 
@@ -39,6 +40,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("collector", collector::measure),
     ("reading", reading::measure),
     ("start", start::measure),
+    ("sessions", sessions::measure),
 ];
 
 fn main() -> ExitCode {

@@ -41,10 +41,11 @@ enum Row {
         samples: Samples,
         unit: &'static str,
     },
-    /// A ratio, and what it is to be, if that is settled.
+    /// A ratio or a difference, and what it is to be, if that is settled.
     Ratio {
         name: String,
         value: f64,
+        unit: &'static str,
         bar: Option<(f64, Bar)>,
     },
     Missing {
@@ -70,7 +71,11 @@ impl Table {
     }
 
     pub(crate) fn ratio(&mut self, name: &str, value: f64, bar: Option<(f64, Bar)>) {
-        self.0.push(Row::Ratio { name: name.to_owned(), value, bar });
+        self.difference(name, value, "x", bar);
+    }
+
+    pub(crate) fn difference(&mut self, name: &str, value: f64, unit: &'static str, bar: Option<(f64, Bar)>) {
+        self.0.push(Row::Ratio { name: name.to_owned(), value, unit, bar });
     }
 
     pub(crate) fn missing(&mut self, name: &str, reason: &str) {
@@ -88,9 +93,9 @@ impl fmt::Display for Table {
                     let [median, least, greatest] = [samples.median(), least, greatest].map(number);
                     writeln!(f, "  {name:<52} {median:>10} {unit:<10} ({least} to {greatest})")?;
                 }
-                Row::Ratio { name, value, bar } => {
+                Row::Ratio { name, value, unit, bar } => {
                     let verdict = bar.map_or(String::new(), |(limit, side)| verdict(*value, limit, side));
-                    writeln!(f, "  {name:<52} {:>10} x          {verdict}", number(*value))?;
+                    writeln!(f, "  {name:<52} {:>10} {unit:<10} {verdict}", number(*value))?;
                 }
                 Row::Missing { name, reason } => writeln!(f, "  {name}: not measured here: {reason}")?,
             }
