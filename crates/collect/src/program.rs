@@ -13,7 +13,7 @@ use sordino_ctf::{Environment, Uuid};
 use sordino_event::condition::{Condition, Context};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Refusal, Want, Wanted, When};
-use sordino_ring::layout::POINTS;
+use sordino_ring::layout::{Geometry, POINTS};
 use sordino_ring::map::populate;
 use sordino_ring::read::Reader;
 use std::fs::{self, File};
@@ -95,9 +95,22 @@ impl Traced {
             block: options.block,
             first_turn: first_turn(),
         };
-        let mut attached =
-            program.attach(&wanted).map_err(|refusal| refused(explain(&refusal, options, &program)))?;
         let mut notes = Vec::new();
+        let attached = match program.attach(&wanted) {
+            // A session takes what there is.
+            Err(refusal @ Refusal::NoRoom { .. }) if options.session.is_some() => {
+                let smaller = attach_smaller(&program, &wanted);
+                smaller.map(|(attached, geometry)| {
+                    let (size, count) = (geometry.size() >> 10, geometry.count);
+                    let why = explain(&refusal, options, &program);
+                    notes
+                        .push(format!("each of its rings has {count} sub-buffers of {size} KiB only: {why}"));
+                    attached
+                })
+            }
+            attached => attached,
+        };
+        let mut attached = attached.map_err(|refusal| refused(explain(&refusal, options, &program)))?;
         // What the kernel had no memory for a moment ago it may have now.
         let present = match make_present(pid, attached.region) {
             Ok(1..) => make_present(pid, attached.region),
@@ -322,6 +335,17 @@ fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
     let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
     text += &event_class(StreamClass::Shared, id, &name, schema)?;
     Ok(text)
+}
+
+/// Takes hold of a program with the largest rings that it has room for, smaller than wanted; and how large they are.
+fn attach_smaller(program: &Program, wanted: &Wanted<'_>) -> Result<(Attached, Geometry), Refusal> {
+    let mut wanted = wanted.clone();
+    loop {
+        match (program.attach(&wanted), wanted.geometry.smaller()) {
+            (Err(Refusal::NoRoom { .. }), Some(smaller)) => wanted.geometry = smaller,
+            (attached, _) => return attached.map(|attached| (attached, wanted.geometry)),
+        }
+    }
 }
 
 /// Makes the pages of a region present in the program. It may have arranged that this takes for ever (userfaultfd, FUSE): then a

@@ -260,6 +260,16 @@ impl Geometry {
         Self { overwrite: true, ..self }
     }
 
+    /// The next smaller: half as large sub-buffers down to 64 KiB, then half as many down to four, then both to the least. `None` where
+    /// nothing is smaller.
+    pub const fn smaller(self) -> Option<Self> {
+        let (size, count) = (1u64 << self.bits, self.count as u64);
+        if size > 64 << 10 || count <= 4 && size > Self::MIN_SIZE {
+            return Some(Self { bits: self.bits - 1, ..self });
+        }
+        if count > Self::MIN_COUNT { Some(Self { count: self.count / 2, ..self }) } else { None }
+    }
+
     /// How many sub-buffers there are.
     pub const fn sub_buffers(self) -> usize {
         self.count as usize + self.overwrite as usize
@@ -309,6 +319,15 @@ mod tests {
             assert_eq!(Geometry::new(size, count), None, "{size} x {count}");
         }
         assert_eq!(Geometry::new(1 << 20, 32), Some(Geometry { bits: 20, count: 32, overwrite: false }));
+    }
+
+    #[test]
+    fn a_geometry_becomes_smaller_until_it_is_the_least() {
+        let steps = |geometry| std::iter::successors(Geometry::new(geometry, 32), |one| one.smaller());
+        assert!(steps(1 << 20).any(|one| (one.size(), one.count) == (64 << 10, 32)));
+        let least = steps(1 << 20).last().unwrap();
+        assert_eq!((least.size() as u64, u64::from(least.count)), (Geometry::MIN_SIZE, Geometry::MIN_COUNT));
+        assert!(steps(256 << 10).is_sorted_by(|one, next| next.data_size() * 2 == one.data_size()));
     }
 
     #[test]
