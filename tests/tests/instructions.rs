@@ -101,7 +101,10 @@ impl Rings {
         for reader in sessions.iter_mut().flat_map(|(_, attached)| &mut attached.readers) {
             rings.lost += reader.lost().total;
             rings.left += reader.waiting().unwrap();
-            reader.salvage(u64::MAX, |part| rings.shared |= part.bytes.len() > PACKET_HEADER).unwrap();
+            let is_shared = reader.cpu().is_none();
+            reader
+                .salvage(u64::MAX, |part| rings.shared |= is_shared && part.bytes.len() > PACKET_HEADER)
+                .unwrap();
         }
         rings
     }

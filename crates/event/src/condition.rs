@@ -36,8 +36,9 @@ mod plan;
 mod resolve;
 mod tree;
 
-pub use code::MAX_CODE;
+pub use code::{MAX_CODE, Sole};
 pub use machine::holds;
+pub use payload::Interval;
 
 use crate::{Invalid, Pid, Schema};
 use layout::Layout;

@@ -1,8 +1,8 @@
 //! What a session's condition says of a hit.
 
-use sordino_event::condition;
+use sordino_event::condition::{self, Interval, Sole};
 use sordino_ring::condition::When;
-use sordino_ring::slots::{Copied, Table};
+use sordino_ring::slots::{Copied, Slots, Table};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -36,9 +36,32 @@ pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
     Decision { record: says(place.filter()), trigger: says(place.trigger()) }
 }
 
+/// What has a hit of tracepoint `id` recorded in the session in `slot`, if that is the comparison of one integer, and nothing asks for a
+/// snapshot.
+///
+/// Real-time: five loads.
+#[inline(always)]
+pub(crate) fn comparison(slots: Slots, slot: u32, id: u16) -> Option<Interval> {
+    let conditions = slots.conditions(slot)?;
+    sole(conditions, conditions.place(id).sole_filter(size_of::<Sole>())?)
+}
+
+/// The interval, if all of that code is the test of one.
+#[inline(always)]
+fn sole(conditions: Table, code: Range<usize>) -> Option<Interval> {
+    if code.len() != size_of::<Sole>() {
+        return None;
+    }
+    // SAFETY: its place said so, and it is as long; any bytes are a `Sole`.
+    unsafe { conditions.read::<Sole>(code) }.interval()
+}
+
 /// A function of its own, so that the code's copy takes no stack but where there is code.
 #[inline(never)]
 fn holds(conditions: Table, code: Range<usize>, hit: Hit<'_>) -> bool {
+    if let Some(interval) = sole(conditions, code.clone()) {
+        return interval.holds(hit.payload);
+    }
     let mut copied: Copied = [MaybeUninit::uninit(); _];
     // SAFETY: its place said so.
     let code = unsafe { conditions.copy(code, &mut copied) };

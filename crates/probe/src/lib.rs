@@ -38,12 +38,14 @@
 
 mod condition;
 mod emit;
+mod long;
 mod macros;
 mod mark;
 mod point;
 mod program;
 mod runtime;
 mod session;
+mod stage;
 mod system;
 mod text;
 mod value;
@@ -61,9 +63,10 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// What the macros and the C interface need; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::emit::{Staged, emit, record, record_staged};
+    pub use crate::emit::{Staged, emit};
     pub use crate::point::register;
     pub use crate::program::ready;
+    pub use crate::stage::{record, record_staged};
     pub use crate::value::{extent, fixed_extent};
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;

@@ -13,7 +13,6 @@ use sordino_ring::area::{Area, Request};
 use sordino_ring::layout::{PAGE, POINTS, RingHeader};
 use sordino_ring::map;
 use sordino_ring::slots::Slots;
-use sordino_ring::write::Rings;
 use std::cell::UnsafeCell;
 
 /// Whether the program has an area.
@@ -29,13 +28,9 @@ pub(crate) fn has_area() -> bool {
 #[inline(always)]
 pub(crate) fn slots() -> Option<Slots> {
     let first = process::word() as *const RingHeader;
-    let rings = || Rings { first, cpus: CPUS.load(Relaxed) };
     // SAFETY: the word is the address of the first ring of slot 0 of an area that is never unmapped.
-    (!first.is_null()).then(|| unsafe { Slots::of(rings()) })
+    (!first.is_null()).then(|| unsafe { Slots::of(first) })
 }
-
-/// Rings per slot but for the shared one. Set before the process's word.
-static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// The area's file.
 static FILE: AreaFile = AreaFile::new();
@@ -129,9 +124,7 @@ fn start() -> Option<Program> {
 
 /// From here on tracepoints may write.
 fn publish(area: &Area) {
-    let rings = area.rings(0);
-    CPUS.store(rings.cpus, Relaxed);
-    process::set_word(rings.first as usize);
+    process::set_word(area.rings(0).first as usize);
 }
 
 impl Program {

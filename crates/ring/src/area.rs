@@ -120,7 +120,7 @@ impl Area {
     pub fn slots(&self) -> Slots {
         let first = self.start.as_ptr().wrapping_add(RINGS_OFFSET).cast();
         // SAFETY: the area's own, which is never unmapped.
-        unsafe { Slots::of(Rings { first, cpus: self.cpus }) }
+        unsafe { Slots::of(first) }
     }
 
     /// The rings of slot `slot`.

@@ -39,7 +39,7 @@ const TRIES: u32 = 1000;
 /// readable.
 pub(crate) unsafe fn write<S: Stamp>(
     header: &RingHeader,
-    record: Record,
+    record: &Record,
     stamp: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
@@ -62,7 +62,7 @@ pub(crate) unsafe fn write<S: Stamp>(
 /// As for [`write()`]; `ring` was looked at after the writer had made itself known.
 unsafe fn write_inside<S: Stamp>(
     ring: &Ring<'_>,
-    record: Record,
+    record: &Record,
     stamp: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
@@ -82,10 +82,10 @@ unsafe fn write_inside<S: Stamp>(
             Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
                 Ok((turn, place)) => Head::entering(turn, place),
                 Err(Barred::Stale) => continue,
-                Err(Barred::Full) => return ring.refuse(if_full).map(|()| false),
+                Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
             },
             Plan::TooLarge => {
-                ring.lose_too_large();
+                ring.header.lose_too_large();
                 return Ok(false);
             }
         };
@@ -110,7 +110,7 @@ unsafe fn write_inside<S: Stamp>(
         unsafe { commit(ring, start, extent.size()) };
         return Ok(left);
     }
-    ring.lose();
+    ring.header.lose();
     Ok(false)
 }
 
@@ -153,7 +153,7 @@ unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
 ///
 /// # Safety
 /// The place is reserved for it; the payload is readable.
-unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: Record) {
+unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
     let to = ring.data(start.start());
     let payload = record.shape.payload();
     let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;

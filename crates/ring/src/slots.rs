@@ -7,6 +7,7 @@
 
 use crate::condition::{MAX_CODE, Place};
 use crate::layout::{CONDITION_TABLE, ConditionEntry, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS, Slot};
+use crate::want::stride;
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
@@ -15,38 +16,41 @@ use std::ops::Range;
 /// The slots of an area that stays mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
-    /// Those of slot 0.
-    first: Rings,
+    /// The first ring of slot 0.
+    first: *const RingHeader,
 }
 
 impl Slots {
-    /// Of the area whose slot 0 has these rings.
+    /// Of the area whose slot 0 has `first` as its first ring.
     ///
     /// # Safety
-    /// They are an [`Area`](crate::area::Area)'s, and it stays mapped.
-    pub unsafe fn of(first: Rings) -> Self {
+    /// It is an [`Area`](crate::area::Area)'s, which stays mapped.
+    pub unsafe fn of(first: *const RingHeader) -> Self {
         Self { first }
     }
 
     /// How many CPUs have a ring in each slot.
+    #[inline(always)]
     pub fn cpus(self) -> u32 {
-        self.first.cpus
+        self.header().cpus.load(Relaxed)
     }
 
     /// The rings of slot `slot`.
     #[inline(always)]
     pub fn rings(self, slot: u32) -> Rings {
-        let before = slot as usize * (self.first.cpus as usize + 1);
-        Rings { first: self.first.first.wrapping_add(before), ..self.first }
+        let cpus = self.cpus();
+        Rings { first: self.first.wrapping_add(slot as usize * (cpus as usize + 1)), cpus }
     }
 
-    /// How many bytes `ring` lies behind the first ring of slot 0.
-    pub fn offset_of(self, ring: *const RingHeader) -> u32 {
-        (ring as usize).wrapping_sub(self.first.first as usize) as u32
+    /// The slot that has `ring`, of any CPU.
+    pub fn slot_of(self, ring: *const RingHeader) -> Option<u32> {
+        let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
+        let slot = offset.checked_div(stride(self.cpus()))?;
+        (slot < SLOTS as u32).then_some(slot)
     }
 
     fn start(self) -> *const u8 {
-        self.first.first.cast::<u8>().wrapping_sub(RINGS_OFFSET)
+        self.first.cast::<u8>().wrapping_sub(RINGS_OFFSET)
     }
 
     fn header(&self) -> &Header {
@@ -101,7 +105,8 @@ impl Slots {
         words.trigger_point.store(id.into(), Relaxed);
         // ORDER(slots:A) pairs with control:I: who sees the count sees the record that was written before.
         words.triggered.fetch_add(1, Release);
-        let shared = self.rings(slot).at(self.first.cpus);
+        let rings = self.rings(slot);
+        let shared = rings.at(rings.cpus);
         // SAFETY: the slot's last ring header; all atomics.
         write::wake(unsafe { &*shared });
     }
@@ -153,5 +158,18 @@ impl Table {
         }
         // SAFETY: so many bytes were written above.
         unsafe { std::slice::from_raw_parts(to.as_ptr().cast(), length) }
+    }
+
+    /// Code that is a `T`, read once, as [`copy`](Self::copy) does it.
+    ///
+    /// Real-time: a load for each field.
+    ///
+    /// # Safety
+    /// A [`Place`] said that it lies there. Any bytes are a `T`, which is no longer than `code` and aligned to 8 at most.
+    #[inline(always)]
+    pub unsafe fn read<T: Copy>(self, code: Range<usize>) -> T {
+        let from = self.start.wrapping_add(CONDITION_TABLE + code.start).cast::<T>();
+        // SAFETY: inside the pool, or behind it in the page that every region ends with; aligned, as above.
+        unsafe { plain::read(from) }
     }
 }

@@ -45,15 +45,18 @@ fn at(header: &RingHeader, offset: &AtomicU64) -> *mut u8 {
 
 impl<'a> Ring<'a> {
     /// The writer's view, which trusts what the collector wrote into the header; `None` where there is no ring.
+    #[inline(always)]
     pub(crate) fn of(header: &'a RingHeader) -> Option<Self> {
         // ORDER(view:A) pairs with control:E: who sees the count sees the rest.
         let count = header.count.load(Acquire);
+        if count == 0 {
+            return None;
+        }
         let bits = header.bits.load(Relaxed);
-        let geometry = Geometry::new(1u64.checked_shl(bits)?, u64::from(count))?;
         let overwrite = header.overwrite.load(Relaxed) != 0;
-        let geometry = Geometry { overwrite, ..geometry };
         let clock = if header.clock.load(Relaxed) == 0 { Clock::Cycles } else { Clock::Monotonic };
-        let other_bits = geometry.other_bits();
+        let other_bits = u64::MAX.checked_shl(bits)?;
+        let geometry = Geometry { bits, count, overwrite };
         Some(Self { header, geometry, other_bits, clock, data: at(header, &header.data) })
     }
 
@@ -182,14 +185,16 @@ impl<'a> Ring<'a> {
         let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
         (header, marks)
     }
+}
 
+impl RingHeader {
     /// There is no room for a record: tells the writer if it and the session agree that it waits, or counts the record as lost.
     ///
     /// # Errors
     /// That the writer may wait.
     #[cold]
     pub(crate) fn refuse(&self, if_full: IfFull) -> Result<(), Full> {
-        let block = self.header.block.load(Relaxed);
+        let block = self.block.load(Relaxed);
         if if_full == IfFull::Tell && block != 0 {
             return Err(Full { block });
         }
@@ -199,12 +204,12 @@ impl<'a> Ring<'a> {
 
     /// Counts a record that found no room.
     pub(crate) fn lose(&self) {
-        self.header.lost.fetch_add(1, Relaxed);
+        self.lost.fetch_add(1, Relaxed);
     }
 
     /// Counts a record that no sub-buffer takes.
     pub(crate) fn lose_too_large(&self) {
-        self.header.too_large.fetch_add(1, Relaxed);
+        self.too_large.fetch_add(1, Relaxed);
         self.lose();
     }
 }

@@ -38,7 +38,7 @@ pub struct Sessions {
 }
 
 /// Bytes of one slot's ring headers.
-const fn stride(cpus: u32) -> u32 {
+pub(crate) const fn stride(cpus: u32) -> u32 {
     (cpus + 1) * size_of::<RingHeader>() as u32
 }
 
@@ -57,9 +57,9 @@ impl Wants {
         self.0 as u32
     }
 
-    /// One session without a condition, whose ring headers, or one of them, lie `offset` bytes behind the first of slot 0.
-    pub const fn only(offset: u32) -> Self {
-        Self(offset as u64 & Self::OFFSET | Self::ONE)
+    /// One session without a condition: that in `slot`, given how many CPUs have a ring in each.
+    pub const fn only(slot: u32, cpus: u32) -> Self {
+        Self((slot * stride(cpus)) as u64 | Self::ONE)
     }
 
     /// Whether it is one session, without a condition.
@@ -81,14 +81,30 @@ impl Wants {
         sordino_percpu::sum(place, self.0 as usize)
     }
 
+    /// The slot of the session if it is one, with a condition.
+    #[inline(always)]
+    pub const fn one_if(self) -> Option<u32> {
+        let word = self.word();
+        let slot = (word >> 8).trailing_zeros() % SLOTS as u32;
+        if word == 0x1_0100 << slot { Some(slot) } else { None }
+    }
+
+    /// If it is [one with a condition](Self::one_if): the word of the same session without.
+    pub const fn always(self, cpus: u32) -> Self {
+        Self::only((self.word() >> 8).trailing_zeros(), cpus)
+    }
+
     /// The sessions, given how many CPUs have a ring in each slot.
     pub const fn sessions(self, cpus: u32) -> Sessions {
         if !self.is_one() {
             let all = (self.0 >> 8) as u8;
             return Sessions { all, conditional: (self.0 >> 16) as u8 & all };
         }
-        let slot = (self.0 & Self::OFFSET) as u32 / stride(cpus);
-        Sessions { all: if slot < SLOTS as u32 { 1 << slot } else { 0 }, conditional: 0 }
+        let all = match ((self.0 & Self::OFFSET) as u32).checked_div(stride(cpus)) {
+            Some(slot) if slot < SLOTS as u32 => 1 << slot,
+            _ => 0,
+        };
+        Sessions { all, conditional: 0 }
     }
 
     /// The word when the session in `slot` has changed its mind.
@@ -107,7 +123,7 @@ impl Wants {
     const fn naming(sessions: Sessions, cpus: u32) -> Self {
         let Sessions { all, conditional } = sessions;
         if all.is_power_of_two() && conditional == 0 {
-            return Self::only(all.trailing_zeros() * stride(cpus));
+            return Self::only(all.trailing_zeros(), cpus);
         }
         Self((all as u64) << 8 | (conditional as u64) << 16)
     }
@@ -128,9 +144,6 @@ mod tests {
                 assert!(word.is_one());
                 let offset = slot * (cpus as usize + 1) * size_of::<RingHeader>();
                 assert_eq!(word.ring(Wants::place(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
-                // As does the ring of any CPU, when only that is known.
-                let of_ring = Wants::only(word.word() + 256 * cpus);
-                assert_eq!(of_ring.sessions(cpus), Sessions { all: 1 << slot, conditional: 0 });
             }
         }
     }
@@ -149,6 +162,11 @@ mod tests {
                 assert_eq!((wants, has_condition), (want(slot) != Want::No, want(slot) == Want::If));
             }
             assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
+            let one_if = all.is_power_of_two() && conditional == all;
+            assert_eq!(word.one_if(), one_if.then_some(all.trailing_zeros()));
+            if one_if {
+                assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, Want::Always, 4));
+            }
         }
     }
 

@@ -253,12 +253,12 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 /// As for [`write()`], for all of `rings`.
 pub unsafe fn write_fully<S: Stamp>(
     rings: Rings,
-    record: Record,
+    record: &Record,
     stamp: S,
-    attempt: Attempt,
+    attempt: &Attempt,
     if_full: IfFull,
 ) -> Result<(), Full> {
-    let mut attempt = attempt;
+    let mut attempt = *attempt;
     for _ in 0..TRIES {
         let cpu = cpu();
         if cpu >= rings.cpus {
@@ -267,54 +267,47 @@ pub unsafe fn write_fully<S: Stamp>(
         // SAFETY: `cpu < cpus`.
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller's obligations are the same.
-        match unsafe { try_write(ring, cpu, record, stamp, attempt, if_full) } {
-            Ok(Done::Written { left }) => {
-                if left {
-                    wake(ring);
-                }
-                return Ok(());
-            }
-            Ok(Done::Lost | Done::LeftOut) => return Ok(()),
-            Ok(Done::Full(full)) => return Err(full),
-            Ok(Done::NoRing) => break,
-            Err(unfinished) => attempt = unfinished,
+        match unsafe { try_write(ring, cpu, record, stamp, &mut attempt, if_full) }? {
+            Done::Yes => return Ok(()),
+            Done::NotYet => {}
+            Done::NoRing => break,
         }
     }
     // SAFETY: the caller's obligations are the same.
     unsafe { write_shared(rings, record, stamp, if_full) }
 }
 
-/// How a record ended.
+/// Whether a try was the last.
 enum Done {
-    /// In the ring; `left` a sub-buffer for the next one.
-    Written { left: bool },
-    /// Counted as lost.
-    Lost,
-    /// Not yet: the caller may wait.
-    Full(Full),
+    /// The record is in the ring, counted as lost, or not wanted from this CPU.
+    Yes,
+    /// Something came between: look again.
+    NotYet,
     /// This CPU has no ring: it came online after the session began.
     NoRing,
-    /// This CPU's records are not wanted.
-    LeftOut,
 }
 
-/// One try.
+/// One try; `attempt` is the one before, and then this one.
+///
+/// # Errors
+/// As for [`write_fully`].
 ///
 /// # Safety
 /// As for [`write()`]; `ring` is that of `cpu`.
+#[inline(always)]
 unsafe fn try_write<S: Stamp>(
     ring: &RingHeader,
     cpu: u32,
-    record: Record,
+    record: &Record,
     stamp: S,
-    before: Attempt,
+    attempt: &mut Attempt,
     if_full: IfFull,
-) -> Result<Done, Attempt> {
+) -> Result<Done, Full> {
     // ORDER(write:C) pairs with control:E. Before the rest: if another session opens the ring meanwhile, the section refuses
     // this head, whatever else we see.
     let head = Head(ring.head.load(Acquire));
     let Some(view) = Ring::of(ring) else {
-        return Ok(if is_left_out(ring) { Done::LeftOut } else { Done::NoRing });
+        return Ok(if is_left_out(ring) { Done::Yes } else { Done::NoRing });
     };
     if head.is_closed() {
         return Ok(Done::NoRing);
@@ -325,18 +318,18 @@ unsafe fn try_write<S: Stamp>(
         // SAFETY: the collector mapped it for us before it enabled the event.
         Plan::Cross => match unsafe { view.enter(head, |_| true) } {
             Ok((turn, place)) => Head::entering(turn, place),
-            Err(Barred::Stale) => return Err(before),
-            Err(Barred::Full) => return Ok(view.refuse(if_full).map_or_else(Done::Full, |()| Done::Lost)),
+            Err(Barred::Stale) => return Ok(Done::NotYet),
+            Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },
         Plan::TooLarge => {
-            view.lose_too_large();
-            return Ok(Done::Lost);
+            ring.lose_too_large();
+            return Ok(Done::Yes);
         }
     };
     let lost = ring.lost.load(Relaxed);
     let at = match view.clock {
-        clock if std::ptr::eq(before.ring, ring) && before.head == head.0 && before.clock == clock => {
-            before.stamp
+        clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
+            attempt.stamp
         }
         Clock::Cycles => stamp.cycles(),
         Clock::Monotonic => stamp.monotonic(),
@@ -360,10 +353,14 @@ unsafe fn try_write<S: Stamp>(
         // SAFETY: as in `write`.
         unsafe { publish(&commit) }
     };
-    match outcome {
-        Outcome::Committed => Ok(Done::Written { left }),
-        Outcome::Restart => Err(Attempt { ring, head: head.0, stamp: at, clock: view.clock }),
+    if outcome == Outcome::Restart {
+        *attempt = Attempt { ring, head: head.0, stamp: at, clock: view.clock };
+        return Ok(Done::NotYet);
     }
+    if left {
+        wake(ring);
+    }
+    Ok(Done::Yes)
 }
 
 /// Whether the session does not want the records of this ring's CPU.
@@ -382,7 +379,7 @@ fn is_left_out(ring: &RingHeader) -> bool {
 #[inline(never)]
 pub unsafe fn write_shared<S: Stamp>(
     rings: Rings,
-    record: Record,
+    record: &Record,
     stamp: S,
     if_full: IfFull,
 ) -> Result<(), Full> {

@@ -4,6 +4,7 @@
 
 use super::number::{Operator, Relation};
 use super::payload::{Encoding, Interval};
+use std::mem::offset_of;
 
 /// The most bytes that a condition may take.
 pub const MAX_CODE: usize = 512;
@@ -74,8 +75,6 @@ const OPERATOR: u8 = 0x30;
 /// Of the first relation.
 const RELATION: u8 = 0x40;
 
-/// How many bytes an interval takes.
-const WHOLE_INTERVAL: usize = 20;
 /// How many bytes a jump takes.
 pub(super) const JUMP: usize = 3;
 
@@ -151,14 +150,32 @@ impl<'a> Op<'a> {
     }
 }
 
-/// The interval whose test is all of `code`, if it is one: by far the most frequent condition.
-#[inline(always)]
-pub(super) fn sole_interval(mut code: &[u8]) -> Option<Interval> {
-    if code.len() != WHOLE_INTERVAL {
-        return None;
+/// The test of one interval as it lies in memory, if that is all of a code: by far the most frequent condition.
+///
+/// A type of its own, so that the code goes from there to registers, without a copy in between. Any bytes are one.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+pub struct Sole {
+    op: u8,
+    encoding: Encoding,
+    offset: u16,
+    low: u64,
+    span: u64,
+}
+
+impl Sole {
+    /// The interval; `None` if the code is something else.
+    #[inline(always)]
+    pub fn interval(self) -> Option<Interval> {
+        let Self { op, encoding, offset, low, span } = self;
+        matches!(op, WITHIN | OUTSIDE).then_some(Interval {
+            outside: op == OUTSIDE,
+            encoding,
+            offset,
+            low,
+            span,
+        })
     }
-    let op @ (WITHIN | OUTSIDE) = byte(&mut code)? else { return None };
-    interval(op, &mut code)
 }
 
 #[inline(always)]
@@ -171,6 +188,24 @@ fn interval(op: u8, code: &mut &[u8]) -> Option<Interval> {
         span: u64::from_ne_bytes(take(code)?),
     })
 }
+
+/// The test of one interval if it is all of `code`, as it would lie there.
+#[cfg(test)]
+pub(super) fn sole(code: &[u8]) -> Option<Sole> {
+    let &[op, encoding, ref rest @ ..] = <&[u8; size_of::<Sole>()]>::try_from(code).ok()?;
+    let mut rest = &rest[..];
+    Some(Sole {
+        op,
+        encoding: Encoding(encoding),
+        offset: offset(&mut rest)?,
+        low: u64::from_ne_bytes(take(&mut rest)?),
+        span: u64::from_ne_bytes(take(&mut rest)?),
+    })
+}
+
+// As `write` and `read` have it.
+const _: () = assert!(offset_of!(Sole, encoding) == 1 && offset_of!(Sole, offset) == 2);
+const _: () = assert!(offset_of!(Sole, low) == 4 && offset_of!(Sole, span) == 12 && size_of::<Sole>() == 20);
 
 fn put(code: &mut Vec<u8>, op: u8, operands: &[&[u8]]) {
     code.push(op);

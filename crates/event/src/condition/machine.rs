@@ -1,6 +1,6 @@
 //! The evaluator: a stack machine whose code only jumps forward.
 
-use super::code::{MAX_CODE, Op, STACK, sole_interval};
+use super::code::{MAX_CODE, Op, STACK};
 use super::number::Number;
 use super::payload::{element, past_sequence, past_string, text};
 use crate::glob;
@@ -11,46 +11,8 @@ use crate::glob;
 ///
 /// Real-time: no allocation, no recursion, no panic. Operations only jump forward, and each is bounded by the payload's length, or for a
 /// pattern by that times the pattern's length: together at most `code.len() * (payload.len() + 1)` small steps, with at most
-/// [`MAX_CODE`] bytes of code looked at. One integer at a fixed offset that is compared with a constant takes some thirty instructions.
-#[inline]
+/// [`MAX_CODE`] bytes of code looked at. Where the code is the test of one [`Interval`](super::Interval), that is faster.
 pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
-    match sole_interval(code) {
-        Some(interval) => interval.holds(payload, 0),
-        None => run(code, payload, tid),
-    }
-}
-
-/// A base that nothing lies behind: what it should be behind is not there.
-const NOWHERE: usize = usize::MAX;
-
-/// Numbers that wait for their operator. What does not fit is dropped: the compiler saw to it that all do.
-struct Stack {
-    numbers: [Number; STACK],
-    height: usize,
-}
-
-impl Stack {
-    fn push(&mut self, number: Number) {
-        if let Some(place) = self.numbers.get_mut(self.height) {
-            *place = number;
-            self.height += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Number {
-        self.height = self.height.saturating_sub(1);
-        self.numbers.get(self.height).copied().unwrap_or(Number::Nothing)
-    }
-
-    /// The two on top, the right one above.
-    fn pair(&mut self) -> (Number, Number) {
-        let right = self.pop();
-        (self.pop(), right)
-    }
-}
-
-#[inline(never)]
-fn run(code: &[u8], payload: &[u8], tid: u32) -> bool {
     let mut code = code.get(..MAX_CODE).unwrap_or(code);
     let mut stack = Stack { numbers: [Number::Nothing; STACK], height: 0 };
     let (mut base, mut truth) = (0, false);
@@ -64,7 +26,7 @@ fn run(code: &[u8], payload: &[u8], tid: u32) -> bool {
             Op::Element { offset, size, index } => {
                 base = element(payload, behind(base, offset), size, index).unwrap_or(NOWHERE);
             }
-            Op::Interval(interval) => truth = interval.holds(payload, base),
+            Op::Interval(interval) => truth = interval.holds_behind(payload, base),
             Op::Match { unlike, offset, length, pattern } => {
                 truth = text(payload, behind(base, offset), length)
                     .is_some_and(|text| glob::matches(pattern, text) != unlike);
@@ -95,6 +57,35 @@ fn run(code: &[u8], payload: &[u8], tid: u32) -> bool {
         }
     }
     truth
+}
+
+/// A base that nothing lies behind: what it should be behind is not there.
+const NOWHERE: usize = usize::MAX;
+
+/// Numbers that wait for their operator. What does not fit is dropped: the compiler saw to it that all do.
+struct Stack {
+    numbers: [Number; STACK],
+    height: usize,
+}
+
+impl Stack {
+    fn push(&mut self, number: Number) {
+        if let Some(place) = self.numbers.get_mut(self.height) {
+            *place = number;
+            self.height += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Number {
+        self.height = self.height.saturating_sub(1);
+        self.numbers.get(self.height).copied().unwrap_or(Number::Nothing)
+    }
+
+    /// The two on top, the right one above.
+    fn pair(&mut self) -> (Number, Number) {
+        let right = self.pop();
+        (self.pop(), right)
+    }
 }
 
 fn behind(base: usize, offset: u16) -> usize {

@@ -254,7 +254,15 @@ fn one_integer_and_constants_are_one_operation() {
         ["count > 50us", "5 >= delta", "port != 3 + 4", "data[1] == 2", "!(ok == 0)", "state == 3", "!state"]
     {
         let Ok(Condition::Code(code)) = compile(text) else { panic!("{text}") };
-        assert!(code::sole_interval(&code).is_some(), "{text}: {code:?}");
+        let interval = code::sole(&code).and_then(Sole::interval);
+        assert!(interval.is_some(), "{text}: {code:?}");
+        for payload in [&payload()[..], &payload()[..1], &[0; 200], &[0xff; 200]] {
+            assert_eq!(
+                interval.map(|interval| interval.holds(payload)),
+                Some(holds(&code, payload, 1)),
+                "{text}"
+            );
+        }
     }
 }
 

@@ -118,7 +118,7 @@ fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
 pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
     // SAFETY: the model's memory stays; the payload has whole words.
     let written =
-        record(number, length, |record| unsafe { write_shared(rings, record, Reading(time), IfFull::Lose) });
+        record(number, length, |record| unsafe { write_shared(rings, &record, Reading(time), IfFull::Lose) });
     written.unwrap();
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull
         }
         let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
-        unsafe { write_fully(rings, record, Reading(None), attempt, if_full) }
+        unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
     })
 }
 

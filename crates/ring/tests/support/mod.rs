@@ -104,7 +104,7 @@ impl Harness {
         }
         let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
         // SAFETY: likewise.
-        unsafe { write_fully(rings, record, Counting, attempt, if_full) }?;
+        unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
         thread::set_place(cpu().min(cpus() - 1) as usize);
         Ok(())
     }
