@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assembly;
+pub mod disk;
 pub mod exchange;
 pub mod install;
 pub mod listing;

@@ -1,11 +1,11 @@
 //! What can't be recorded is refused before anything is started, with the reason and what to do about it.
 
+use sordino_tests::disk::SmallDisk;
 use sordino_tests::recording::all_below;
 use sordino_tests::{NOBODY, Recording, Scene};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 /// Asks for a recording of a command that leaves a file. That is bad usage, each of the words is said, and nothing was started.
 #[track_caller]
@@ -150,24 +150,6 @@ fn the_commands_own_status_is_passed_on() {
         let recording = scene.record(&[], &[program.to_str().unwrap(), how, number]);
         assert_eq!((recording.ended.status, recording.lost()), (status, 0), "{how} {number}");
         recording.assert_count(1);
-    }
-}
-
-/// A file system of its own, unmounted at the end.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(place: &'a Path, size: &str) -> Self {
-        fs::create_dir(place).unwrap();
-        let mut mount = Command::new("mount");
-        sordino_tests::install::succeed(mount.args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(place));
-        Self(place)
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
     }
 }
 

@@ -10,8 +10,18 @@ use crate::program::ProgramTrace;
 use crate::session::{Watch, cpu_seconds};
 use crate::steal::Stolen;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
+use crate::why::{ASKED, last_asked};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
+
+/// What a recording is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be kept: it names all it can and counts its events.
+    Keeping,
+    /// To be shown at once to who has seen what was before: its events alone.
+    Showing,
+}
 
 /// A recording that is being put together. Whoever has it may finish it on another thread.
 #[derive(Debug)]
@@ -19,6 +29,7 @@ pub(crate) struct Chunk {
     pub(crate) directory: Directory,
     pub(crate) summary: Summary,
     begin: Sample,
+    purpose: Purpose,
     kernel: KernelTrace,
     /// The programs' traces that hold all they will.
     traces: Vec<ProgramTrace>,
@@ -42,9 +53,10 @@ impl Chunk {
         summary: Summary,
         clock: &TraceClock,
         begin: Sample,
+        purpose: Purpose,
     ) -> Result<Self, Error> {
-        let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite)?;
-        let mut chunk = Self { directory, summary, begin, kernel, traces: Vec::new() };
+        let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
+        let mut chunk = Self { directory, summary, begin, purpose, kernel, traces: Vec::new() };
         chunk.summary.begin_ns = begin.realtime;
         chunk.summary.clock = clock_summary(clock);
         Ok(chunk)
@@ -59,6 +71,15 @@ impl Chunk {
     pub(crate) fn add(&mut self, program: ProgramSummary, trace: ProgramTrace) {
         self.summary.programs.push(program);
         self.traces.push(trace);
+    }
+
+    /// Lets the summary of a snapshot that a program asked for say what the program said.
+    pub(crate) fn tell_why(&mut self) {
+        if self.summary.reason.as_deref() == Some(ASKED) {
+            let said = self.traces.iter().filter_map(last_asked).max();
+            self.summary.reason =
+                said.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
+        }
     }
 
     /// Makes the directory what it is at rest.
@@ -86,7 +107,9 @@ impl Chunk {
                 self.directory.path().display()
             )),
         }
-        count_events(&self.directory, &mut self.summary, watch);
+        if self.purpose == Purpose::Keeping {
+            count_events(&self.directory, &mut self.summary, watch);
+        }
         self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
         self.summary.write(&self.directory)?;
         Ok((self.directory, self.summary))

@@ -86,15 +86,15 @@ impl TraceClock {
         (time.as_secs_f64() * hertz) as u64
     }
 
-    /// What a sample would have been at a stamp before `later`.
+    /// What a sample would have been at a stamp before `later`. Its time of day is the trace's, also if that was set meanwhile.
     pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
-        let before = self.ticks(later).saturating_sub(stamp);
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
-        let nanoseconds = (before as f64 / hertz * 1e9) as u64;
+        let nanoseconds = |from: u64, to: u64| (to.saturating_sub(from) as f64 / hertz * 1e9) as u64;
+        let since_begin = nanoseconds(self.ticks(&self.begin), stamp);
         Sample {
             cycles: if self.not_cycles.is_none() { stamp } else { later.cycles },
-            monotonic: later.monotonic.saturating_sub(nanoseconds),
-            realtime: later.realtime.saturating_sub(nanoseconds),
+            monotonic: later.monotonic.saturating_sub(nanoseconds(stamp, self.ticks(later))),
+            realtime: self.begin.realtime.saturating_add(since_begin),
             ..*later
         }
     }

@@ -1,6 +1,7 @@
 //! The kernel's pages turned into a CTF trace, when recording has ended.
 
 use crate::Error;
+use crate::chunk::Purpose;
 use crate::clock::TraceClock;
 use crate::directory::{Directory, replace};
 use crate::dump::{self, Dump};
@@ -21,8 +22,8 @@ use std::path::Path;
 pub(crate) struct KernelTrace {
     uuid: Uuid,
     events: Vec<(Format, Mapping)>,
-    /// Whether the kernel is the one that was recorded.
-    same_boot: bool,
+    /// Whether functions are named: the kernel is the one that was recorded, and somebody wants to know.
+    names: bool,
     /// The stamp of what is told once.
     begin_ticks: u64,
     /// Whether what is missing before a CPU's first event was overwritten, not lost.
@@ -35,16 +36,20 @@ const PACKET: usize = 1 << 20;
 type Advance<'a> = &'a mut dyn FnMut(u64);
 
 impl KernelTrace {
-    /// Begins the trace with the state dump: what is there now, with the stamp of `begin`.
+    /// Begins the trace with the state dump, if it is kept: what is there now, with the stamp of `begin`.
     pub(crate) fn begin(
         directory: &Directory,
         clock: &TraceClock,
         begin: Sample,
         overwrite: bool,
+        purpose: Purpose,
     ) -> Result<Self, Error> {
-        let begin_ticks = clock.ticks(&begin);
-        let trace = Self { uuid: crate::uuid(), events: Vec::new(), same_boot: true, begin_ticks, overwrite };
+        let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
+        let trace = Self { uuid: crate::uuid(), events: Vec::new(), names, begin_ticks, overwrite };
         trace.write_metadata(directory, clock)?;
+        if purpose == Purpose::Showing {
+            return Ok(trace);
+        }
         let path = directory.kernel().join("statedump");
         let file = File::create(&path).map_err(Error::output(&path))?;
         Dump::take(begin).write(file, trace.uuid, begin_ticks)?;
@@ -53,7 +58,7 @@ impl KernelTrace {
 
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
-        Self { uuid, events: Vec::new(), same_boot: false, begin_ticks: 0, overwrite }
+        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite }
     }
 
     /// Adds what the hypervisor took.
@@ -124,7 +129,7 @@ impl KernelTrace {
             fs::remove_file(&path).map_err(Error::output(&path))?;
             streams.push(stream);
         }
-        if self.same_boot {
+        if self.names {
             self.write_symbols(directory, &functions)?;
         }
         fs::remove_dir_all(&raw).map_err(Error::output(&raw))?;

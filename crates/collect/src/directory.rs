@@ -22,6 +22,7 @@ impl Directory {
     /// # Errors
     /// [`Error::NotEmpty`], or that it can't be written to.
     pub fn create(path: &Path) -> Result<Self, Error> {
+        let was_there = path.exists();
         fs::create_dir_all(path).map_err(Error::output(path))?;
         let mut entries = fs::read_dir(path).map_err(Error::output(path))?;
         if entries.next().is_some() {
@@ -29,11 +30,15 @@ impl Directory {
         }
         let path = path.canonicalize().map_err(Error::output(path))?;
         let directory = Self(path);
-        for part in [directory.kernel(), directory.user(), directory.raw()] {
+        directory.make_parts().inspect_err(|_| directory.remove(was_there))?;
+        Ok(directory)
+    }
+
+    fn make_parts(&self) -> Result<(), Error> {
+        for part in [self.kernel(), self.user(), self.raw()] {
             fs::create_dir(&part).map_err(Error::output(&part))?;
         }
-        directory.keep_room()?;
-        Ok(directory)
+        self.keep_room()
     }
 
     /// Keeps some space on the disk for what is written at the end, when the events may have filled it.
@@ -61,6 +66,14 @@ impl Directory {
         }
         if !was_there {
             let _ = fs::remove_dir(self.path());
+        }
+    }
+
+    /// Removes what was begun there and never became a [recording](Self::open).
+    pub(crate) fn remove_unannounced(path: &Path) {
+        let directory = Self(path.to_owned());
+        if directory.raw().exists() && !directory.summary().exists() {
+            directory.remove(false);
         }
     }
 

@@ -47,22 +47,21 @@ impl History {
         Ok(theirs)
     }
 
-    /// Files to go on in, and what is in those before when they have been exchanged.
-    pub(crate) fn exchange(&mut self) -> Result<(PageFiles, Vec<File>), Error> {
-        let (mut next, mut before) = (Vec::new(), Vec::new());
-        for of_cpu in &mut self.cpus {
-            let (ours, theirs) =
-                memory().map_err(Error::system("can't make memory for the kernel's pages"))?;
-            next.push((of_cpu.cpu, theirs));
-            before.push(std::mem::replace(&mut of_cpu.memory, ours));
-        }
-        Ok((next, before))
+    /// Files to go on in, each as theirs who write and as ours.
+    pub(crate) fn fresh(&self) -> Result<(PageFiles, Vec<File>), Error> {
+        let fresh = |of_cpu: &OfCpu| {
+            let (ours, theirs) = memory()?;
+            Ok(((of_cpu.cpu, theirs), ours))
+        };
+        let fresh: std::io::Result<_> = self.cpus.iter().map(fresh).collect();
+        fresh.map_err(Error::system("can't make memory for the kernel's pages"))
     }
 
-    /// Takes up what was in the files that [`exchange`](Self::exchange) gave back. Where something is missing between the pages that are
+    /// Goes on in `fresh` files, and takes up what was in those before. Where something is missing between the pages that are
     /// there and the new ones, only the new ones are of use.
-    pub(crate) fn take(&mut self, before: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
-        for (of_cpu, mut file) in self.cpus.iter_mut().zip(before) {
+    pub(crate) fn take(&mut self, fresh: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
+        for (of_cpu, fresh) in self.cpus.iter_mut().zip(fresh) {
+            let mut file = std::mem::replace(&mut of_cpu.memory, fresh);
             let mut page = vec![0; layout.page_size()];
             file.rewind().map_err(Error::system("can't read the kernel's pages back"))?;
             while file.read_exact(&mut page).is_ok() {

@@ -20,6 +20,20 @@ use std::time::Duration;
 /// How often full pages are moved. A buffer of some megabytes takes much longer to fill.
 const PERIOD: Duration = Duration::from_millis(5);
 
+/// How long files that can't be written to are left alone.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// When pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moving {
+    /// When that is asked for.
+    Asked,
+    /// All the time, until the files can't be written to.
+    Always,
+    /// All the time. When the files can't be written to, the kernel keeps what is newest until they can.
+    Persistently,
+}
+
 /// A kernel that is being recorded.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -27,8 +41,8 @@ pub(crate) struct Kernel {
     prepared: Option<Drain>,
     thread: Option<Thread>,
     change: Change,
-    /// Whether nothing is moved before it is asked for.
-    overwrite: bool,
+    /// When its thread moves what.
+    moving: Moving,
     /// What each CPU had lost when its buffer was last emptied.
     lost: Vec<(Cpu, u64)>,
     pub(crate) formats: Arc<Formats>,
@@ -57,6 +71,8 @@ pub(crate) struct Emptied {
 struct Thread {
     /// Gone when recording is to end.
     requests: Option<Sender<Request>>,
+    /// Why files could not be written to.
+    problems: Receiver<String>,
     handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
 }
 
@@ -94,30 +110,41 @@ impl Kernel {
         let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
         let drain = Drain::new(instance, &mut file)?;
         let formats = Arc::new(Formats { events, layout: drain.page_layout() });
-        let (overwrite, lost) = (options.geometry.overwrite, Vec::new());
-        Ok(Self { prepared: Some(drain), thread: None, change, overwrite, lost, formats, buffer_kib })
+        let moving = match (options.geometry.overwrite, &options.session) {
+            (true, _) => Moving::Asked,
+            (false, None) => Moving::Always,
+            (false, Some(_)) => Moving::Persistently,
+        };
+        let lost = Vec::new();
+        Ok(Self { prepared: Some(drain), thread: None, change, moving, lost, formats, buffer_kib })
     }
 
     /// Begins to record.
     pub(crate) fn start(&mut self, place: Place) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
-        let overwrite = self.overwrite;
+        let moving = self.moving;
         let (requests, asked) = channel();
+        let (problem, problems) = channel();
         let thread = std::thread::Builder::new().name("sordino-kernel".to_owned());
         let spawned = thread.spawn(move || {
             // The first thread of this place has already said what is wrong with it.
             let _ = place.take();
-            empty(drain, &asked, overwrite)
+            empty(drain, &asked, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
-        self.thread = Some(Thread { requests: Some(requests), handle });
+        self.thread = Some(Thread { requests: Some(requests), problems, handle });
         Ok(())
     }
 
     /// Whether recording has ended by itself: its files can't be written to.
     pub(crate) fn has_failed(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.handle.is_finished())
+    }
+
+    /// Why files could not be written to, since this was asked last. The kernel's buffer keeps what is newest until they can.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.thread.as_ref().map_or(Vec::new(), |thread| thread.problems.try_iter().collect())
     }
 
     /// Moves all that is there into the files that there are, and goes on into `next`; recording goes on meanwhile.
@@ -170,19 +197,29 @@ impl Kernel {
 fn empty(
     mut drain: Drain,
     requests: &Receiver<Request>,
-    overwrite: bool,
+    moving: Moving,
+    problem: &Sender<String>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
-    let next = || match overwrite {
-        true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        false => requests.recv_timeout(PERIOD),
+    let next = |period| match moving {
+        Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        _ => requests.recv_timeout(period),
     };
+    let mut period = PERIOD;
     loop {
-        match next() {
+        match next(period) {
             Ok(Request { next, answer }) => {
                 // Who asked waits for it, or is gone.
                 let _ = answer.send(drain.empty(next));
             }
-            Err(RecvTimeoutError::Timeout) => _ = drain.drain()?,
+            Err(RecvTimeoutError::Timeout) => match drain.drain() {
+                Ok(_) => period = PERIOD,
+                Err(error) if moving == Moving::Persistently => {
+                    period = RETRY;
+                    // Who would hear of it is gone when recording ends.
+                    let _ = problem.send(error.to_string());
+                }
+                Err(error) => return Err(error),
+            },
             Err(RecvTimeoutError::Disconnected) => return drain.finish(),
         }
     }

@@ -12,6 +12,7 @@
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
+//! | `why` | what a program said that asked for a snapshot |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
@@ -42,6 +43,7 @@ mod session;
 mod steal;
 mod summary;
 mod symbols;
+mod why;
 
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
@@ -54,8 +56,8 @@ pub use recover::recover;
 pub use runtime::{RUNTIME_DIR, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
-    ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask, keep_session,
-    record,
+    Kept, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask,
+    keep_session, record,
 };
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
 

@@ -26,7 +26,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Programs that may wait to be looked at; the next ones wait to connect.
 const QUEUE: i32 = 1024;
 /// Connections that are looked at in one go: who connects all the time shall not keep the recorder from its work.
-const MOST: usize = 1024;
+const MOST: usize = 256;
+/// Connections that may be silent: who makes more shall not use up the recorder's descriptors.
+const MOST_SILENT: usize = 64;
 
 /// Where programs announce themselves.
 #[derive(Debug)]
@@ -117,6 +119,8 @@ impl Listener {
                 Err(_) => {}
             }
         }
+        // Programs among them are found in /proc instead.
+        self.silent.drain(..self.silent.len().saturating_sub(MOST_SILENT));
         announced
     }
 }

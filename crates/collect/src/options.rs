@@ -150,7 +150,7 @@ impl Polling {
 }
 
 /// Which tracepoints are wanted, and which of their hits ask for a snapshot.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserEvents {
     rules: Rules,
     triggers: Rules,
@@ -186,8 +186,10 @@ impl UserEvents {
 
     /// The same and more.
     pub(crate) fn and(&self, text: &str) -> Result<Self, String> {
-        let mut more = self.clone();
-        more.rules.0.extend(rules([text.to_owned()])?.0);
+        let (mut more, new) = (self.clone(), rules([text.to_owned()])?.0);
+        // The later one of two that are the same says all.
+        more.rules.0.retain(|rule| !new.contains(rule));
+        more.rules.0.extend(new);
         Ok(more)
     }
 
@@ -272,6 +274,9 @@ mod tests {
         assert_eq!(choice(&fewer.and("motor:noise").unwrap(), &noise).filter, Condition::Always);
         assert_eq!(fewer.patterns(), ["motor", "!motor:noise*", "!motor:x"]);
         assert!(events.but("motor:x if y > 3").is_err());
+        let again = fewer.and("motor:x").unwrap().but("motor:x").unwrap();
+        assert_eq!(again.patterns(), ["motor", "!motor:noise*", "motor:x", "!motor:x"]);
+        assert_eq!(again.and("motor:x").unwrap().but("motor:x").unwrap(), again);
     }
 
     #[test]

@@ -127,7 +127,8 @@ impl Traced {
                 .push(format!("its rings could not be made present ({error}): it faults on each page once")),
         }
         let trace = ProgramTrace { number, pid, identity, schemas: Vec::new(), place: None };
-        let trace = directory.map_or(Ok(trace.clone()), |directory| trace.put_in(directory, clock))?;
+        let trace = directory.map_or(Ok(trace.clone()), |directory| trace.put_in(directory, clock));
+        let trace = trace.inspect_err(|_| _ = program.detach(&attached))?;
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
@@ -141,7 +142,8 @@ impl Traced {
             broken: false,
         };
         let order = traced.streams(readers, options.session.is_some());
-        traced.refresh(user)?;
+        // What can't be declared now is tried again with each look, which then tells why.
+        let _ = traced.refresh(user);
         Ok((traced, order))
     }
 
@@ -155,15 +157,10 @@ impl Traced {
         Order::Add(Streams { number, program, slot, streams: streams.collect(), triggered })
     }
 
-    /// Goes on in another directory; the trace that ends, and the new one's files, in the order of the streams.
-    pub(crate) fn go_on_in(
-        &mut self,
-        directory: &Directory,
-        clock: &TraceClock,
-    ) -> Result<(ProgramTrace, Vec<Output>), Error> {
-        let next = self.trace.put_in(directory, clock)?;
+    /// Goes on in another place; the trace that ends, and the new one's files, in the order of the streams.
+    pub(crate) fn go_on_in(&mut self, next: ProgramTrace) -> (ProgramTrace, Vec<Output>) {
         let outputs = self.rings.iter().filter_map(|&cpu| next.output(cpu)).collect();
-        Ok((std::mem::replace(&mut self.trace, next), outputs))
+        (std::mem::replace(&mut self.trace, next), outputs)
     }
 
     /// Looks for tracepoints that are new, declares them, and enables those that are wanted.
@@ -178,18 +175,21 @@ impl Traced {
         };
         let mut declarations = String::new();
         let first = self.trace.schemas.len();
+        let mut schemas = Vec::new();
         for (id, schema) in tracepoints {
-            if usize::from(id) != self.trace.schemas.len() || usize::from(id) >= POINTS {
+            if usize::from(id) != first + schemas.len() || usize::from(id) >= POINTS {
                 return self.give_up(&format!("tracepoint {id} is out of turn"));
             }
             match declare(id, &schema) {
                 Ok(text) => declarations += &text,
                 Err(error) => return self.give_up(&error.to_string()),
             }
-            self.trace.schemas.push(schema);
+            schemas.push(schema);
         }
-        self.read += consumed;
+        // Until this succeeds, all of them are new again with the next look.
         self.trace.append(&declarations)?;
+        self.trace.schemas.append(&mut schemas);
+        self.read += consumed;
         // Only now: no record of an event that the metadata does not know.
         self.choose_from(first, user);
         Ok(())
@@ -290,8 +290,13 @@ impl ProgramTrace {
     fn append(&self, declarations: &str) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
         let path = place.path.join("metadata");
-        let file = File::options().append(true).open(&path);
-        file.and_then(|mut file| file.write_all(declarations.as_bytes())).map_err(Error::output(&path))
+        let append = || {
+            let mut file = File::options().append(true).open(&path)?;
+            let before = file.metadata()?.len();
+            // Half of a declaration would spoil all that follow.
+            file.write_all(declarations.as_bytes()).inspect_err(|_| _ = file.set_len(before))
+        };
+        append().map_err(Error::output(&path))
     }
 
     /// Writes the whole metadata: at the start, and at the end, when the clock's rate is known better.

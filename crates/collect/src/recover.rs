@@ -27,7 +27,8 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
         return Ok(summary);
     }
     let recorder = summary.recorder;
-    if is_recorder(recorder as i32) {
+    // In a container, each recorder may have had the same number.
+    if recorder != std::process::id() && is_recorder(recorder as i32) {
         return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
     }
     directory.use_room();

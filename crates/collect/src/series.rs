@@ -43,27 +43,38 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Goes on in `path`, which is made if it is not there; what it holds of this kind counts as finished.
+    /// Goes on in `path`, which is made if it is not there; what it holds of this kind counts as finished. What a recorder that was
+    /// killed had not announced yet holds no event, and is removed.
     ///
     /// # Errors
     /// [`Error::NotEmpty`] if there are other things in it, or that it can't be read or made.
     pub(crate) fn open(path: &Path, kind: Kind) -> Result<Self, Error> {
         fs::create_dir_all(path).map_err(Error::output(path))?;
         let path = path.canonicalize().map_err(Error::output(path))?;
-        let mut last = 0;
+        let (mut last, mut unannounced) = (0, Vec::new());
         for entry in fs::read_dir(&path).map_err(Error::output(&path))?.flatten() {
             let name = entry.file_name();
-            match number(&name.to_string_lossy()) {
-                Some(number) => last = last.max(number),
-                None => return Err(Error::NotEmpty(path)),
-            }
+            let Some(number) = number(&name.to_string_lossy()) else { return Err(Error::NotEmpty(path)) };
+            last = last.max(number);
+            unannounced.push(entry.path());
         }
+        unannounced.iter().for_each(|path| Directory::remove_unannounced(path));
         let mut series = Self { path, kind, last, finished: VecDeque::new() };
         for directory in recordings(&series.path, kind) {
             let bytes = size(directory.path());
             series.finished.push_back((directory, bytes));
         }
         Ok(series)
+    }
+
+    /// Removes what a session that could not begin has made.
+    pub(crate) fn abandon(path: &Path, was_there: bool) {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let ours = entries.filter(|entry| number(&entry.file_name().to_string_lossy()).is_some());
+        ours.for_each(|entry| Directory::remove_unannounced(&entry.path()));
+        if !was_there {
+            let _ = fs::remove_dir(path);
+        }
     }
 
     /// Where they lie.
@@ -78,8 +89,20 @@ impl Series {
 
     /// Makes the directory of the next one.
     pub(crate) fn next(&mut self) -> Result<Directory, Error> {
-        self.last += 1;
-        Directory::create(&self.path.join(format!("{}{:04}", self.kind.prefix(), self.last)))
+        let made = Directory::create(&self.path.join(format!("{}{:04}", self.kind.prefix(), self.last + 1)));
+        // Where nothing could be made, the number is free for the next try.
+        if matches!(made, Ok(_) | Err(Error::NotEmpty(_))) {
+            self.last += 1;
+        }
+        made
+    }
+
+    /// Removes the last one: it could not be begun.
+    pub(crate) fn take_back(&mut self, last: &Directory) {
+        last.remove(false);
+        if !last.path().exists() {
+            self.last -= 1;
+        }
     }
 
     /// One is complete; removes the oldest that are too many or too large together, but never the newest.
@@ -155,6 +178,24 @@ mod tests {
         assert_eq!(again.finished().count(), 2);
         let last = finished(&mut again, Keep { count: None, bytes: Some(1) });
         assert_eq!(again.finished().map(Directory::path).collect::<Vec<_>>(), [last.path()]);
+    }
+
+    #[test]
+    fn what_was_never_announced_is_removed_and_what_could_not_be_made_takes_no_number() {
+        let place = tempfile::tempdir().unwrap();
+        let mut series = Series::open(place.path(), Kind::Chunk).unwrap();
+        let first = finished(&mut series, Keep::default());
+        let half = series.next().unwrap();
+        let mut again = Series::open(place.path(), Kind::Chunk).unwrap();
+        assert!(first.path().exists() && !half.path().exists());
+        // Something else has its name.
+        fs::write(place.path().join("chunk-0003"), "").unwrap();
+        assert!(again.next().is_err() && again.next().is_err());
+        fs::remove_file(place.path().join("chunk-0003")).unwrap();
+        let second = again.next().unwrap();
+        assert!(second.path().ends_with("chunk-0003"));
+        again.take_back(&second);
+        assert!(again.next().unwrap().path().ends_with("chunk-0003"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Steal {
     stolen: Vec<Stolen>,
 }
 
-/// As many are kept: a day of them, ten a second.
+/// As many are kept, a day of them, ten a second; then the older half is forgotten.
 const MOST: usize = 864_000;
 const NANOSECONDS_PER_TICK: u64 = 10_000_000;
 
@@ -41,7 +41,10 @@ impl Steal {
         for &(cpu, ticks) in &now {
             let before = self.last.iter().find(|(known, _)| *known == cpu);
             let more = before.map_or(0, |(_, before)| ticks.saturating_sub(*before));
-            if more > 0 && self.stolen.len() < MOST {
+            if more > 0 {
+                if self.stolen.len() >= MOST {
+                    self.stolen.drain(..MOST / 2);
+                }
                 let time_ns = more * NANOSECONDS_PER_TICK;
                 self.stolen.push(Stolen { at, cpu, time_ns, window_ns });
             }
@@ -54,10 +57,8 @@ impl Steal {
         std::mem::take(&mut self.stolen)
     }
 
-    /// What was seen since `stamp`. What is older is forgotten, if there is no end to it.
-    pub(crate) fn stolen_since(&mut self, stamp: u64) -> Vec<Stolen> {
-        let since = self.stolen.partition_point(|stolen| stolen.at < stamp);
-        self.stolen.drain(..since.saturating_sub(MOST / 2));
+    /// What was seen since `stamp`.
+    pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<Stolen> {
         self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
 }

@@ -184,7 +184,7 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
 }
 
 /// Where several sessions want the event, or one with a condition. If that compares one integer, it decides before anything is made
-/// ready for a record, which then goes the short way.
+/// ready for a record.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -213,7 +213,7 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
 unsafe fn emit_chosen<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
     let Some(slots) = program::slots() else { return };
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_outlined(point, wants.always(slots.cpus()).0, content) };
+    unsafe { emit_fully(point.tag(), wants.always(slots.cpus()), content) };
 }
 
 /// A thread's first record, records for several sessions, those with other conditions, those of a vfork's child.

@@ -5,6 +5,7 @@ use crate::emit::{Clocks, Content, Staged, emit_to};
 use crate::wait::Waiting;
 use crate::{program, system};
 use sordino_percpu::thread;
+use sordino_ring::layout::RingHeader;
 use sordino_ring::slots::Slots;
 use sordino_ring::want::{Sessions, Wants};
 use sordino_ring::write::{self, Attempt, Full, IfFull, Record};
@@ -32,7 +33,7 @@ pub(crate) unsafe fn emit(event: u64, wants: Wants, staged: Staged) {
         if decision.record {
             match cpu {
                 // SAFETY: as in `emit::emit`, which the caller is.
-                Some(cpu) => unsafe { emit_to(slots.rings(slot).at(cpu), record.tag, staged) },
+                Some(cpu) => unsafe { emit_by_short_way(slots.rings(slot).at(cpu), record.tag, staged) },
                 // SAFETY: the caller's obligations are the same.
                 None => unsafe { emit_shared(slots, slot, &record) },
             }
@@ -104,6 +105,16 @@ unsafe fn decide(slots: Slots, slot: u32, staged: Staged, tag: u64) -> Decision 
         return Decision { record: true, trigger: false };
     };
     condition::decide(conditions, id_of(tag), Hit { payload, tid: (tag >> 32) as u32 })
+}
+
+/// [`emit_to`], once: each copy is a restartable section more, which has to be stopped and killed at every instruction in a test.
+///
+/// # Safety
+/// As for [`emit_to`].
+#[inline(never)]
+unsafe fn emit_by_short_way(ring: *const RingHeader, tag: u64, staged: Staged) {
+    // SAFETY: the caller's obligations are the same.
+    unsafe { emit_to(ring, tag, staged) };
 }
 
 /// Writes the record to the shared ring of the session in `slot`.

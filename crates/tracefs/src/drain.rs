@@ -197,25 +197,25 @@ impl SourceOfCpu {
     }
 
     /// Copies a page that is only partly filled, which `splice` does not hand out; whether there was one. While recording goes on,
-    /// there may be another one at once.
+    /// there may be another one at once. It goes through the pipe, too, where it stays if the file takes no more.
     fn read_page(&mut self, page: &mut [u8]) -> Result<bool, Error> {
         loop {
             match rustix::io::read(&self.source, &mut *page) {
                 Ok(0) | Err(Errno::AGAIN) => return Ok(false),
-                Ok(length) => return self.write(&page[..length]).map(|()| true),
+                Ok(length) => return self.pass(&page[..length]).map(|()| true),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(Error::io("read", &self.path, errno)),
             }
         }
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    /// Moves a page to the file through the pipe, which is empty and has room for one.
+    fn pass(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
-            match rustix::io::write(&self.file, bytes) {
-                Ok(0) => return Err(self.file_error(Errno::IO)),
+            match rustix::io::write(&self.pipe.1, bytes) {
                 Ok(written) => {
-                    bytes = &bytes[written..];
-                    self.bytes += written as u64;
+                    (self.pending, bytes) = (written, &bytes[written..]);
+                    self.flush()?;
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(self.file_error(errno)),

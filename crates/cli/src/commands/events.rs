@@ -1,17 +1,14 @@
 //! `sordino events`
 
+use crate::Failure;
 use crate::commands::session;
 use crate::trace::Recording;
-use crate::{Failure, signals};
 use clap::{Args, ValueEnum};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use sordino_event::Time;
 use sordino_report::{Format, Listing, TimeFormat};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// List the events of a recording, user and kernel merged in the order of time
 ///
@@ -95,7 +92,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn follow(name: &str, options: &Options) -> Result<ExitCode, Failure> {
-    let stop = signals::stop()?;
     let mut stdout = io::stdout().lock();
     let color = stdout.is_terminal();
     let mut begin = None;
@@ -103,12 +99,7 @@ fn follow(name: &str, options: &Options) -> Result<ExitCode, Failure> {
         true => Format::Json,
         false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
     };
-    let pause = |time: Duration| {
-        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-        let mut waiting = [PollFd::new(&stop, PollFlags::IN)];
-        poll(&mut waiting, Some(&time)).is_ok_and(|ready| ready > 0)
-    };
-    session::follow(name, format, &mut stdout, pause)?;
+    session::follow(name, format, &mut stdout)?;
     Ok(ExitCode::SUCCESS)
 }
 

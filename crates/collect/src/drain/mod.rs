@@ -44,6 +44,8 @@ pub(crate) enum Order {
     KeepForLive(bool),
     /// Hand out these copies, and those of what the rings hold from this stamp on.
     Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    /// Let go of this when it is known whether programs ask for snapshots.
+    Look(Sender<()>),
     /// Say how full the rings are.
     Fill { answer: Sender<Vec<ProgramFill>> },
 }
@@ -104,7 +106,7 @@ pub(crate) type Now = fn() -> u64;
 
 /// Looks after rings until all senders of orders are gone. `told` is called after each report.
 pub(crate) fn run(work: Work, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>, told: impl Fn()) {
-    let mut drain = Drain { programs: Vec::new(), now };
+    let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
         let is_heard = reports.send(report).is_ok();
         told();
@@ -121,7 +123,12 @@ pub(crate) fn run(work: Work, now: Now, orders: &Receiver<Order>, reports: &Send
 struct Drain {
     programs: Vec<Streams>,
     now: Now,
+    /// How many bytes may still be kept for who follows; `None` if nobody does.
+    room: Option<usize>,
 }
+
+/// How many bytes wait to be shown, at most.
+const MOST_KEPT: usize = 64 << 20;
 
 impl Drain {
     /// Until nobody listens to what `report` says.
@@ -131,7 +138,7 @@ impl Drain {
             let (mut has_failed, mut taken) = (false, false);
             for stream in self.programs.iter_mut().flat_map(|program| &mut program.streams) {
                 let had_failed = stream.has_failed();
-                taken |= stream.drain();
+                taken |= stream.drain(&mut self.room);
                 has_failed |= stream.has_failed() && !had_failed;
             }
             if has_failed && !report(Report::OutputFailed) {
@@ -159,20 +166,23 @@ impl Drain {
         orders: &Receiver<Order>,
         report: impl Fn(Report) -> bool,
     ) {
-        let mut held_off: Option<Instant> = None;
+        let mut last: Option<Instant> = None;
         loop {
+            // Until the end of this turn.
+            let mut _looking = None;
             match orders.recv_timeout(often) {
+                Ok(Order::Look(looking)) => _looking = Some(looking),
                 Ok(order) => self.carry_out(order),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(Stream::keep_up);
             let Some((number, point)) = self.asks() else { continue };
-            if held_off.is_some_and(|until| Instant::now() < until) {
+            if last.is_some_and(|last| last.elapsed() < triggers.hold_off) {
                 continue;
             }
             let copies = self.copy((self.now)().saturating_sub(triggers.last));
-            held_off = Some(Instant::now() + triggers.hold_off);
+            last = Some(Instant::now());
             if !report(Report::Triggered { number, point, copies }) {
                 return;
             }
@@ -200,10 +210,11 @@ impl Drain {
                 let _ = answer.send(streams.into_iter().map(|stream| stream.finish(self.now)).collect());
             }
             Order::Rotate { number, outputs, answer } => {
-                let now = self.now;
-                let streams = self.program(number).map_or(&mut [][..], |program| &mut program.streams);
-                let streams = streams.iter_mut().zip(outputs);
-                let _ = answer.send(streams.map(|(stream, output)| stream.rotate(output, now)).collect());
+                let (now, room) = (self.now, &mut self.room);
+                let program = self.programs.iter_mut().find(|program| program.number == number);
+                let streams = program.map_or(&mut [][..], |program| &mut program.streams).iter_mut();
+                let rotated = streams.zip(outputs).map(|(stream, output)| stream.rotate(output, now, room));
+                let _ = answer.send(rotated.collect());
             }
             Order::Copy { since, answer } => _ = answer.send(self.copy(since)),
             Order::Take { number, since, answer } => {
@@ -211,22 +222,24 @@ impl Drain {
                 let _ = answer.send(program.map(|program| program.copy(since, self.now)));
             }
             Order::KeepForLive(keep) => {
-                for stream in self.programs.iter_mut().flat_map(|program| &mut program.streams) {
-                    stream.keep_for_live(keep);
-                }
+                self.room = keep.then_some(MOST_KEPT);
+                self.programs
+                    .iter_mut()
+                    .flat_map(|program| &mut program.streams)
+                    .for_each(Stream::forget_kept);
             }
             Order::Live { whose, since, answer } => {
                 let (now, all) = (self.now, whose == Whose::All);
+                if all {
+                    self.room = self.room.map(|_| MOST_KEPT);
+                }
                 let programs = self.programs.iter_mut();
                 let wanted = programs.filter(|program| all || whose == Whose::Only(program.number));
                 let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
             }
+            Order::Look(looking) => drop(looking),
             Order::Fill { answer } => _ = answer.send(self.programs.iter().map(Streams::fill).collect()),
         }
-    }
-
-    fn program(&mut self, number: usize) -> Option<&mut Streams> {
-        self.programs.iter_mut().find(|program| program.number == number)
     }
 
     fn remove(&mut self, number: usize) -> Option<Streams> {

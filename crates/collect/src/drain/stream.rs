@@ -2,7 +2,7 @@
 
 use super::Now;
 use crate::output::Output;
-use sordino_ring::read::{Corrupt, Fill, Lost, Packet, Reader, SubBuffer};
+use sordino_ring::read::{Content, Corrupt, Fill, Lost, Packet, Reader};
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,26 +14,22 @@ pub(crate) struct Stream {
     /// `None` where rings are copied only.
     output: Option<Output>,
     state: StreamState,
-    /// Copies of what was written, for who follows; `None` if nobody does.
-    live: Option<Kept>,
+    /// Copies of what was written, for who follows.
+    kept: Kept,
 }
 
 /// Copies that wait to be shown.
 #[derive(Debug, Default)]
 struct Kept {
     packets: Vec<Packet>,
-    bytes: usize,
-    /// Sub-buffers that there was no room for.
+    /// Sub-buffers behind them that there was no room for.
     left_out: u64,
 }
-
-/// How many bytes of a ring wait to be shown, at most.
-const MOST_KEPT: usize = 32 << 20;
 
 impl Stream {
     /// Of a ring that is read into `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
-        Self { reader, output, state, live: None }
+        Self { reader, output, state, kept: Kept::default() }
     }
 
     /// Whether its file can't be written to.
@@ -41,21 +37,22 @@ impl Stream {
         self.state.failure.is_some()
     }
 
-    /// Keeps copies of what is written from now on, or no longer.
-    pub(super) fn keep_for_live(&mut self, keep: bool) {
-        self.live = if keep { Some(self.live.take().unwrap_or_default()) } else { None };
+    /// Nobody wants to be shown what was written.
+    pub(super) fn forget_kept(&mut self) {
+        self.kept = Kept::default();
     }
 }
 
 impl Kept {
-    fn keep(&mut self, sub_buffer: &SubBuffer<'_>) {
-        if self.bytes > MOST_KEPT {
+    /// Keeps a copy if there is room. Behind one that is left out there is none for later ones either: what is missing is in one place.
+    fn keep(&mut self, content: Content, copy: impl FnOnce() -> Vec<u8>, room: &mut usize) {
+        let size = content.end as usize;
+        if self.left_out > 0 || size > *room {
             self.left_out += 1;
             return;
         }
-        let packet = Packet { bytes: sub_buffer.copy(), content: sub_buffer.content };
-        self.bytes += packet.bytes.len();
-        self.packets.push(packet);
+        *room -= size;
+        self.packets.push(Packet { bytes: copy(), content });
     }
 }
 
@@ -107,8 +104,9 @@ pub(crate) struct StreamCopy {
     pub(crate) packets: Vec<Packet>,
     /// By the end of them.
     pub(crate) lost: Lost,
-    /// Sub-buffers in between that there was no room for.
+    /// Sub-buffers that there was no room for, and in front of which packet they belong.
     pub(crate) left_out: u64,
+    pub(crate) gap: usize,
     /// Sub-buffers that were overwritten since the session began.
     pub(crate) overwritten: u64,
     pub(crate) corrupt: Option<Corrupt>,
@@ -130,8 +128,9 @@ pub(crate) struct StreamFill {
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Stream {
-    /// Writes the sub-buffers that wait, but not for ever, however fast they come; whether there was any.
-    pub(super) fn drain(&mut self) -> bool {
+    /// Writes the sub-buffers that wait, but not for ever, however fast they come, and keeps copies as far as there is `room`, if
+    /// somebody follows; whether there was any.
+    pub(super) fn drain(&mut self, room: &mut Option<usize>) -> bool {
         let mut any = false;
         for _ in 0..self.reader.geometry().count {
             if self.state.corrupt.is_some() || self.can_wait() {
@@ -140,8 +139,8 @@ impl Stream {
             match self.reader.take() {
                 Ok(None) => break,
                 Ok(Some(mut taken)) => {
-                    if let Some(live) = &mut self.live {
-                        live.keep(&taken);
+                    if let Some(room) = room {
+                        self.kept.keep(taken.content, || taken.copy(), room);
                     }
                     self.state.write(self.output.as_mut(), |output| output.write(&mut taken));
                 }
@@ -173,9 +172,10 @@ impl Stream {
     }
 
     /// Writes what the ring has published, and goes on into another file; how the one before ended.
-    pub(super) fn rotate(&mut self, next: Output, now: Now) -> StreamEnd {
-        self.drain();
-        let before = self.flush(now);
+    pub(super) fn rotate(&mut self, next: Output, now: Now, room: &mut Option<usize>) -> StreamEnd {
+        self.state.retry_now();
+        self.drain(room);
+        let before = self.flush(now, room);
         let next = next.after(before);
         let (output, state) = (self.output.replace(next), std::mem::take(&mut self.state));
         self.state.corrupt = state.corrupt;
@@ -183,13 +183,16 @@ impl Stream {
     }
 
     /// Writes what the sub-buffer that is being filled holds so far; what was lost by then.
-    fn flush(&mut self, now: Now) -> Lost {
+    fn flush(&mut self, now: Now, room: &mut Option<usize>) -> Lost {
         if self.state.corrupt.is_some() {
             return self.reader.lost();
         }
         match self.reader.part(now) {
             Ok(Some(mut part)) => {
                 let lost = part.content.lost;
+                if let Some(room) = room {
+                    self.kept.keep(part.content, || part.bytes.clone(), room);
+                }
                 self.write_packet(&mut part);
                 lost
             }
@@ -208,9 +211,10 @@ impl Stream {
 
     /// Takes what the ring still holds.
     pub(super) fn finish(mut self, now: Now) -> StreamEnd {
-        // Twice: writers that were on their way may have gone on into the next sub-buffer.
-        self.drain();
-        self.drain();
+        self.state.retry_now();
+        // Twice: writers that were on their way may have gone on into the next sub-buffer. Who follows has been shown them.
+        self.drain(&mut None);
+        self.drain(&mut None);
         let mut unfinished = 0;
         if self.state.corrupt.is_none() {
             let mut packets = Vec::new();
@@ -232,14 +236,14 @@ impl Stream {
         };
         let lost = packets.last().map_or_else(|| self.reader.lost(), |last| last.content.lost);
         let (cpu, overwritten) = (self.reader.cpu(), self.reader.overwritten());
-        StreamCopy { cpu, packets, lost, left_out: 0, overwritten, corrupt }
+        StreamCopy { cpu, packets, lost, left_out: 0, gap: 0, overwritten, corrupt }
     }
 
     /// What was written since the last time, and what it holds from this stamp on.
     pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
-        let kept = self.live.take().unwrap_or_default();
-        self.live = Some(Kept::default());
+        let kept = std::mem::take(&mut self.kept);
         let mut copy = self.copy(since, now);
+        copy.gap = kept.packets.len();
         copy.packets.splice(0..0, kept.packets);
         copy.left_out = kept.left_out;
         copy
@@ -281,6 +285,11 @@ fn end(
 }
 
 impl StreamState {
+    /// A file that could not be written to is tried again with the next packet: there may be no later one.
+    fn retry_now(&mut self) {
+        self.retry = self.retry.map(|_| Instant::now());
+    }
+
     /// Has `write` write a packet, unless one before failed and it is not time to try again.
     fn write(&mut self, output: Option<&mut Output>, write: impl FnOnce(&mut Output) -> io::Result<()>) {
         let Some(output) = output else { return };

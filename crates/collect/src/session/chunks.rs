@@ -1,20 +1,27 @@
 //! A session's recordings: numbered, finished by another thread, and for one that writes to disk, begun anew when it is time.
 
 use super::bell::Bell;
-use super::control::{Control, Reply};
+use super::control::{Asker, Control, Reply, Request};
+use super::live;
 use super::prepare::chunk;
-use super::programs::summarise;
-use super::writer::{Done, Whom, Writer};
+use super::programs::{note_once, summarise};
+use super::writer::{Done, Job, Writer};
 use super::{Nobody, Outlet, Session, Sink};
 use crate::Error;
+use crate::chunk::{Chunk, Rest};
+use crate::convert::raw_bytes;
 use crate::directory::Directory;
+use crate::history::PageFiles;
 use crate::kernel::page_file;
 use crate::options::Options;
 use crate::recover::recover;
-use crate::series::{Kind, Series};
+use crate::series::{Kind, Series, size};
 use crate::summary::{State, Summary};
 use sordino_event::Cpu;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Until it is tried again to begin a chunk.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl Outlet {
     /// For a session; what a recorder that was killed left unfinished is finished.
@@ -28,8 +35,20 @@ impl Outlet {
             writer.give(Box::new(job), None);
         }
         let control = Control::listen(&session.runtime, bell.clone())?;
-        let (notes, rotated) = (Vec::new(), Instant::now());
-        Ok(Some(Self { series, writer, control, notes, triggers: 0, rotated, last_snapshot: true }))
+        live::clean(&session.runtime);
+        Ok(Some(Self {
+            series,
+            writer,
+            control,
+            notes: Vec::new(),
+            triggers: 0,
+            taken: 0,
+            triggered: None,
+            rotated: Instant::now(),
+            not_rotated: None,
+            last_snapshot: true,
+            enders: Vec::new(),
+        }))
     }
 
     /// Takes up what the writer has done.
@@ -46,22 +65,38 @@ impl Outlet {
                     Reply::Written { directory: directory.path().to_owned() }
                 }
                 Err(error) => {
-                    self.notes.push(error.to_string());
+                    note_once(&mut self.notes, error.to_string());
                     Reply::Refused { reason: error.to_string() }
                 }
             };
-            // Who asked may be gone.
-            _ = whom.map(|whom| whom.send(reply));
+            _ = whom.map(|whom| whom.tell(&reply));
         }
     }
 
-    /// Waits until all is written.
-    pub(super) fn finish(mut self, last: Option<Directory>, options: &Options) {
+    /// Waits until all is written, and tells who ended the session; what went wrong with that.
+    pub(super) fn finish(
+        mut self,
+        last: Option<&Result<(Directory, Summary), Error>>,
+        options: &Options,
+    ) -> Vec<String> {
+        self.notes.clear();
         let done = self.writer.finish();
         self.take(done, options);
-        if let (Some(last), Some(session)) = (last, &options.session) {
-            self.series.finish(last, session.keep);
+        match (last, &options.session) {
+            (Some(Ok((last, _))), Some(session)) => self.series.finish(last.clone(), session.keep),
+            (Some(Err(error)), _) => self.notes.push(error.to_string()),
+            _ => {}
         }
+        let reply = match &self.notes[..] {
+            [] => Reply::Done,
+            notes => Reply::Refused { reason: notes.join("; ") },
+        };
+        let late = self.control.asked().into_iter();
+        let late =
+            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, asker)| asker);
+        self.enders.into_iter().chain(late).for_each(|ender| ender.tell(&reply));
+        options.session.iter().for_each(|session| live::clean(&session.runtime));
+        self.notes
     }
 }
 
@@ -79,60 +114,86 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on in another chunk when this one is large or old enough.
-    pub(super) fn rotate_if_due(&mut self) -> Result<(), Error> {
-        let (Some(session), Some(outlet)) = (&self.options.session, &self.outlet) else { return Ok(()) };
+    /// Goes on in another chunk when this one is large or old enough. If that can't be, it goes on in this one, and tries again.
+    pub(super) fn rotate_if_due(&mut self) {
+        let (Some(session), Some(outlet)) = (&self.options.session, &self.outlet) else { return };
         let is_old = session.rotation.every.is_some_and(|every| outlet.rotated.elapsed() >= every);
         let is_large = session.rotation.size.is_some_and(|size| self.chunk_bytes() >= size);
-        if is_old || is_large { self.rotate(None) } else { Ok(()) }
+        let has_failed = outlet.not_rotated.is_some_and(|failed| failed.elapsed() < RETRY);
+        if !(is_old || is_large) || has_failed {
+            return;
+        }
+        match self.rotate() {
+            Ok(job) => self.write(job, None),
+            Err(error) => self.tell(format!("the next chunk could not be begun, this one goes on: {error}")),
+        }
     }
 
-    /// Bytes of the chunk on disk.
+    /// Bytes of events in the chunk.
     fn chunk_bytes(&self) -> u64 {
         let Sink::Chunk(chunk) = &self.sink else { return 0 };
-        crate::series::size(chunk.directory.path())
+        size(&chunk.directory.user()) + raw_bytes(&chunk.directory)
     }
 
-    /// Goes on in another chunk; `whom` is told when the one before is complete.
-    ///
-    /// # Errors
-    /// Why it goes on in the same one.
-    pub(super) fn rotate(&mut self, whom: Option<Whom>) -> Result<(), Error> {
-        let (Some(outlet), Sink::Chunk(_)) = (&mut self.outlet, &self.sink) else { return Ok(()) };
-        outlet.rotated = Instant::now();
-        let directory = outlet.series.next()?;
-        let next = chunk(directory.clone(), &self.template, &self.clock, self.kernel.as_ref());
-        let next = next.and_then(|next| next.announce().map(|()| next));
-        let next = next.inspect_err(|_| directory.remove(false))?;
-        let Sink::Chunk(mut before) = std::mem::replace(&mut self.sink, Sink::Chunk(Box::new(next))) else {
-            return Ok(());
-        };
-        for program in &mut self.programs {
-            match program.go_on_in(&directory, &self.clock) {
-                Ok((trace, outputs)) => {
-                    let ends = self.collector.rotate(program.number(), outputs);
-                    let notes = std::mem::take(&mut program.notes);
-                    before.add(summarise(&trace, notes, ends, &before.directory), trace);
-                }
-                // Its events go on into the chunk before, until it ends.
-                Err(error) => before.summary.notes.push(error.to_string()),
-            }
-        }
-        let kernel = self.kernel.as_mut().map_or(Ok(Vec::new()), |kernel| {
-            let raw = directory.raw();
-            let file = |cpu: Cpu| page_file(&raw, cpu).map(|file| (cpu, file)).map_err(Error::output(&raw));
-            let next = self.options.cpus.as_slice().iter().map(|&cpu| file(Cpu(cpu)));
-            kernel.empty(next.collect::<Result<_, _>>()?)
-        });
-        if let Err(error) = self.leave_chunk(&before.directory) {
-            self.tell(error.to_string());
-        }
-        let rest = self.rest(kernel);
-        let clock = self.clock.clone();
-        let job = Box::new(move || before.finish(&clock, rest, &mut Nobody));
+    /// Has the writer do something; `whom` is told when it is done.
+    pub(super) fn write(&mut self, job: Job, whom: Option<Asker>) {
         if let Some(outlet) = &mut self.outlet {
             outlet.writer.give(job, whom);
         }
-        Ok(())
     }
+
+    /// Goes on in another chunk; what is left to do completes the one before.
+    ///
+    /// # Errors
+    /// Why it goes on in the same one.
+    pub(super) fn rotate(&mut self) -> Result<Job, Error> {
+        let Some(outlet) = &mut self.outlet else { return Err(Error::NotEmpty(self.options.output.clone())) };
+        let directory = outlet.series.next().inspect_err(|_| outlet.not_rotated = Some(Instant::now()))?;
+        let rotated = self.go_on_in(&directory);
+        if let Some(outlet) = &mut self.outlet {
+            match &rotated {
+                Ok(_) => (outlet.rotated, outlet.not_rotated) = (Instant::now(), None),
+                Err(_) => {
+                    outlet.not_rotated = Some(Instant::now());
+                    outlet.series.take_back(&directory);
+                }
+            }
+        }
+        let (before, rest) = rotated?;
+        let clock = self.clock.clone();
+        Ok(Box::new(move || before.finish(&clock, rest, &mut Nobody)))
+    }
+
+    /// All of what is recorded goes on there, or nothing does: first comes what may fail, the kernel's files last of that.
+    fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, Rest), Error> {
+        let next = chunk(directory.clone(), &self.template, &self.clock, self.kernel.as_ref())?;
+        next.announce()?;
+        let traces = self.programs.iter().map(|program| program.trace.put_in(directory, &self.clock));
+        let traces = traces.collect::<Result<Vec<_>, _>>()?;
+        let kernel = match &mut self.kernel {
+            Some(kernel) => kernel.empty(page_files(directory, self.options.cpus.as_slice())?)?,
+            None => Vec::new(),
+        };
+        let Sink::Chunk(chunk) = &mut self.sink else {
+            return Err(Error::NotEmpty(directory.path().to_owned()));
+        };
+        let mut before = std::mem::replace(&mut **chunk, next);
+        for (program, next) in self.programs.iter_mut().zip(traces) {
+            let (trace, outputs) = program.go_on_in(next);
+            let ends = self.collector.rotate(program.number(), outputs);
+            let notes = std::mem::take(&mut program.notes);
+            before.add(summarise(&trace, notes, ends, &before.directory), trace);
+        }
+        if let Err(error) = self.show_pages_of(directory) {
+            self.tell(error.to_string());
+        }
+        Ok((before, self.rest(Ok(kernel))))
+    }
+}
+
+/// Where the kernel's pages of a chunk go.
+fn page_files(directory: &Directory, cpus: &[u32]) -> Result<PageFiles, Error> {
+    let raw = directory.raw();
+    let file = |&cpu: &u32| Ok((Cpu(cpu), page_file(&raw, Cpu(cpu)).map_err(Error::output(&raw))?));
+    cpus.iter().map(file).collect()
 }

@@ -92,6 +92,11 @@ impl Collector {
         self.ask(|answer| Order::Live { whose, since, answer })
     }
 
+    /// Has it look whether programs ask for snapshots; then its reports say so.
+    pub(super) fn look(&self) {
+        self.ask(Order::Look);
+    }
+
     /// How full the rings are.
     pub(super) fn fill(&self) -> Vec<ProgramFill> {
         self.ask(|answer| Order::Fill { answer })

@@ -1,9 +1,13 @@
-//! What a session shows while it records: all that came since it was asked last, as a recording that whoever asked removes.
+//! What a session shows while it records: all that came since it was asked last, as a recording in its own directory.
+//!
+//! One process follows at a time: it has a lock, and removes what it has read. What a follower that was killed left is replaced.
 
 use super::snapshots::{Contents, Running};
-use super::writer::{Job, Whom};
+use super::writer::Job;
 use super::{Session, Sink};
 use crate::Error;
+use crate::chunk::Purpose;
+use crate::clock::TraceClock;
 use crate::directory::Directory;
 use crate::drain::Whose;
 use crate::history::Pages;
@@ -12,74 +16,115 @@ use crate::program::Traced;
 use crate::summary::Summary;
 use sordino_clock::Sample;
 use sordino_event::Cpu;
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Who has not asked for so long is gone, and nothing is kept for it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What programs that have ended leave in memory until it is shown, in bytes; those that end then are told of.
+const ENDED: usize = 64 << 20;
+/// Bytes of a CPU's kernel pages that are shown at a time; the rest stays on disk until the next.
+const AT_ONCE: usize = 16 << 20;
+/// Pages of each CPU that the first time shows.
+const FIRST: u64 = 16;
 
 /// What is kept for who follows.
-#[derive(Debug)]
 pub(super) struct Live {
     asked: Instant,
-    /// Counts what was shown.
-    number: u64,
     /// Stamps before this were shown.
     since: u64,
-    /// Of a session that writes to disk: how much of each CPU's file of kernel pages was shown, and what is to be.
-    shown: HashMap<Cpu, u64>,
-    pages: HashMap<Cpu, Vec<Arc<[u8]>>>,
+    /// As of the first time: stamps stay the same times, whatever is learnt of the clock meanwhile.
+    clock: TraceClock,
+    /// Of a session that writes to disk: the files of kernel pages, oldest first, and how much of each was shown.
+    files: BTreeMap<Cpu, VecDeque<(File, u64)>>,
     /// Programs that have ended since the last time.
     ended: Vec<Running>,
+    /// Those that there was no room for.
+    left_out: u64,
+}
+
+/// Where it is shown, in the session's directory.
+fn place(runtime: &Path) -> PathBuf {
+    runtime.join("live")
+}
+
+/// Removes what was shown; nobody reads it any more.
+pub(super) fn clean(runtime: &Path) {
+    let _ = fs::remove_dir_all(place(runtime));
 }
 
 impl Session<'_> {
-    /// Shows what came since the last time, or what there is, if this is the first.
-    pub(super) fn show(&mut self, whom: Whom) -> Result<(), Error> {
-        let begins_now = self.live.is_none();
+    /// Shows what came since the last time, or what there is, if this is the first; what is left to do writes it.
+    pub(super) fn show(&mut self) -> Result<Job, Error> {
         let now = self.clock.now()();
-        let last = self.since(Some(Duration::from_millis(100)));
-        let live = self.live.get_or_insert_with(|| Live::new(last));
-        (live.asked, live.number) = (Instant::now(), live.number + 1);
-        let (number, since) = (live.number, std::mem::replace(&mut live.since, now));
-        let ended = std::mem::take(&mut live.ended);
-        self.collector.keep_for_live(true);
+        if self.live.is_none() {
+            self.live = Some(Live::new(self.since(Some(Duration::from_millis(100))), self.clock.clone()));
+            self.collector.keep_for_live(true);
+            if let Sink::Chunk(chunk) = &self.sink {
+                let directory = chunk.directory.clone();
+                self.show_pages_from(&directory, true)?;
+            }
+        }
+        let Some(live) = &mut self.live else { return Err(Error::NotEmpty(self.options.output.clone())) };
+        live.asked = Instant::now();
+        let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
+        let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));
         let copies = self.collector.live(Whose::All, since);
         self.refresh();
-        let kernel = self.kernel_since(since, begins_now);
-        let Some(session) = &self.options.session else { return Ok(()) };
-        let end = Sample::take();
-        let programs = copies.into_iter().filter_map(|copy| {
+        let pages = self.pages_to_show(since)?;
+        let running = copies.into_iter().filter_map(|copy| {
             let program = self.programs.iter().find(|program| program.number() == copy.number)?;
             Some(Running::of(program, copy))
         });
-        let contents = Contents {
-            directory: Directory::create(&session.runtime.join(format!("live-{number}")))?,
-            summary: Summary { overwrite: true, ..self.template.clone() },
-            clock: self.clock.clone(),
-            since,
-            end,
-            programs: ended.into_iter().chain(programs).collect(),
-            formats: self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats)),
-            pages: kernel?,
-            kernel: Ok(Vec::new()),
-            stolen: Vec::new(),
-        };
-        let job: Job = Box::new(move || contents.write());
-        if let Some(outlet) = &mut self.outlet {
-            outlet.writer.give(job, Some(whom));
+        let mut summary = Summary { overwrite: true, ..self.template.clone() };
+        if left_out > 0 {
+            summary
+                .notes
+                .push(format!("{left_out} programs have ended and are not shown: there were too many"));
         }
-        Ok(())
+        let end = Sample::take();
+        let programs = ended.into_iter().chain(running).collect();
+        let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
+        let runtime =
+            self.options.session.as_ref().map(|session| session.runtime.clone()).unwrap_or_default();
+        Ok(Box::new(move || {
+            clean(&runtime);
+            let directory = Directory::create(&place(&runtime))?;
+            let (kernel, stolen, purpose) = (Ok(Vec::new()), Vec::new(), Purpose::Showing);
+            Contents {
+                directory,
+                summary,
+                purpose,
+                clock,
+                since,
+                end,
+                programs,
+                formats,
+                pages,
+                kernel,
+                stolen,
+            }
+            .write()
+        }))
     }
 
     /// A program has ended: what was not shown of it is taken along.
     pub(super) fn leave_program(&mut self, program: &Traced) {
         let Some(live) = &mut self.live else { return };
         let copies = self.collector.live(Whose::Only(program.number()), live.since);
-        live.ended.extend(copies.into_iter().map(|copy| Running::of(program, copy)));
+        for copy in copies.into_iter().map(|copy| Running::of(program, copy)) {
+            let bytes: usize = live.ended.iter().map(Running::bytes).sum();
+            if bytes < ENDED {
+                live.ended.push(copy);
+            } else {
+                live.left_out += 1;
+            }
+        }
     }
 
     /// Keeps nothing more for who no longer asks.
@@ -87,75 +132,113 @@ impl Session<'_> {
         if self.live.as_ref().is_some_and(|live| live.asked.elapsed() > PATIENCE) {
             self.live = None;
             self.collector.keep_for_live(false);
+            self.options.session.iter().for_each(|session| clean(&session.runtime));
         }
     }
 
     /// The kernel's pages that were not shown.
-    fn kernel_since(&mut self, since: u64, begins_now: bool) -> Result<Vec<Pages>, Error> {
-        let Some(kernel) = &mut self.kernel else { return Ok(Vec::new()) };
+    fn pages_to_show(&mut self, since: u64) -> Result<Vec<Pages>, Error> {
+        let Some(kernel) = &self.kernel else { return Ok(Vec::new()) };
         let layout = kernel.formats.layout;
         if let Sink::Memory(_) = self.sink {
             self.empty_kernel()?;
             let Sink::Memory(memory) = &self.sink else { return Ok(Vec::new()) };
             return Ok(memory.pages(since, &layout));
         }
-        kernel.flush()?;
-        let Sink::Chunk(chunk) = &self.sink else { return Ok(Vec::new()) };
-        let (directory, Some(live)) = (chunk.directory.clone(), &mut self.live) else {
-            return Ok(Vec::new());
-        };
-        live.read(&directory, self.options.cpus.as_slice(), layout.page_size())?;
-        let mut pages: Vec<Pages> = live.pages.drain().collect();
-        if begins_now {
-            // All of it may be much.
-            pages.iter_mut().for_each(|(_, pages)| _ = pages.drain(..pages.len().saturating_sub(16)));
+        // What can't be written now is shown when it can.
+        let flushed = kernel.flush();
+        let pages = self.live.as_mut().map_or(Ok(Vec::new()), |live| live.pages(layout.page_size()));
+        if let Err(error) = flushed {
+            self.tell(error.to_string());
         }
-        Ok(pages)
+        pages.map_err(Error::system("can't read the kernel's pages back"))
     }
 
-    /// A chunk's kernel pages are complete: what was not shown of them is taken along.
-    pub(super) fn leave_chunk(&mut self, directory: &Directory) -> Result<(), Error> {
+    /// The kernel's pages go on in the files of this chunk; those of the one before are complete.
+    pub(super) fn show_pages_of(&mut self, directory: &Directory) -> Result<(), Error> {
+        if self.live.is_some() { self.show_pages_from(directory, false) } else { Ok(()) }
+    }
+
+    /// Shows a chunk's pages: those to come, or also all that are there.
+    fn show_pages_from(&mut self, directory: &Directory, begins_now: bool) -> Result<(), Error> {
         let (Some(live), Some(kernel)) = (&mut self.live, &self.kernel) else { return Ok(()) };
-        live.read(directory, self.options.cpus.as_slice(), kernel.formats.layout.page_size())?;
-        live.shown.clear();
+        let page_size = kernel.formats.layout.page_size() as u64;
+        for &cpu in self.options.cpus.as_slice() {
+            let path = raw_path(&directory.raw(), Cpu(cpu));
+            let file = match File::open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                file => file.map_err(Error::output(&path))?,
+            };
+            let pages = file.metadata().map_err(Error::output(&path))?.len() / page_size;
+            let shown = if begins_now { pages.saturating_sub(FIRST) * page_size } else { 0 };
+            live.files.entry(Cpu(cpu)).or_default().push_back((file, shown));
+        }
         Ok(())
     }
 }
 
 impl Live {
-    fn new(since: u64) -> Self {
-        Self {
-            asked: Instant::now(),
-            number: 0,
-            since,
-            shown: HashMap::new(),
-            pages: HashMap::new(),
-            ended: Vec::new(),
-        }
+    fn new(since: u64, clock: TraceClock) -> Self {
+        let (asked, files, ended) = (Instant::now(), BTreeMap::new(), Vec::new());
+        Self { asked, since, clock, files, ended, left_out: 0 }
     }
 
-    /// Reads what came to the files of kernel pages.
-    fn read(&mut self, directory: &Directory, cpus: &[u32], page_size: usize) -> Result<(), Error> {
-        for &cpu in cpus {
-            let path = raw_path(&directory.raw(), Cpu(cpu));
-            let shown = self.shown.entry(Cpu(cpu)).or_default();
-            let pages = self.pages.entry(Cpu(cpu)).or_default();
-            let read = || -> std::io::Result<()> {
-                let mut file = File::open(&path)?;
-                file.seek(SeekFrom::Start(*shown))?;
-                let mut page = vec![0; page_size];
-                while file.read_exact(&mut page).is_ok() {
-                    pages.push(page.as_slice().into());
-                    *shown += page_size as u64;
+    /// What came to the files of kernel pages.
+    fn pages(&mut self, size: usize) -> io::Result<Vec<Pages>> {
+        let mut all = Vec::new();
+        for (cpu, files) in &mut self.files {
+            let mut pages = Vec::new();
+            while let Some((file, shown)) = files.front_mut() {
+                while let Some(page) = page_at(file, *shown, size)?.filter(|_| pages.len() * size < AT_ONCE) {
+                    pages.push(page);
+                    *shown += size as u64;
                 }
-                Ok(())
-            };
-            let mut read = read;
-            match read() {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::output(&path)(error)),
-                _ => {}
+                if files.len() == 1 || pages.len() * size >= AT_ONCE {
+                    break;
+                }
+                files.pop_front();
             }
+            all.push((*cpu, pages));
         }
-        Ok(())
+        Ok(all)
+    }
+}
+
+/// The page there, if there is a whole one.
+fn page_at(file: &File, at: u64, size: usize) -> io::Result<Option<Arc<[u8]>>> {
+    let mut page = vec![0; size];
+    match file.read_exact_at(&mut page, at) {
+        Ok(()) => Ok(Some(page.into())),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn pages_are_shown_once_and_in_order_across_files() {
+        let file = |text: &str| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            file
+        };
+        let mut live = Live::new(0, TraceClock::choose());
+        // A page that is cut off may be whole later, in the newest file.
+        live.files.insert(Cpu(3), [(file("aabb"), 2), (file("ccddx"), 0)].into());
+        let shown = |live: &mut Live| -> Vec<u8> {
+            live.pages(2)
+                .unwrap()
+                .iter()
+                .flat_map(|(_, pages)| pages.iter().flat_map(|page| page.to_vec()))
+                .collect()
+        };
+        assert_eq!(shown(&mut live), b"bbccdd");
+        assert_eq!(shown(&mut live), b"");
+        live.files.get_mut(&Cpu(3)).unwrap()[0].0.write_all(b"y").unwrap();
+        assert_eq!(shown(&mut live), b"xy");
     }
 }

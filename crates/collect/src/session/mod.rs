@@ -31,7 +31,7 @@ use crate::steal::Steal;
 use crate::summary::Summary;
 use bell::Bell;
 use collector::Collector;
-use control::Control;
+use control::{Asker, Control};
 use live::Live;
 use rustix::time::{ClockId, clock_gettime};
 use snapshots::Memory;
@@ -101,23 +101,33 @@ pub fn record(
     Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
 }
 
+/// What became of a session.
+#[derive(Debug)]
+pub struct Kept {
+    /// How the command ended; `None` if there was none, or it is still running.
+    pub status: Option<ExitStatus>,
+    /// Why the last recordings could not be completed, if they could not.
+    pub problems: Vec<String>,
+}
+
 /// Keeps a session until its command ends, the time is over, it is told to stop, or `stop` becomes readable. `ready` is called when it
 /// records; from then on it answers [requests](Request).
 ///
 /// # Errors
-/// Why nothing is recorded, or why the last of it could not be finished.
+/// Why nothing is recorded, and nothing is left then; or why it ended.
 pub fn keep_session(
     options: &Options,
     guardian: Option<&mut Guardian>,
     stop: BorrowedFd<'_>,
     ready: impl FnOnce(),
-) -> Result<(), Error> {
-    let session = Session::prepare(options, guardian, None)?;
-    let mut session = session.begun(&mut Nobody)?;
+) -> Result<Kept, Error> {
+    let was_there = options.output.exists();
+    let session = Session::prepare(options, guardian, None).and_then(|session| session.begun(&mut Nobody));
+    let mut session = session.inspect_err(|_| Series::abandon(&options.output, was_there))?;
     ready();
     let result = session.run(stop, &mut Nobody);
-    session.finish(&mut Nobody)?;
-    result
+    let Ended { status, problems, .. } = session.finish(&mut Nobody)?;
+    result.map(|()| Kept { status, problems })
 }
 
 struct Session<'a> {
@@ -177,10 +187,17 @@ struct Outlet {
     notes: Vec<String>,
     /// How often there was a reason to take a snapshot that no person had.
     triggers: u64,
+    /// How many were taken for such a reason, and when the last one was.
+    taken: u64,
+    triggered: Option<Instant>,
     /// When the present chunk began.
     rotated: Instant,
+    /// When the next one last could not be begun.
+    not_rotated: Option<Instant>,
     /// Whether a flight recorder takes a last snapshot.
     last_snapshot: bool,
+    /// Who waits for all to be complete.
+    enders: Vec<Asker>,
 }
 
 /// How a session ended.
@@ -189,6 +206,8 @@ struct Ended {
     chunk: Option<(Directory, Summary)>,
     status: Option<ExitStatus>,
     running: Option<u32>,
+    /// Of a session: why recordings could not be completed.
+    problems: Vec<String>,
 }
 
 impl<'a> Session<'a> {
@@ -250,7 +269,8 @@ impl<'a> Session<'a> {
         if matches!(self.sink, Sink::Memory(_))
             && self.outlet.as_ref().is_some_and(|outlet| outlet.last_snapshot)
         {
-            self.snapshot(None, "stop", None);
+            let last = self.snapshot(None, "stop");
+            self.write(last, None);
         }
         let kernel = match (self.kernel.take(), self.guardian.take()) {
             (Some(mut kernel), Some(guardian)) => kernel.finish(guardian),
@@ -266,14 +286,14 @@ impl<'a> Session<'a> {
             Sink::Chunk(mut chunk) => {
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
                 chunk.summary.notes.extend(self.skipped.drain(..).map(|(_, note)| note));
-                Some(chunk.finish(&self.clock, rest, watch)?)
+                Some(chunk.finish(&self.clock, rest, watch))
             }
             Sink::Memory(_) => None,
         };
-        if let Some(outlet) = self.outlet {
-            outlet.finish(chunk.as_ref().map(|(directory, _)| directory.clone()), self.options);
-        }
-        Ok(Ended { chunk, status: self.status, running: self.child.as_ref().map(Child::id) })
+        // Also if that failed: there may be others, and somebody who waits for them.
+        let problems = self.outlet.map_or(Vec::new(), |outlet| outlet.finish(chunk.as_ref(), self.options));
+        let running = self.child.as_ref().map(Child::id);
+        Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems })
     }
 
     /// What a chunk that ends now has besides its programs' traces.

@@ -5,7 +5,7 @@ use super::collector::Collector;
 use super::snapshots::Memory;
 use super::{Outlet, Session, Sink, TICK};
 use crate::Error;
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, Purpose};
 use crate::clock::TraceClock;
 use crate::directory::Directory;
 use crate::drain::{Triggers, Work};
@@ -94,7 +94,7 @@ pub(super) fn chunk(
     kernel: Option<&Kernel>,
 ) -> Result<Chunk, Error> {
     kernel.map_or(Ok(()), |kernel| kernel.formats.save(&directory))?;
-    Chunk::begin(directory, template.clone(), clock, Sample::take())
+    Chunk::begin(directory, template.clone(), clock, Sample::take(), Purpose::Keeping)
 }
 
 /// What the collector's thread does by itself.

@@ -57,10 +57,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn attach_or_note(&mut self, found: &Found) {
-        if let Err(error) = self.attach(found) {
-            self.skip(found.pid, found.inode, &error);
-        }
+    fn attach_or_note(&mut self, found: &Found) -> Result<(), Error> {
+        self.attach(found).inspect_err(|error| self.skip(found.pid, found.inode, error))
     }
 
     fn skip(&mut self, pid: i32, inode: u64, error: &Error) {
@@ -70,6 +68,8 @@ impl Session<'_> {
         // It is looked at several times: the last reason stands. Who makes up areas is noted once.
         self.skipped.retain(|(other, text)| *other != inode && *text != note);
         self.skipped.push((inode, note));
+        // Over days there may be any number of them.
+        self.skipped.drain(..self.skipped.len().saturating_sub(MOST_NOTES));
     }
 
     /// Takes up the programs that say that they are there, or that they have new tracepoints.
@@ -97,7 +97,8 @@ impl Session<'_> {
         match announced.area() {
             Ok(found) => {
                 self.let_go_replaced(found.pid);
-                self.attach_or_note(&found);
+                // It stands in the notes why it is not recorded.
+                let _ = self.attach_or_note(&found);
             }
             Err(hidden) => {
                 let (pid, reason) = (announced.pid, hidden.to_string());
@@ -135,18 +136,16 @@ impl Session<'_> {
     /// Looks for programs that nobody announced: started before us, or with their environment taken away.
     pub(super) fn scan(&mut self) {
         self.scanned = Instant::now();
+        let seen = std::mem::take(&mut self.seen);
         for pid in processes() {
             let incarnation = incarnation(pid);
             // One without a stack is about to end, is the kernel's, or may not be looked into.
             if pid == std::process::id() as i32 || incarnation.2 == 0 {
                 continue;
             }
-            let looks = 1 + self.seen.get(&incarnation).copied().unwrap_or(0);
-            if looks > LOOKS {
-                continue;
-            }
+            let looks = (1 + seen.get(&incarnation).copied().unwrap_or(0)).min(LOOKS + 1);
             self.seen.insert(incarnation, looks);
-            if !self.wants(pid) {
+            if looks > LOOKS || !self.wants(pid) {
                 continue;
             }
             // Other users' programs are theirs.
@@ -160,7 +159,10 @@ impl Session<'_> {
                 self.let_go_replaced(pid);
             }
             for found in areas {
-                self.attach_or_note(&found);
+                // Where there is no room on the disk, there may be some with the next look.
+                if matches!(self.attach_or_note(&found), Err(Error::Output { .. })) {
+                    self.seen.remove(&incarnation);
+                }
             }
         }
     }
@@ -187,20 +189,22 @@ impl Session<'_> {
             (Sink::Memory(_), Some(outlet)) => &mut outlet.notes,
             (Sink::Memory(_), None) => return,
         };
-        // Not each time it happens again.
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
+        note_once(notes, note);
     }
 
     /// A process has ended: that may be a reason for a snapshot.
     pub(super) fn has_gone(&mut self, number: usize) {
+        if let Sink::Memory(_) = self.sink {
+            // It may have asked for one just before.
+            self.collector.look();
+            self.hear_reports();
+        }
         let Some(program) = self.programs.iter().find(|program| program.number() == number) else { return };
         let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);
         let exit = exit_of(program);
         if ends.iter().any(|&end| exit.is(end)) {
             let why = format!("{} {exit}", program.trace.identity.name);
-            self.snapshot_by_itself(&why, |session| session.collector.copy(session.since(None)));
+            self.ended_badly(&why);
         }
         self.let_go(number);
     }
@@ -223,6 +227,17 @@ impl Session<'_> {
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams, &chunk.directory);
         chunk.add(summary, program.trace);
+    }
+}
+
+/// As many notes are kept of what may happen again and again.
+const MOST_NOTES: usize = 200;
+
+/// Adds a note, but not each time it happens again; the oldest make room for new ones.
+pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
+    if !notes.contains(&note) {
+        notes.push(note);
+        notes.drain(..notes.len().saturating_sub(MOST_NOTES));
     }
 }
 

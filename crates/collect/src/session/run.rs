@@ -13,20 +13,19 @@ use std::time::{Duration, Instant};
 
 impl Session<'_> {
     pub(super) fn run(&mut self, stop: BorrowedFd<'_>, watch: &mut dyn Watch) -> Result<(), Error> {
-        let end = self.options.duration.map(|duration| self.began + duration);
         let mut ticked = Instant::now();
         loop {
-            let now = Instant::now();
-            if end.is_some_and(|end| now >= end) || self.failed || self.stopped {
+            let left = self.options.duration.map_or(TICK, |all| all.saturating_sub(self.began.elapsed()));
+            if left.is_zero() || self.failed || self.stopped {
                 return Ok(());
             }
-            let wait = end.map_or(TICK, |end| TICK.min(end - now));
+            let wait = TICK.min(left);
             if self.wait(stop, wait)? || self.has_ended()? {
                 return Ok(());
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                self.tick()?;
+                self.tick();
                 watch.recording(self.began.elapsed(), self.programs.len());
             }
         }
@@ -67,22 +66,27 @@ impl Session<'_> {
         Ok(matches!(self.options.programs, Programs::Pids(_)) && self.programs.is_empty())
     }
 
-    fn tick(&mut self) -> Result<(), Error> {
+    fn tick(&mut self) {
         // Without its directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.look_at_steal();
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
+        for problem in self.kernel.as_ref().map_or(Vec::new(), Kernel::problems) {
+            self.tell(format!(
+                "the kernel's events were not written for a while, and its oldest lost: {problem}"
+            ));
+        }
         self.refresh();
         if self.outlet.is_none() || self.scanned.elapsed() >= SCAN {
             self.scan();
         }
         self.finish_chunks();
         self.forget_live();
-        self.rotate_if_due()
+        self.rotate_if_due();
     }
 
     /// What the collector has to say.
-    fn hear_reports(&mut self) {
+    pub(super) fn hear_reports(&mut self) {
         for report in self.collector.reports() {
             match report {
                 // A session goes on in memory, and tries again.

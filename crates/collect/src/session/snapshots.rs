@@ -1,16 +1,17 @@
 //! A flight recorder's snapshots: the newest of all rings and of the kernel's buffers, written while recording goes on.
 
 use super::programs::summarise;
-use super::writer::{Job, Whom};
+use super::writer::Job;
 use super::{Nobody, Session, Sink};
 use crate::Error;
-use crate::chunk::{Chunk, Rest};
+use crate::chunk::{Chunk, Purpose, Rest};
 use crate::clock::TraceClock;
 use crate::directory::Directory;
 use crate::drain::{ProgramCopy, StreamCopy, StreamEnd};
 use crate::history::{History, Pages, write_pages};
 use crate::kernel::{Emptied, Formats};
 use crate::options::Options;
+use crate::output::Output;
 use crate::program::{ProgramTrace, Traced};
 use crate::steal::Stolen;
 use crate::summary::Summary;
@@ -21,10 +22,14 @@ use sordino_tracefs::{Page, PageLayout};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What programs that have ended leave in memory, in bytes, for snapshots to come.
 const LEGACY: usize = 64 << 20;
+/// What each of them takes besides its events, about.
+const EACH: usize = 16 << 10;
+/// As many snapshots wait to be written at most, each of them with a copy of all rings.
+const BACKLOG: usize = 4;
 
 /// What a flight recorder keeps besides the rings and the kernel's buffers.
 #[derive(Debug)]
@@ -50,9 +55,15 @@ impl Running {
         Self { trace: program.trace.clone(), copy: Arc::new(copy), notes: program.notes.clone() }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
-        packets.map(|packet| packet.bytes.len()).sum()
+        EACH + packets.map(|packet| packet.bytes.len()).sum::<usize>()
+    }
+
+    /// Whether there is anything from this stamp on.
+    fn has_any_since(&self, since: u64) -> bool {
+        let mut packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
+        packets.any(|packet| packet.content.last_stamp >= since)
     }
 }
 
@@ -79,6 +90,9 @@ impl Memory {
 
     /// Keeps what a program left, and forgets the oldest that there is no room for.
     fn keep(&mut self, ended: Running) {
+        if !ended.has_any_since(0) {
+            return;
+        }
         self.ended.push_back(ended);
         let mut bytes: usize = self.ended.iter().map(Running::bytes).sum();
         while bytes > LEGACY && self.ended.len() > 1 {
@@ -92,6 +106,7 @@ impl Memory {
 pub(super) struct Contents {
     pub(super) directory: Directory,
     pub(super) summary: Summary,
+    pub(super) purpose: Purpose,
     pub(super) clock: TraceClock,
     pub(super) since: u64,
     pub(super) end: Sample,
@@ -110,11 +125,16 @@ impl Session<'_> {
         self.clock.now()().saturating_sub(back)
     }
 
-    /// Takes a snapshot now; `whom` is told when it is written.
-    pub(super) fn snapshot(&mut self, last: Option<Duration>, why: &str, whom: Option<Whom>) {
+    /// Takes a snapshot now; what is left to do writes it.
+    pub(super) fn snapshot(&mut self, last: Option<Duration>, why: &str) -> Job {
         let since = self.since(last);
         let copies = self.collector.copy(since);
-        self.write_snapshot(since, copies, why, whom);
+        self.snapshot_of(since, copies, why)
+    }
+
+    /// Whether there is no memory for another one before those that were taken are written.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.outlet.as_ref().is_some_and(|outlet| outlet.writer.open() >= BACKLOG)
     }
 
     /// A program has asked for one, and the collector has copied.
@@ -125,14 +145,31 @@ impl Session<'_> {
         self.snapshot_by_itself(&why, |_| copies);
     }
 
+    /// A program's end is a reason for one, unless another one was a moment ago.
+    pub(super) fn ended_badly(&mut self, why: &str) {
+        let (Some(outlet), Some(session)) = (&mut self.outlet, &self.options.session) else { return };
+        if outlet.triggered.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
+            outlet.triggers += 1;
+            return;
+        }
+        self.snapshot_by_itself(why, |session| session.collector.copy(session.since(None)));
+    }
+
     /// Takes one that no person asked for, unless there were enough of them.
-    pub(super) fn snapshot_by_itself(&mut self, why: &str, copy: impl FnOnce(&Self) -> Vec<ProgramCopy>) {
+    fn snapshot_by_itself(&mut self, why: &str, copy: impl FnOnce(&Self) -> Vec<ProgramCopy>) {
+        let backlog = self.has_backlog();
         let (Some(outlet), Some(session)) = (&mut self.outlet, &self.options.session) else { return };
         outlet.triggers += 1;
-        if session.snapshots.most.is_none_or(|most| outlet.triggers <= most) {
-            let copies = copy(self);
-            self.write_snapshot(self.since(None), copies, why, None);
+        if session.snapshots.most.is_some_and(|most| outlet.taken >= most) {
+            return;
         }
+        if backlog {
+            return self.tell(format!("no snapshot for {why}: {BACKLOG} others are still being written"));
+        }
+        (outlet.taken, outlet.triggered) = (outlet.taken + 1, Some(Instant::now()));
+        let copies = copy(self);
+        let job = self.snapshot_of(self.since(None), copies, why);
+        self.write(job, None);
     }
 
     /// Keeps what a program left for snapshots to come.
@@ -141,43 +178,43 @@ impl Session<'_> {
         memory.keep(Running { trace: program.trace, copy: Arc::new(copy), notes: program.notes });
     }
 
-    fn write_snapshot(&mut self, since: u64, copies: Vec<ProgramCopy>, why: &str, whom: Option<Whom>) {
+    fn snapshot_of(&mut self, since: u64, copies: Vec<ProgramCopy>, why: &str) -> Job {
         // What comes out of the rings was declared before.
         self.refresh();
         let kernel = self.empty_kernel();
         let end = Sample::take();
         self.clock.refine(&end);
         let stolen = self.steal.stolen_since(since);
-        let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else { return };
+        let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
+            let path = self.options.output.clone();
+            return Box::new(move || Err(Error::NotEmpty(path)));
+        };
         let running = copies.into_iter().filter_map(|copy| {
             let program = self.programs.iter().find(|program| program.number() == copy.number)?;
             Some(Running::of(program, copy))
         });
-        let programs = memory.ended.iter().cloned().chain(running).collect();
+        let ended = memory.ended.iter().filter(|ended| ended.has_any_since(since)).cloned();
+        let programs = ended.chain(running).collect();
         let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
         let pages = formats.as_ref().map(|formats| memory.kernel.pages(since, &formats.layout));
-        let summary = Summary { reason: Some(why.to_owned()), ..self.template.clone() };
-        let clock = self.clock.clone();
-        let pages = pages.unwrap_or_default();
-        let job: Job = match outlet.series.next() {
-            Ok(directory) => {
-                let contents = Contents {
-                    directory,
-                    summary,
-                    clock,
-                    since,
-                    end,
-                    programs,
-                    formats,
-                    pages,
-                    kernel,
-                    stolen,
-                };
-                Box::new(move || contents.write())
-            }
-            Err(error) => Box::new(move || Err(error)),
+        let directory = match outlet.series.next() {
+            Ok(directory) => directory,
+            Err(error) => return Box::new(move || Err(error)),
         };
-        outlet.writer.give(job, whom);
+        let contents = Contents {
+            directory,
+            summary: Summary { reason: Some(why.to_owned()), ..self.template.clone() },
+            purpose: Purpose::Keeping,
+            clock: self.clock.clone(),
+            since,
+            end,
+            programs,
+            formats,
+            pages: pages.unwrap_or_default(),
+            kernel,
+            stolen,
+        };
+        Box::new(move || contents.write())
     }
 
     /// Moves what the kernel has into the history.
@@ -185,9 +222,9 @@ impl Session<'_> {
         let (Some(kernel), Sink::Memory(memory)) = (&mut self.kernel, &mut self.sink) else {
             return Ok(Vec::new());
         };
-        let (next, before) = memory.kernel.exchange()?;
-        let emptied = kernel.empty(next)?;
-        memory.kernel.take(before, &kernel.formats.layout)?;
+        let (theirs, ours) = memory.kernel.fresh()?;
+        let emptied = kernel.empty(theirs)?;
+        memory.kernel.take(ours, &kernel.formats.layout)?;
         Ok(emptied)
     }
 }
@@ -205,7 +242,7 @@ impl Contents {
         let raw = self.directory.raw();
         self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
         let begin = self.clock.sample_at(self.begin(), &self.end);
-        let mut chunk = Chunk::begin(self.directory, self.summary, &self.clock, begin)?;
+        let mut chunk = Chunk::begin(self.directory, self.summary, &self.clock, begin, self.purpose)?;
         chunk.announce()?;
         for program in &self.programs {
             let trace = program.trace.put_in(&chunk.directory, &self.clock)?;
@@ -214,11 +251,12 @@ impl Contents {
             let ends = ends.collect();
             chunk.add(summarise(&trace, program.notes.clone(), ends, &chunk.directory), trace);
         }
+        chunk.tell_why();
         let rest = Rest { end: self.end, kernel: self.kernel, stolen: self.stolen };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }
 
-    /// The first stamp in it.
+    /// The first stamp in it. One before the session began, or that is yet to come, only a broken program has.
     fn begin(&self) -> u64 {
         let packets =
             self.programs.iter().flat_map(|program| &program.copy.streams).flat_map(|stream| &stream.packets);
@@ -230,18 +268,26 @@ impl Contents {
             Some(Page::parse(pages.first()?, layout).ok()?.ticks)
         };
         let kernel = self.pages.iter().filter_map(page);
-        user.chain(kernel).min().unwrap_or(self.clock.ticks(&self.end))
+        let [earliest, latest] = [&self.clock.begin, &self.end].map(|sample| self.clock.ticks(sample));
+        user.chain(kernel).min().unwrap_or(latest).max(earliest).min(latest)
     }
 }
 
 /// Writes what was copied of a ring, as far as it is not older than wanted.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
-    let packets = stream.packets.iter().filter(|packet| packet.content.last_stamp >= since);
-    let mut packets = packets.cloned().peekable();
+    let is_wanted = |packet: &&Packet| packet.content.last_stamp >= since;
     // What was lost before the first of them is not missing from it.
-    let before = packets.peek().map_or(stream.lost, Packet::lost_before);
+    let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);
-    let failure = packets.try_for_each(|mut packet| output.write_packet(&mut packet)).err();
+    let write = |packets: &[Packet], output: &mut Output| {
+        packets.iter().filter(is_wanted).cloned().try_for_each(|mut packet| output.write_packet(&mut packet))
+    };
+    let (older, newer) = stream.packets.split_at(stream.gap);
+    let written = write(older, &mut output).and_then(|()| {
+        (0..stream.left_out).for_each(|_| output.skip());
+        write(newer, &mut output)
+    });
+    let failure = written.err();
     Some(StreamEnd {
         cpu: stream.cpu,
         bytes: output.bytes(),

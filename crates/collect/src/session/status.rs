@@ -23,7 +23,7 @@ pub struct Status {
     pub overwrite: bool,
     /// Where its recordings are.
     pub output: PathBuf,
-    /// Those that are there, oldest first, the one that is being written last.
+    /// The newest hundred of those that are there, oldest first, the one that is being written last.
     pub recordings: Vec<RecordingStatus>,
     /// How many are being finished.
     pub open: usize,
@@ -98,6 +98,9 @@ pub struct RingStatus {
     pub problem: Option<String>,
 }
 
+/// As many recordings are told of: each one's summary is read.
+const MOST: usize = 100;
+
 impl Session<'_> {
     /// How it is now.
     pub(super) fn status(&self) -> Status {
@@ -134,7 +137,8 @@ impl Session<'_> {
         if let Some(outlet) = &self.outlet {
             status.output = outlet.series.path().to_owned();
             (status.open, status.triggers) = (outlet.writer.open(), outlet.triggers);
-            status.recordings = outlet.series.finished().filter_map(recording).collect();
+            let older = outlet.series.finished().len().saturating_sub(MOST);
+            status.recordings = outlet.series.finished().skip(older).filter_map(recording).collect();
             status.notes.extend(outlet.notes.iter().cloned());
         }
         if let Sink::Chunk(chunk) = &self.sink {

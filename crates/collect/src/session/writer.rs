@@ -1,7 +1,7 @@
 //! The thread that finishes what was recorded, while recording goes on.
 
 use super::bell::Bell;
-use super::control::Reply;
+use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
 use crate::summary::Summary;
@@ -11,17 +11,14 @@ use std::thread::JoinHandle;
 /// What it has to do: make a recording complete.
 pub(super) type Job = Box<dyn FnOnce() -> Result<(Directory, Summary), Error> + Send>;
 
-/// Who waits for a recording to be complete.
-pub(super) type Whom = Sender<Reply>;
-
 /// What became of a job.
 pub(super) struct Done {
     pub(super) result: Result<(Directory, Summary), Error>,
     /// Who waits for it.
-    pub(super) whom: Option<Whom>,
+    pub(super) whom: Option<Asker>,
 }
 
-type Order = (Job, Option<Whom>);
+type Order = (Job, Option<Asker>);
 
 /// Does one job after the other.
 pub(super) struct Writer {
@@ -51,7 +48,7 @@ impl Writer {
     }
 
     /// Has it do a job, for whom it may concern.
-    pub(super) fn give(&mut self, job: Job, whom: Option<Whom>) {
+    pub(super) fn give(&mut self, job: Job, whom: Option<Asker>) {
         let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send((job, whom)).is_ok());
         self.open += usize::from(given);
     }

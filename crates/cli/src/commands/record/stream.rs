@@ -44,7 +44,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     let stop = Stop::new()?;
     let mut sender = Sender { archive: Builder::new(stream), chunks: 0 };
     let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let kept = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let sent = sender.send_until(&recording.output, &ended);
             // Nobody takes it any more.
@@ -53,10 +53,10 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), || {});
         ended.store(true, Relaxed);
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        kept.map_err(Failure::from).and(
-            sent.map_err(|error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"))),
-        )
+        let unsent = |error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"));
+        kept.map_err(Failure::from).and_then(|kept| sent.map_err(unsent).map(|()| kept))
     })?;
+    kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
     sender.archive.finish()?;
     eprintln!("sent {} chunks", sender.chunks);
     Ok(ExitCode::SUCCESS)

@@ -108,9 +108,10 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
     written(&options.name, &Request::Rotate, options.json)
 }
 
-/// Asks for a recording to be completed, and says where it is.
+/// Asks for a recording to be completed, which takes its time, so first whether anybody answers at all; says where it is.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
     let place = Place::of(name)?;
+    place.ask(&Request::Status)?;
     let reply = {
         let mut progress = Progress::new(true);
         progress.doing("the session writes");
@@ -169,13 +170,12 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
 
 /// Ends the recorder and waits until all is written.
 fn end(place: &Place, snapshot: bool) -> Result<(), Failure> {
-    place.ask(&Request::Stop { snapshot })?;
+    place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
-    place.wait(|since| {
-        if since > Duration::from_secs(1) {
-            progress.doing("completing what was recorded");
-        }
-    })
+    progress.doing("completing what was recorded");
+    let ended = place.ask(&Request::Stop { snapshot });
+    place.wait()?;
+    ended.map(drop)
 }
 
 pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
@@ -183,6 +183,9 @@ pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
     if place.life()? == Life::Running {
         end(&place, !options.no_snapshot)?;
     }
+    let Some(_lock) = place.lock()? else {
+        return Err(Failure::new(UNUSABLE, format!("session '{}' was started again meanwhile", place.name)));
+    };
     place.remove()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `sordino events --follow`: what a session records, as it comes.
 
-use super::place::Place;
+use super::place::{Life, Place};
 use crate::Failure;
 use crate::commands::events::is_read;
 use crate::failure::UNUSABLE;
@@ -30,17 +30,23 @@ pub(crate) fn follow(
     name: &str,
     mut format: impl FnMut(Time) -> Format,
     out: &mut impl Write,
-    mut stopped: impl FnMut(Duration) -> bool,
 ) -> Result<(), Failure> {
     let place = Place::of(name)?;
+    let Some(_lock) = place.lock_to_follow()? else {
+        return Err(Failure::new(
+            UNUSABLE,
+            format!("another process follows session '{name}': end that one first"),
+        ));
+    };
     let mut follower = Follower::default();
     while let Some(piece) = Piece::next(&place)? {
         let end = piece.end()?;
         follower.take(&piece.0, &mut format)?;
-        let is_open = is_read(follower.print(Time(end.0 - SETTLED), out))?;
-        if !is_open || stopped(EACH) {
+        drop(piece);
+        if !is_read(follower.print(Time(end.0 - SETTLED), out))? {
             return Ok(());
         }
+        std::thread::sleep(EACH);
     }
     is_read(follower.print(Time(i64::MAX), out)).map(drop)
 }
@@ -56,7 +62,7 @@ impl Piece {
             Ok(other) => {
                 Err(Failure::new(UNUSABLE, format!("the session's recorder is another sordino: {other:?}")))
             }
-            Err(_) if place.lock()?.is_some() => Ok(None),
+            Err(_) if place.life()? != Life::Running => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -89,8 +95,7 @@ impl Follower {
     fn take(&mut self, path: &Path, format: &mut impl FnMut(Time) -> Format) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;
         let listing = Listing::new(&recording.classes, format(recording.span().0));
-        let mut listing =
-            if std::mem::replace(&mut self.begun, true) { listing.continued() } else { listing };
+        let mut listing = if self.begun { listing.continued() } else { listing };
         let mut trace = recording.super_trace_of(|stream| news(stream, self.shown_of(path, stream)));
         while let Some(item) = trace.next().map_err(Failure::from)? {
             let time = match &item {
@@ -100,9 +105,12 @@ impl Follower {
             };
             let mut line = Vec::new();
             listing.write(&item, &mut line)?;
+            self.begun = true;
             self.held.push((time, line));
         }
         drop(trace);
+        // Programs that have ended are not in it.
+        self.shown.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
         recording.close()
     }
 

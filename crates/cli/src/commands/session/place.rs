@@ -5,6 +5,8 @@
 //! NAME/lock           locked by its recorder as long as that lives
 //! NAME/log            what its recorder, and a command that it started, had to say
 //! NAME/control        where it is asked
+//! NAME/follower       locked by who follows it
+//! NAME/live           what that one is reading
 //! NAME/programs       where programs announce themselves
 //! ```
 
@@ -14,8 +16,13 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sordino_collect::{Reply, Request, ask, is_session_name, remove_session_dir, runtime_dir, session_dir};
 use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// How often it is tried to get a lock, each hundredth of a second.
+const TRIES: u32 = 20;
 
 /// A session's directory.
 #[derive(Clone, Debug)]
@@ -103,20 +110,44 @@ impl Place {
 
     /// Takes the lock that says that its recorder lives; `None` if another has it.
     pub(crate) fn lock(&self) -> Result<Option<File>, Failure> {
-        let file = File::options().create(true).append(true).open(self.path.join("lock"))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
+        self.take("lock")
+    }
+
+    /// Takes the lock of the one process that follows; `None` if another has it.
+    pub(crate) fn lock_to_follow(&self) -> Result<Option<File>, Failure> {
+        self.take("follower")
+    }
+
+    fn take(&self, lock: &str) -> Result<Option<File>, Failure> {
+        let path = self.path.join(lock);
+        let inode = |found: std::io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
+        let is_there = |file: &File| inode(fs::metadata(&path)) == inode(file.metadata());
+        // Who looks whether it is locked has it for a moment.
+        for _ in 0..TRIES {
+            let file = File::options().create(true).append(true).open(&path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Its directory may have been removed, and made anew, since it was opened.
+                Ok(()) if is_there(&file) => return Ok(Some(file)),
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(None)
     }
 
     /// Whether its recorder lives. One that ended as it should has taken its socket with it.
     pub(crate) fn life(&self) -> Result<Life, Failure> {
-        Ok(match self.lock()? {
-            None => Life::Running,
-            Some(_) if self.path.join("programs").exists() => Life::Died,
-            Some(_) => Life::Stopped,
+        let lock = File::open(self.path.join("lock"));
+        let is_running = match lock.map(|lock| flock(&lock, FlockOperation::NonBlockingLockShared)) {
+            Ok(locked) => locked == Err(rustix::io::Errno::WOULDBLOCK),
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(match is_running {
+            true => Life::Running,
+            false if self.path.join("programs").exists() => Life::Died,
+            false => Life::Stopped,
         })
     }
 
@@ -136,12 +167,10 @@ impl Place {
         }
     }
 
-    /// Waits until its recorder has ended; `tick` is called ten times a second.
-    pub(crate) fn wait(&self, mut tick: impl FnMut(Duration)) -> Result<(), Failure> {
-        let began = Instant::now();
-        while self.lock()?.is_none() {
-            tick(began.elapsed());
-            std::thread::sleep(Duration::from_millis(100));
+    /// Waits until its recorder has ended.
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
+        while self.life()? == Life::Running {
+            std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }

@@ -3,21 +3,23 @@
 use super::place::Place;
 use super::start::{Options, READY};
 use crate::commands::{guard, shield};
-use crate::failure::UNUSABLE;
 use crate::privilege::target;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::stdio::dup2_stdout;
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use sordino_collect::{Programs, keep_session};
 use std::fs::File;
-use std::io::{Write, stdout};
+use std::io::{Write, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// Records until it is told to stop. Standard output is a pipe to whoever started it, and told once how that went.
+/// Records until it is told to stop. Standard output is a pipe to whoever started it, and told once how that went; standard input
+/// is the session's lock: whoever has it is its recorder.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
+    // Ours alone: a command that is started may live longer.
+    let _lock = fcntl_dupfd_cloexec(stdin(), 3)?;
+    dup2_stdin(File::open("/dev/null")?)?;
     let place = Place::make(&options.name)?;
     // A command that is started has its output there, too, and nothing of the shell's.
     let log = File::options().create(true).append(true).open(place.log())?;
@@ -34,7 +36,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn record(options: &Options, place: &Place, starter: &mut Option<File>) -> Result<(), Failure> {
-    let _lock = lock(place)?;
     let owner = target(options.what.as_user.as_deref())?;
     let mut recording = options.recording(place, owner.as_ref())?;
     let back = shield::keep_off(options.what.collector_cpu)?;
@@ -48,20 +49,14 @@ fn record(options: &Options, place: &Place, starter: &mut Option<File>) -> Resul
             let _ = starter.write_all(READY.as_bytes());
         }
     };
-    keep_session(&recording, guardian.as_mut(), stop.as_fd(), ready)?;
+    let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), ready);
     if let Some(reader) = target(None)?.or(owner) {
         reader.give(&recording.output);
     }
-    Ok(())
-}
-
-/// The session's lock: whoever has it is its recorder. The one who started us may still have it for a moment.
-fn lock(place: &Place) -> Result<File, Failure> {
-    for _ in 0..50 {
-        if let Some(lock) = place.lock()? {
-            return Ok(lock);
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let kept = kept?;
+    kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
+    if let Some(status) = kept.status {
+        eprintln!("sordino: the command has ended, {status}");
     }
-    Err(Failure::new(UNUSABLE, format!("session '{}' has a recorder", place.name)))
+    Ok(())
 }

@@ -126,17 +126,17 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let place = Place::make(&options.name)?;
     let name = &place.name;
-    if place.lock()?.is_none() {
+    let Some(lock) = place.lock()? else {
         let known = format!(
             "session '{name}' is recording: see 'sordino status {name}', end it with 'sordino stop {name}'"
         );
         return Err(Failure::new(UNUSABLE, known));
-    }
-    let is_new = place.definition().is_err();
-    let started = define(options, &place).and_then(|definition| begin(&place, &definition));
-    if started.is_err() && is_new {
-        // A session that never was leaves nothing.
-        let _ = place.remove();
+    };
+    let before = place.definition().ok();
+    let started = define(options, &place).and_then(|definition| begin(&place, &definition, &lock));
+    if started.is_err() {
+        // A session that never was leaves nothing, and one that was is what it was.
+        let _ = before.map_or_else(|| place.remove(), |before| place.define(&before));
     }
     started?;
     let noun = if options.what.overwrite { "records in memory" } else { "records" };
@@ -166,14 +166,21 @@ fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
             .map_err(|bad| Failure::new(UNUSABLE, format!("{} is not UTF-8", bad.display())))
     };
     let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
-    let directory = std::env::current_dir()?;
+    let gone = |error| Failure::new(UNUSABLE, format!("the directory that this is called in: {error}"));
+    let directory = std::env::current_dir().map_err(gone)?;
     let definition = Definition { schema: 1, arguments, output: directory.join(recording.output), directory };
     place.define(&definition)?;
     Ok(definition)
 }
 
-/// Starts the recorder, and waits until it records.
-fn begin(place: &Place, definition: &Definition) -> Result<(), Failure> {
+/// Starts the recorder, which has the lock from its first instruction on, and waits until it records.
+fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Failure> {
+    if !definition.directory.is_dir() {
+        let (name, path) = (&place.name, definition.directory.display());
+        let text =
+            format!("session '{name}' was started in {path}, which is gone: start it with its options again");
+        return Err(Failure::new(UNUSABLE, text));
+    }
     let log = File::options().create(true).append(true).open(place.log())?;
     let mut command = Command::new("/proc/self/exe");
     command
@@ -182,7 +189,7 @@ fn begin(place: &Place, definition: &Definition) -> Result<(), Failure> {
         .args(&definition.arguments)
         .current_dir(&definition.directory);
     command.env_remove(SESSION).env("SORDINO_RESERVE", "0");
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()?;
+    let mut child = command.stdin(lock.try_clone()?).stdout(Stdio::piped()).stderr(log).spawn()?;
     let Some(stdout) = child.stdout.take() else { return Ok(()) };
     let mut answer = BufReader::new(stdout);
     let mut line = String::new();

@@ -27,6 +27,8 @@ pub(crate) struct Known {
     pub(super) place: Place,
     pub(super) life: Life,
     pub(super) status: Option<Status>,
+    /// Why it says nothing, though it lives.
+    pub(super) silent: Option<String>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -54,12 +56,13 @@ pub(crate) fn sessions() -> Vec<Known> {
 fn look(place: Place) -> Known {
     let life = place.life().unwrap_or(Life::Died);
     let reply = (life == Life::Running).then(|| place.ask(&Request::Status));
-    let status = match reply {
-        Some(Ok(Reply::Status(status))) => Some(*status),
-        // It ended a moment ago, or is about to.
-        _ => None,
+    let (status, silent) = match reply {
+        Some(Ok(Reply::Status(status))) => (Some(*status), None),
+        Some(Ok(other)) => (None, Some(format!("its recorder is another sordino: {other:?}"))),
+        Some(Err(failure)) => (None, Some(failure.text().to_owned())),
+        None => (None, None),
     };
-    Known { place, life, status }
+    Known { place, life, status, silent }
 }
 
 pub(crate) fn as_json(known: &Known) -> Value {
@@ -69,5 +72,5 @@ pub(crate) fn as_json(known: &Known) -> Value {
         Life::Died => "died",
     };
     let output = known.place.definition().ok().map(|definition| definition.output);
-    json!({ "name": known.place.name, "state": state, "output": output, "status": known.status })
+    json!({ "name": known.place.name, "state": state, "output": output, "silent": known.silent, "status": known.status })
 }

@@ -19,7 +19,10 @@ pub(crate) fn line(known: &Known) -> String {
             status.recordings.len(),
             lost(status),
         ),
-        (None, Life::Running) => format!("{name:<16} is about to end, or does not answer\n"),
+        (None, Life::Running) => {
+            let why = known.silent.as_deref().unwrap_or_default();
+            format!("{name:<16} is about to end, or does not answer: {why}\n")
+        }
         (None, Life::Stopped) => format!("{name:<16} is stopped: 'sordino start {name}' goes on\n"),
         (None, Life::Died) => {
             format!("{name:<16} has died, its recorder was killed: 'sordino start {name}' goes on\n")
@@ -49,21 +52,21 @@ pub(crate) fn whole(known: &Known) -> String {
     if status.open > 0 {
         text += &format!("    {} being completed\n", status.open);
     }
-    text += &status.notes.iter().map(|note| format!("  {note}\n")).collect::<String>();
+    text += &status.notes.iter().map(|note| format!("  {}\n", plain(note))).collect::<String>();
     text
 }
 
 fn program(program: &ProgramStatus) -> String {
     let own =
         if program.own_pid == program.pid { String::new() } else { format!(", {} inside", program.own_pid) };
-    let mut text = format!("  {} ({}{own})\n", program.name, program.pid);
+    let mut text = format!("  {} ({}{own})\n", plain(&program.name), program.pid);
     text += &program
         .rings
         .iter()
         .filter(|ring| ring.filled + ring.bytes + ring.ring_full > 0)
         .map(ring)
         .collect::<String>();
-    text + &program.notes.iter().map(|note| format!("    {note}\n")).collect::<String>()
+    text + &program.notes.iter().map(|note| format!("    {}\n", plain(note))).collect::<String>()
 }
 
 fn ring(ring: &RingStatus) -> String {
@@ -95,9 +98,14 @@ fn recording(recording: &RecordingStatus) -> String {
         text += &format!(", lost {}", recording.lost);
     }
     if let Some(reason) = &recording.reason {
-        text += &format!(" ({reason})");
+        text += &format!(" ({})", plain(reason));
     }
     text + "\n"
+}
+
+/// What a program, or whoever named it, says: nothing of it breaks a line or commands the terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Where the recordings of a session that has ended are.

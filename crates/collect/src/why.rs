@@ -1,0 +1,31 @@
+//! What a program said when it asked for a snapshot.
+
+use crate::program::ProgramTrace;
+use sordino_ctf::read::Trace;
+use sordino_event::{Classes, Event, Step, Time};
+
+/// The tracepoint by which programs ask for a snapshot.
+pub(crate) const ASKED: &str = "sordino:snapshot";
+
+/// When a program last asked for one, by its trace, and what it said. A trace that makes no sense says nothing.
+pub(crate) fn last_asked(trace: &ProgramTrace) -> Option<(Time, String)> {
+    let mut classes = Classes::default();
+    let trace = Trace::open(trace.path()?, &mut classes).ok()?;
+    let (asked, class) = classes.iter().find(|(_, class)| class.name == ASKED)?;
+    let why = class.field("why")?;
+    let (mut last, mut event) = (None, Event::default());
+    for stream in trace.streams() {
+        let mut events = stream.events();
+        loop {
+            match events.next(&mut event).ok()? {
+                Step::Event if event.class == asked => {
+                    let text = String::from_utf8_lossy(event.text(why)?).into_owned();
+                    last = last.max(Some((event.time, text)));
+                }
+                Step::End => break,
+                _ => {}
+            }
+        }
+    }
+    last
+}

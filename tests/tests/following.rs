@@ -1,0 +1,135 @@
+//! `sordino events --follow`: each event once and in order, across polls, chunks and programs' ends.
+
+use rustix::process::Signal;
+use rustix::thread::gettid;
+use serde_json::Value;
+use sordino_tests::listing::items;
+use sordino_tests::session::Session;
+use sordino_tests::{Running, Scene, wait_until};
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::Duration;
+
+const SEEKS: u64 = 20_000;
+
+fn follow(scene: &Scene, name: &str) -> Running {
+    let (variable, path) = Session::environment(scene);
+    scene.start(scene.command(&["events", "--follow", name, "--json"]).env(variable, path))
+}
+
+/// What was shown so far and what `number` makes of it, as it was shown.
+fn shown<T>(running: &Running, number: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+    let output = running.output();
+    // A line that is not whole yet is none.
+    match output.rfind('\n') {
+        Some(end) => items(&output[..=end]).iter().filter_map(number).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn step(event: &Value) -> Option<i64> {
+    (event["name"] == "steady:step").then(|| event["fields"]["number"].as_i64())?
+}
+
+fn follow_a_session(mode: &[&str], rotate: bool) {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "shown", &[&["--user", "steady"][..], mode].concat());
+    let program = scene.program("steady.c");
+    let mut running = Session::join(&scene, Command::new(&program).arg("50000"));
+    running.says("recorded");
+    let follower = follow(&scene, "shown");
+    wait_until("something is shown", || shown(&follower, step).len() > 1000);
+    let refused = Session::sordino(&scene, &["events", "--follow", "shown"]);
+    refused.failed(2, &["another process follows session 'shown'"]);
+    if rotate {
+        session.rotate();
+        std::thread::sleep(Duration::from_millis(400));
+        session.rotate();
+    } else {
+        session.snapshot(&[]);
+    }
+    running.signal(Signal::TERM);
+    running.end().succeeded();
+    // One that begins and ends between two looks.
+    let mut brief = Session::join(&scene, Command::new(&program).arg("50000"));
+    brief.says("recorded");
+    brief.signal(Signal::TERM);
+    brief.end().succeeded();
+    wait_until("all of it is shown", || {
+        let numbers = shown(&follower, step);
+        std::thread::sleep(Duration::from_millis(700));
+        shown(&follower, step) == numbers
+    });
+    let numbers = shown(&follower, step);
+    let second = numbers.iter().rposition(|number| *number == 0).expect("the second program's first step");
+    for numbers in [&numbers[..second], &numbers[second..]] {
+        assert!(numbers.is_sorted_by(|one, next| next - one == 1), "{numbers:?}");
+    }
+    session.stop();
+    follower.end().succeeded();
+    assert!(!Session::environment(&scene).1.join("shown/live").exists());
+    session.destroy();
+}
+
+#[test]
+fn what_goes_to_disk_is_shown_once_and_in_order() {
+    follow_a_session(&[], true);
+}
+
+#[test]
+fn what_is_kept_in_memory_is_shown_once_and_in_order() {
+    follow_a_session(&["--overwrite"], false);
+}
+
+#[test]
+fn the_kernels_events_are_shown_once_and_in_order() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let kernel = ["--user", "x:x", "--kernel", "syscalls:sys_enter_lseek"];
+    for (mode, name) in [(&[][..], "disk"), (&["--overwrite"], "memory")] {
+        let session = Session::start(&scene, name, &[&kernel[..], mode].concat());
+        let follower = follow(&scene, name);
+        wait_until("something is shown", || !follower.output().is_empty());
+        let mut file = File::open("/dev/zero").unwrap();
+        for offset in 0..SEEKS {
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            match offset {
+                10_000 if mode.is_empty() => _ = session.rotate(),
+                _ if offset % 1000 == 0 => std::thread::sleep(Duration::from_millis(40)),
+                _ => {}
+            }
+        }
+        let (thread, descriptor) = (gettid().as_raw_nonzero().get(), file.as_raw_fd());
+        let offset = |event: &Value| {
+            let fields = &event["fields"];
+            let is_ours = event["tid"] == thread && fields["fd"] == descriptor && fields["whence"] == 0;
+            is_ours.then(|| fields["offset"].as_u64())?
+        };
+        wait_until("the last is shown", || shown(&follower, offset).last() == Some(&(SEEKS - 1)));
+        assert_eq!(shown(&follower, offset), (0..SEEKS).collect::<Vec<_>>(), "{name}");
+        session.stop();
+        follower.end().succeeded();
+        session.destroy();
+    }
+}
+
+#[test]
+fn a_follower_that_was_killed_leaves_nothing_that_piles_up() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "left", &[]);
+    for _ in 0..2 {
+        let follower = follow(&scene, "left");
+        std::thread::sleep(Duration::from_millis(600));
+        follower.signal(Signal::KILL);
+        follower.end();
+    }
+    let place = Session::environment(&scene).1.join("left");
+    let names =
+        |place| fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let ours = ["control", "follower", "live", "lock", "log", "programs", "session.json"];
+    assert!(names(&place).all(|name| ours.contains(&&*name)), "{:?}", names(&place).collect::<Vec<_>>());
+    session.stop();
+    assert!(!place.join("live").exists());
+    session.destroy();
+}
