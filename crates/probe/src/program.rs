@@ -163,7 +163,7 @@ impl Program {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.announced {
             self.announced = length;
-            self.recorders.announce(&FILE);
+            system::keep_errno(|| self.recorders.announce(&FILE));
         }
     }
 }

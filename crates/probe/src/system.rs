@@ -18,6 +18,17 @@ pub(crate) fn process_id() -> u32 {
     unsafe { libc::syscall(libc::SYS_getpid) as u32 }
 }
 
+/// Calls `call` and leaves `errno` as it was: at a program's start it is 0, and may be looked at.
+pub(crate) fn keep_errno(call: impl FnOnce()) {
+    // SAFETY: the thread's own, as long as the thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { errno.read() };
+    call();
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+}
+
 /// The user whose rights the process has.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: no preconditions.

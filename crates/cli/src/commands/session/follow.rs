@@ -40,15 +40,31 @@ pub(crate) fn follow(
     };
     let mut follower = Follower::default();
     while let Some(piece) = Piece::next(&place)? {
-        let end = piece.end()?;
-        follower.take(&piece.0, &mut format)?;
+        let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format).map(|()| end));
         drop(piece);
+        let end = match taken {
+            Ok(end) => end,
+            // A recorder that ends takes what it shows with it.
+            Err(_) if ends(&place)? => break,
+            Err(failure) => return Err(failure),
+        };
         if !is_read(follower.print(Time(end.0 - SETTLED), out))? {
             return Ok(());
         }
         std::thread::sleep(EACH);
     }
     is_read(follower.print(Time(i64::MAX), out)).map(drop)
+}
+
+/// Whether a session ends within a second or so.
+fn ends(place: &Place) -> Result<bool, Failure> {
+    for _ in 0..10 {
+        if place.life()? != Life::Running {
+            return Ok(true);
+        }
+        std::thread::sleep(EACH / 2);
+    }
+    Ok(false)
 }
 
 /// What a session shows at a time; removed when it is dropped.
