@@ -110,7 +110,7 @@ fn snapshots_have_the_newest_events_while_recording_goes_on() {
     let scene = Scene::new();
     let small = ["--overwrite", "--user", "steady", "--subbuf-size", "64K", "--num-subbuf", "8"];
     let session = Session::start(&scene, "box", &small);
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("100"));
+    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("2000"));
     running.says("recorded");
     let mut newest = -1;
     for _ in 0..3 {
