@@ -56,9 +56,9 @@ pub(crate) fn follow(
     is_read(follower.print(Time(i64::MAX), out)).map(drop)
 }
 
-/// Whether a session ends within a second or so.
+/// Whether a session ends within ten seconds: it may have much to complete.
 fn ends(place: &Place) -> Result<bool, Failure> {
-    for _ in 0..10 {
+    for _ in 0..80 {
         if place.life()? != Life::Running {
             return Ok(true);
         }
@@ -78,7 +78,7 @@ impl Piece {
             Ok(other) => {
                 Err(Failure::new(UNUSABLE, format!("the session's recorder is another sordino: {other:?}")))
             }
-            Err(_) if place.life()? != Life::Running => Ok(None),
+            Err(_) if ends(place)? => Ok(None),
             Err(failure) => Err(failure),
         }
     }
