@@ -118,7 +118,7 @@ macro_rules! mark {
 
 /// Asks every session that records this program for a snapshot, and says why: the event `sordino:snapshot`.
 ///
-/// Takes what `format!` takes, and costs as much as a [`mark!`](crate::mark). Waits for nobody: the snapshot is written while
+/// Takes what `format!` takes, and costs as much as a [`mark!`](crate::mark!). Waits for nobody: the snapshot is written while
 /// the program goes on. A session that makes no snapshots just gets the event.
 ///
 /// ```
