@@ -16,10 +16,10 @@ const MEDIUM: usize = 4096;
 #[repr(align(16))]
 struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 
-/// Stages a payload of `length` bytes that `fill` writes, and [`emit`]s it. `fill` is not called if there is no room.
+/// Stages a payload of `length` bytes that `fill` writes, and [`emit`](crate::emit::emit)s it. `fill` is not called if there is no room.
 ///
 /// # Safety
-/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields say; for `wanted` see [`emit`].
+/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields say; for `wanted` see [`emit`](crate::emit::emit).
 #[inline(always)]
 pub unsafe fn record(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
