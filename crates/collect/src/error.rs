@@ -76,6 +76,9 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A chunk is asked of a flight recorder, or a snapshot of what goes to disk.
+    #[error("'{0}' has no recordings of that kind")]
+    Kind(String),
     /// A session does not answer.
     #[error("nobody answers in {}: {source}", session.display())]
     Silent {

@@ -177,8 +177,7 @@ impl Stream {
         self.drain(room);
         let before = self.flush(now, room);
         let next = next.after(before);
-        let (output, state) = (self.output.replace(next), std::mem::take(&mut self.state));
-        self.state.corrupt = state.corrupt;
+        let (output, state) = (self.output.replace(next), self.state.renew());
         end(&self.reader, output, state, before, 0)
     }
 
@@ -285,6 +284,12 @@ fn end(
 }
 
 impl StreamState {
+    /// Goes on with another file, of which all is yet to be known; how the one before fared.
+    fn renew(&mut self) -> Self {
+        let next = Self { corrupt: self.corrupt, ..Self::new(self.persistent) };
+        std::mem::replace(self, next)
+    }
+
     /// A file that could not be written to is tried again with the next packet: there may be no later one.
     fn retry_now(&mut self) {
         self.retry = self.retry.map(|_| Instant::now());
@@ -302,5 +307,21 @@ impl StreamState {
             self.unwritten += 1;
             output.skip();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
+        let corrupt = Some(Corrupt { head: 1, turn: 2 });
+        let failure = Some(io::ErrorKind::StorageFull.into());
+        let mut state = StreamState { corrupt, unwritten: 3, failure, ..StreamState::new(true) };
+        let before = state.renew();
+        assert_eq!((before.unwritten, before.failure.is_some()), (3, true));
+        assert_eq!((state.corrupt, state.unwritten, state.persistent), (corrupt, 0, true));
+        assert!(state.failure.is_none());
     }
 }

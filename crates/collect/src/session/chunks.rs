@@ -147,7 +147,7 @@ impl Session<'_> {
     /// # Errors
     /// Why it goes on in the same one.
     pub(super) fn rotate(&mut self) -> Result<Job, Error> {
-        let Some(outlet) = &mut self.outlet else { return Err(Error::NotEmpty(self.options.output.clone())) };
+        let Some(outlet) = &mut self.outlet else { return Err(Error::Kind(self.options.name.clone())) };
         let directory = outlet.series.next().inspect_err(|_| outlet.not_rotated = Some(Instant::now()))?;
         let rotated = self.go_on_in(&directory);
         if let Some(outlet) = &mut self.outlet {
@@ -175,7 +175,7 @@ impl Session<'_> {
             None => Vec::new(),
         };
         let Sink::Chunk(chunk) = &mut self.sink else {
-            return Err(Error::NotEmpty(directory.path().to_owned()));
+            return Err(Error::Kind(self.options.name.clone()));
         };
         let mut before = std::mem::replace(&mut **chunk, next);
         for (program, next) in self.programs.iter_mut().zip(traces) {

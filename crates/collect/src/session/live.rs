@@ -70,7 +70,7 @@ impl Session<'_> {
                 self.show_pages_from(&directory, true)?;
             }
         }
-        let Some(live) = &mut self.live else { return Err(Error::NotEmpty(self.options.output.clone())) };
+        let Some(live) = &mut self.live else { return Err(Error::Kind(self.options.name.clone())) };
         live.asked = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
         let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));

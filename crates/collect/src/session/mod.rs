@@ -97,7 +97,7 @@ pub fn record(
     // Also after an error: what is in the rings belongs to the trace, and programs must be let go.
     let recorded = session.finish(watch)?;
     result?;
-    let (directory, summary) = recorded.chunk.ok_or(Error::NotEmpty(options.output.clone()))?;
+    let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
     Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
 }
 

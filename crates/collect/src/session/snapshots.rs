@@ -186,8 +186,8 @@ impl Session<'_> {
         self.clock.refine(&end);
         let stolen = self.steal.stolen_since(since);
         let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
-            let path = self.options.output.clone();
-            return Box::new(move || Err(Error::NotEmpty(path)));
+            let name = self.options.name.clone();
+            return Box::new(move || Err(Error::Kind(name)));
         };
         let running = copies.into_iter().filter_map(|copy| {
             let program = self.programs.iter().find(|program| program.number() == copy.number)?;
