@@ -5,7 +5,7 @@ use crate::arguments::{duration, size};
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, is_root};
 use clap::Args;
-use sordino_collect::{CommandLine, Options, Polling, Programs, UserEvents};
+use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
@@ -28,6 +28,10 @@ pub(crate) struct What {
     /// The programs' tracepoints: rules such as 'motor:*, !motor:noise*, net:tx if len > 1500'
     #[arg(short, long, value_name = "RULES", default_value = "*")]
     user: Vec<String>,
+    /// What to tell of the programs' threads besides their events: comm, ids, priority, cgroup, values (what they say of themselves),
+    /// all. Looked at ten times a second
+    #[arg(long, value_name = "CONTEXT,...")]
+    context: Option<Contexts>,
     /// Look for full sub-buffers this often [default: often enough that no program can fill its ring meanwhile; 2ms for
     /// the default sizes]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["wakeup", "busy"])]
@@ -105,14 +109,18 @@ impl What {
         if !kernel.is_empty() && !is_root() {
             eprintln!("sordino: not root: kernel events may be refused");
         }
+        let contexts = self.context.unwrap_or_default();
+        // What they say from now on is an event.
+        let said = contexts.values.then(|| "sordino:context".to_owned());
         Ok(Options {
             output,
             name: name.to_owned(),
             kernel,
             kernel_buffer_kib: kernel_buffer(self.kernel_buffer).map_err(bad)?,
             kernel_threads: threads(&self.kernel_tid).map_err(bad)?,
-            user: UserEvents::new(self.user.iter().cloned())
+            user: UserEvents::new(self.user.iter().cloned().chain(said))
                 .map_err(|error| bad(format!("--user {error}")))?,
+            contexts,
             geometry,
             block: match self.on_full {
                 OnFull::Discard => None,

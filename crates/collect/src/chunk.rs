@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
+use crate::context::Told;
 use crate::convert::{KernelTrace, raw_bytes};
 use crate::count::count_events;
 use crate::directory::Directory;
@@ -44,6 +45,8 @@ pub(crate) struct Rest {
     pub(crate) kernel: Result<Vec<Emptied>, Error>,
     /// In the order of time.
     pub(crate) stolen: Vec<Stolen>,
+    /// What was told of threads.
+    pub(crate) told: Vec<Told>,
 }
 
 impl Chunk {
@@ -125,6 +128,7 @@ impl Chunk {
             }
         };
         self.kernel.write_stolen(&self.directory, &rest.stolen)?;
+        self.kernel.write_contexts(&self.directory, &rest.told)?;
         if self.summary.kernel_events.is_empty() {
             return self.kernel.finish_without_events(&self.directory, clock);
         }

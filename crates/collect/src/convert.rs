@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::chunk::Purpose;
 use crate::clock::TraceClock;
+use crate::context::Told;
 use crate::directory::{Directory, replace};
 use crate::dump::{self, Dump};
 use crate::steal::Stolen;
@@ -69,6 +70,16 @@ impl KernelTrace {
         let path = directory.kernel().join("steal");
         let file = File::create(&path).map_err(Error::output(&path))?;
         Ok(dump::write_stolen(stolen, file, self.uuid)?)
+    }
+
+    /// Adds what was told of threads.
+    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Told]) -> Result<(), Error> {
+        if told.is_empty() {
+            return Ok(());
+        }
+        let path = directory.kernel().join("contexts");
+        let file = File::create(&path).map_err(Error::output(&path))?;
+        Ok(dump::write_contexts(told, file, self.uuid, self.begin_ticks)?)
     }
 
     /// Ends a trace that has only the state dump.

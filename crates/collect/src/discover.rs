@@ -59,6 +59,12 @@ pub fn processes() -> Vec<i32> {
     pids
 }
 
+/// The threads of a process; none if it is gone.
+pub(crate) fn tids(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The areas of process `pid`: none in a program that is not linked with sordino, one in most that are, several where
 /// plug-ins bring their own copy of it.
 ///

@@ -12,6 +12,7 @@
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
+//! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why` | what a program said that asked for a snapshot |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
@@ -20,6 +21,7 @@
 mod chunk;
 mod clock;
 pub mod command;
+mod context;
 mod convert;
 mod count;
 mod directory;
@@ -40,11 +42,13 @@ mod recover;
 mod runtime;
 mod series;
 mod session;
+mod stat;
 mod steal;
 mod summary;
 mod symbols;
 mod why;
 
+pub use context::Contexts;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};

@@ -1,5 +1,6 @@
 //! What to record, and how.
 
+use crate::Contexts;
 use sordino_event::Schema;
 use sordino_event::condition::{Condition, Context};
 use sordino_event::rule::{Rule, Rules};
@@ -25,6 +26,8 @@ pub struct Options {
     pub kernel_threads: Vec<i32>,
     /// The programs' tracepoints.
     pub user: UserEvents,
+    /// What is told of the programs' threads besides.
+    pub contexts: Contexts,
     /// The programs' rings. Where they overwrite, so do the kernel's buffers: all keep the newest, and are written to disk when
     /// the recording ends.
     pub geometry: Geometry,

@@ -13,7 +13,7 @@ use sordino_ctf::{Environment, Uuid};
 use sordino_event::condition::{Condition, Context};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Refusal, Want, Wanted, When};
-use sordino_ring::layout::{Geometry, POINTS};
+use sordino_ring::layout::{Geometry, POINTS, VALUES};
 use sordino_ring::map::populate;
 use sordino_ring::read::Reader;
 use std::fs::{self, File};
@@ -255,6 +255,12 @@ impl Traced {
         match self.program.refused() {
             0 => {}
             refused => self.notes.push(format!("{refused} of its tracepoints found no room in its area")),
+        }
+        match self.program.refused_values() {
+            0 => {}
+            refused => self.notes.push(format!(
+                "{refused} times a thread said something of itself and found no room: more than {VALUES} values at once"
+            )),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use sordino::internal::{self, Staged, Words};
 use sordino::{Description, Field, Level, Shape, Tracepoint};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 /// Makes a tracepoint known; called by a constructor that the header's macros make.
 ///
@@ -66,6 +66,21 @@ static TEXT: Field = text(c"text");
 pub static sordino_snapshot_point: Tracepoint = Tracepoint::new(&SNAPSHOT);
 static SNAPSHOT: Description = line(c"snapshot", &WHY);
 static WHY: Field = text(c"why");
+
+/// Says what the thread is doing, for `sordino_context` in the header. Leaves `errno` as it was.
+///
+/// Real-time: as [`sordino::context!`].
+///
+/// # Safety
+/// Both are strings that end with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_char) {
+    // SAFETY: the caller's obligation.
+    let [name, text] = [name, text].map(|text| unsafe { CStr::from_ptr(text) }.to_bytes());
+    // What is no text is shown up to there.
+    let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
+    sordino::context!(name, "{text}");
+}
 
 /// An event of sordino's own with one field.
 const fn line(name: &'static CStr, field: &'static Field) -> Description {

@@ -37,6 +37,7 @@
 //! | `SORDINO_ALLOW_BLOCKING=1` | a recorder may have threads wait when a ring is full; else it is refused |
 
 mod condition;
+mod context;
 mod emit;
 mod long;
 mod macros;
@@ -63,6 +64,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// What the macros and the C interface need; not for other use.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::context::say;
     pub use crate::emit::{Staged, emit};
     pub use crate::point::register;
     pub use crate::program::ready;

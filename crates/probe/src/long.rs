@@ -63,7 +63,7 @@ pub(crate) unsafe fn again(record: &Record, attempt: &Attempt) {
 }
 
 /// The thread's id, as its records carry it. Asks for it once.
-fn tag() -> u64 {
+pub(crate) fn tag() -> u64 {
     let borrowed = thread::borrowed();
     if borrowed != 0 {
         return borrowed << 32;

@@ -130,6 +130,36 @@ macro_rules! snapshot {
     ($($arguments:tt)+) => { $crate::__line!(snapshot, why, $($arguments)+) };
 }
 
+/// Says what this thread is doing, for its events to come: a value under a name, such as the request that it serves.
+///
+/// The name, then what `format!` takes; an empty text takes the value back. It is the thread's own, and stays until the next one under
+/// that name. A name has 24 bytes at most, a text 80; what is longer is cut. `sordino events` shows the values with each event of the thread, also in
+/// sessions that began later, and in snapshots. A program has room for 512 values of threads that live.
+///
+/// ```
+/// let id = 4711;
+/// sordino::context!("request", "{id}");
+/// // ... every event of this thread belongs to the request ...
+/// sordino::context!("request", "");
+/// ```
+///
+/// Real-time: formats the text and copies it, whether or not somebody records; then costs as much as a [`mark!`](crate::mark!), the event
+/// `sordino:context`. Waits for nobody. Makes no system call but where all 512 are taken: then one for each, to find a thread that has
+/// ended. Events that come after it cost what they cost without.
+#[macro_export]
+macro_rules! context {
+    ($name:expr, $($arguments:tt)+) => {{
+        $crate::__declare!(POINT, Info, sordino:context, name: &str, value: &str);
+        $crate::mark_text(::core::format_args!($($arguments)+), |text| {
+            let (name, text) = $crate::internal::say($name, text);
+            let wanted = POINT.wanted();
+            if wanted != 0 {
+                $crate::__hit!(POINT, wanted, name: &str = name, value: &str = text);
+            }
+        });
+    }};
+}
+
 /// Hits the event `sordino:$name`, whose one field is a formatted text.
 #[doc(hidden)]
 #[macro_export]

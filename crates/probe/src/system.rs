@@ -1,5 +1,5 @@
 //! What the probe asks the operating system. Nothing here is on the recording path but [`thread_id`] and, where a thread waits for
-//! room, [`AreaFile::get`].
+//! room, [`AreaFile::get`]. [`is_thread`] is on that of values for which there is no room.
 
 use sordino_percpu::primitive::{AtomicI32, AtomicU32, AtomicU64, Relaxed};
 use std::ffi::{CStr, CString};
@@ -134,6 +134,17 @@ pub(crate) fn thread_id() -> u32 {
         return kernel_thread_id();
     }
     owner_of_a_new_lock().unwrap_or_else(kernel_thread_id)
+}
+
+/// Whether this process has such a thread. Leaves `errno` as it was.
+pub(crate) fn is_thread(tid: u32) -> bool {
+    let mut found = true;
+    keep_errno(|| {
+        // SAFETY: signal 0 is sent to nobody.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, process_id(), tid, 0) };
+        found = sent == 0;
+    });
+    found
 }
 
 fn kernel_thread_id() -> u32 {

@@ -1,5 +1,6 @@
 //! The events of a trace, one a line.
 
+mod context;
 mod json;
 mod text;
 

@@ -7,6 +7,7 @@
 //! 0              Header                       one page: sizes, offsets, 8 slots
 //! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
+//! next page      ValueCell[VALUES]            what the program's threads say of themselves
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of what the program makes when it starts
 //! ...            per attached session: tables, commit words, sub-buffers, conditions; made by the collector
@@ -21,7 +22,7 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
@@ -82,8 +83,10 @@ pub struct Header {
     pub restartable: AtomicU32,
     /// Whether a session may make writers wait for room (1) or not (0).
     pub allows_blocking: AtomicU32,
+    /// Values that found no room among the [`VALUES`].
+    pub refused_values: AtomicU32,
     /// Zero.
-    pub unused: [AtomicU32; 40],
+    pub unused: [AtomicU32; 39],
     /// One per session.
     pub slots: [Slot; SLOTS],
 }
@@ -199,6 +202,28 @@ pub const CONDITIONS_SIZE: usize = (CONDITION_TABLE + CONDITION_POOL).next_multi
 /// Bytes of the table.
 pub const CONDITION_TABLE: usize = (POINTS * size_of::<ConditionEntry>()).next_multiple_of(16);
 
+/// What one thread says of itself under one name: see [`value`](crate::value).
+#[derive(Debug)]
+#[repr(C)]
+pub struct ValueCell {
+    /// The thread that has it; 0: none had it yet.
+    pub owner: AtomicU32,
+    /// Odd while the words are being written.
+    pub count: AtomicU32,
+    /// The value.
+    pub words: [AtomicU64; VALUE_WORDS],
+}
+
+/// As many a program's threads have together.
+pub const VALUES: usize = if cfg!(loom) { 2 } else { 512 };
+/// The longest name of a value, in bytes.
+pub const VALUE_NAME: usize = if cfg!(loom) { 8 } else { 24 };
+/// The longest text.
+pub const VALUE_TEXT: usize = if cfg!(loom) { 8 } else { 80 };
+/// Words of a cell.
+pub const VALUE_WORDS: usize = 2 + (VALUE_NAME + VALUE_TEXT) / 8;
+
+const _: () = assert!(cfg!(loom) || size_of::<ValueCell>() == 128);
 const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
 const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
 const _: () = assert!(size_of::<Slot>() == 128);
@@ -215,9 +240,14 @@ pub const POINTS_OFFSET: usize = PAGE;
 pub const RINGS_OFFSET: usize =
     (POINTS_OFFSET + POINTS * size_of::<AtomicU32>()).next_multiple_of(align_of::<RingHeader>());
 
-/// Where the catalogue of an area for so many CPUs lies.
-pub const fn catalogue_offset(cpus: u32) -> usize {
+/// Where the values of an area for so many CPUs lie.
+pub const fn values_offset(cpus: u32) -> usize {
     (RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>()).next_multiple_of(PAGE)
+}
+
+/// Where its catalogue lies.
+pub const fn catalogue_offset(cpus: u32) -> usize {
+    (values_offset(cpus) + VALUES * size_of::<ValueCell>()).next_multiple_of(PAGE)
 }
 
 /// A ring's sizes.

@@ -12,6 +12,7 @@
 //! | `table` | pure: which sub-buffer a turn uses, and whose it is |
 //! | `want` | pure: which sessions want a tracepoint's events |
 //! | `condition` | pure: where the code lies that decides about a hit |
+//! | `value` | what threads say of themselves |
 //! | `slots` | what a program sees of its area at a hit |
 //! | `write` | a CPU's ring: one restartable section a record |
 //! | `commit` | the shared ring: the papers' reserve and commit |
@@ -29,6 +30,7 @@ pub mod position;
 pub mod read;
 pub mod slots;
 pub mod table;
+pub mod value;
 mod view;
 pub mod want;
 pub mod write;

@@ -6,7 +6,10 @@
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | who sees the word sees the code |
 
 use crate::condition::{MAX_CODE, Place};
-use crate::layout::{CONDITION_TABLE, ConditionEntry, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS, Slot};
+use crate::layout::{
+    self, CONDITION_TABLE, ConditionEntry, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES,
+};
+use crate::value::Values;
 use crate::want::stride;
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
@@ -62,6 +65,19 @@ impl Slots {
     /// If there is no such slot.
     fn slot(&self, slot: u32) -> &Slot {
         &self.header().slots[slot as usize]
+    }
+
+    /// Counts a value that found no room.
+    #[cold]
+    pub fn refuse_value(self) {
+        self.header().refused_values.fetch_add(1, Relaxed);
+    }
+
+    /// What its threads say of themselves.
+    pub fn values(self) -> Values<'static> {
+        let first = self.start().wrapping_add(layout::values_offset(self.cpus())).cast();
+        // SAFETY: in the control part, which stays mapped; all atomics.
+        Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
 
     /// Whether sessions may make this program's threads wait for room.

@@ -1,6 +1,7 @@
 //! What an event of the kernel says, whichever tracer recorded it.
 
 use crate::TaskState;
+use crate::context::Scheduling;
 use sordino_event::{Cpu, Nanos, Pid, Tid};
 
 /// What an event of the kernel says.
@@ -111,6 +112,42 @@ pub enum Kernel<'a> {
         /// Whose.
         tid: Tid,
     },
+    /// What sordino's recorder saw of a program's thread.
+    Context {
+        /// The program.
+        pid: Pid,
+        /// The thread, as the program's events name it.
+        tid: Tid,
+        /// What there was to see.
+        seen: Seen<'a>,
+    },
+}
+
+/// What a recorder saw of a thread besides its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// Its id where the recorder ran, and its process's where it runs itself.
+    Ids {
+        /// The thread.
+        tid: Tid,
+        /// The process in its own pid namespace.
+        vpid: Pid,
+    },
+    /// Its name.
+    Comm(&'a [u8]),
+    /// How it is scheduled.
+    Scheduling(Scheduling),
+    /// Its cgroup.
+    Cgroup(&'a [u8]),
+    /// What it said of itself.
+    Value {
+        /// The value's name.
+        name: &'a [u8],
+        /// The value; empty if there is none any more.
+        text: &'a [u8],
+    },
+    /// It has ended.
+    End,
 }
 
 /// A thread as a `sched_switch` names it.

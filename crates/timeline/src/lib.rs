@@ -34,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod context;
 pub mod kernel;
 mod merge;
 mod source;
@@ -42,6 +43,7 @@ mod system;
 mod task;
 mod vocabulary;
 
+pub use context::{Context, Scheduling};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
 pub use source::Source;

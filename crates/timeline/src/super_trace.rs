@@ -1,5 +1,6 @@
 //! The merged trace, each event with its CPU, process and thread.
 
+use crate::context::Context;
 use crate::kernel::Kernel;
 use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, Tid};
@@ -87,6 +88,9 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
     let kernel = vocabulary.read(event);
     if let (None, Some(tid), Some(pid)) = (&kernel, event.tid, event.pid) {
         system.meet(tid, pid);
+        if let Some(said) = vocabulary.said(event) {
+            system.hear(pid, tid, said);
+        }
     }
     let cpu = event.cpu.or_else(|| system.cpu(event.tid?));
     let leaving = match kernel {
@@ -108,7 +112,16 @@ impl Moment<'_> {
 
     /// The name of the event's thread.
     pub fn comm(&self) -> Option<&Arc<str>> {
-        self.system.comm(self.tid?)
+        let context = self.context().and_then(|context| context.comm.as_ref());
+        context.or_else(|| self.system.comm(self.tid?))
+    }
+
+    /// What else is known of the thread, if a program's event this is and the recording was to tell.
+    pub fn context(&self) -> Option<&Context> {
+        match self.domain {
+            Domain::User => self.system.context(self.event.pid?, self.event.tid?),
+            Domain::Kernel => None,
+        }
     }
 
     /// The priority of the event's thread.

@@ -1,7 +1,8 @@
 //! What the kernel's events have told so far: who runs where, and who is who.
 
 use crate::Priority;
-use crate::kernel::{Born, Kernel, Process, Task};
+use crate::context::{Context, Contexts};
+use crate::kernel::{Born, Kernel, Process, Seen, Task};
 use sordino_event::{Cpu, Loss, Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct System {
     symbols: HashMap<u64, Arc<str>>,
     /// What programs call themselves, for threads that no event of the kernel names.
     programs: HashMap<Pid, Arc<str>>,
+    /// What programs' threads are besides.
+    contexts: Contexts,
     /// Whose event of a program was the last.
     met: Option<Tid>,
     /// What to add to the tracer's priorities to get the kernel's.
@@ -107,12 +110,23 @@ impl System {
             Kernel::Symbol { address, name } => {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
+            Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
                 self.threads.remove(&tid);
             }
             _ => {}
         }
+    }
+
+    /// What else is known of a program's thread, as its events name both.
+    pub fn context(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+        self.contexts.of(pid, tid)
+    }
+
+    /// Takes in what a program's thread says of itself.
+    pub(crate) fn hear(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
+        self.contexts.learn(pid, tid, Seen::Value { name, text });
     }
 
     /// Forgets who runs where the kernel's records are missing.

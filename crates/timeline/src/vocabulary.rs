@@ -1,6 +1,7 @@
 //! How tracers call the kernel's events and their fields.
 
-use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Syscall, Task};
+use crate::context::Scheduling;
+use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Syscall, Task};
 use crate::task::TaskState;
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Tid, View};
 
@@ -30,6 +31,8 @@ pub struct Recorded {
 pub struct Vocabulary {
     /// Indexed by class.
     meanings: Vec<(Domain, Option<Meaning>)>,
+    /// Likewise: where a `sordino:context` has the value's name and text.
+    said: Vec<Option<(usize, usize)>>,
     recorded: Recorded,
 }
 
@@ -75,6 +78,12 @@ enum Kind {
     Rename,
     Exec,
     Gone,
+    Ids,
+    Comm,
+    Scheduling,
+    Cgroup,
+    Value,
+    End,
 }
 
 /// Names of events without their tracer's prefix, and of their fields; `|` separates the kernel's and LTTng's.
@@ -117,6 +126,12 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
     ("lttng_statedump_process_state", Kind::Dump, &["tid", "name", "prio", "pid"]),
     ("sordino_statedump_symbol", Kind::Symbol, &["address", "name"]),
     ("sordino_steal", Kind::Stolen, &["cpu", "time_ns", "window_ns"]),
+    ("sordino_context_ids", Kind::Ids, &["pid", "vtid", "tid", "vpid"]),
+    ("sordino_context_comm", Kind::Comm, &["pid", "vtid", "comm"]),
+    ("sordino_context_priority", Kind::Scheduling, &["pid", "vtid", "policy", "priority", "nice"]),
+    ("sordino_context_cgroup", Kind::Cgroup, &["pid", "vtid", "path"]),
+    ("sordino_context_value", Kind::Value, &["pid", "vtid", "name", "value"]),
+    ("sordino_context_end", Kind::End, &["pid", "vtid"]),
     ("task_rename", Kind::Rename, &["tid|pid", "newcomm"]),
     ("sched_process_exec", Kind::Exec, &["tid|pid", "old_tid|old_pid"]),
     ("sched_process_free", Kind::Gone, &["tid|pid"]),
@@ -164,7 +179,12 @@ impl Vocabulary {
             };
             *seen = true;
         }
-        Self { meanings, recorded }
+        let said = |class: &Class| {
+            let is_it = class.domain == Domain::User && class.name == "sordino:context";
+            is_it.then_some(())?;
+            class.field("name").zip(class.field("value"))
+        };
+        Self { meanings, said: classes.iter().map(|(_, class)| said(class)).collect(), recorded }
     }
 
     /// Which of the kernel's events the trace has.
@@ -175,6 +195,12 @@ impl Vocabulary {
     /// Where events like `event` come from.
     pub fn domain(&self, event: &Event) -> Domain {
         self.meanings.get(event.class.index()).map_or(Domain::User, |(domain, _)| *domain)
+    }
+
+    /// What the thread says of itself from `event` on: a value's name and text.
+    pub(crate) fn said<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
+        let (name, value) = (*self.said.get(event.class.index())?)?;
+        Some((event.text(name)?, event.text(value)?))
     }
 
     /// What `event` says; `None` for those of programs, for unknown ones, and when a field is missing that
@@ -284,6 +310,23 @@ impl<'a> Reader<'a> {
             Kind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
             Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
             Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
+            Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
+                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
+            }
+        })
+    }
+
+    fn seen(&self) -> Option<Seen<'a>> {
+        Some(match self.meaning.kind {
+            Kind::Ids => Seen::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
+            Kind::Comm => Seen::Comm(self.text(2)?),
+            Kind::Scheduling => {
+                let [policy, priority, nice] = [self.integer(2)?, self.integer(3)?, self.integer(4)?];
+                Seen::Scheduling(Scheduling { policy, priority, nice })
+            }
+            Kind::Cgroup => Seen::Cgroup(self.text(2)?),
+            Kind::Value => Seen::Value { name: self.text(2)?, text: self.text(3)? },
+            _ => Seen::End,
         })
     }
 
@@ -327,6 +370,10 @@ impl<'a> Reader<'a> {
             View::Text(name) => Some(Function::Name(name)),
             _ => None,
         }
+    }
+
+    fn pid(&self, place: usize) -> Option<Pid> {
+        self.int32(place).map(Pid)
     }
 
     fn tid(&self, place: usize) -> Option<Tid> {

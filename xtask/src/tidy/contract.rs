@@ -4,7 +4,7 @@ use super::{Findings, root};
 use std::fs;
 
 /// The files that define it.
-const FILES: [&str; 4] = ["layout.rs", "position.rs", "want.rs", "condition.rs"];
+const FILES: [&str; 5] = ["layout.rs", "position.rs", "want.rs", "condition.rs", "value.rs"];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash() -> String {

@@ -7,6 +7,7 @@
 mod build_id;
 mod process;
 
+use crate::context::{Told, What};
 use crate::steal::Stolen;
 use build_id::BuildIds;
 use process::{Mapping, Thread};
@@ -125,6 +126,38 @@ pub(crate) fn write_symbols(
     writer.stream.finish().map(drop)
 }
 
+/// Writes a stream of what was told of threads, none of it before `begin`.
+pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
+    let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
+    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    let mut told: Vec<_> = told.iter().collect();
+    told.sort_by_key(|told| told.at);
+    for Told { at, thread, what } in told {
+        writer.ticks = begin.max(*at);
+        let (name, says) = context(what);
+        let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
+        let arguments: Vec<_> = ids.into_iter().chain(says).collect();
+        writer.event(name, thread.tid, &arguments)?;
+    }
+    writer.stream.finish().map(drop)
+}
+
+/// The event that tells it, and what follows the thread's ids there.
+fn context(what: &What) -> (&'static str, Vec<Argument<'_>>) {
+    match what {
+        What::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
+        What::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
+        What::Priority { policy, priority, nice } => {
+            ("sordino_context_priority", vec![(*policy).into(), (*priority).into(), (*nice).into()])
+        }
+        What::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
+        What::Value { name, text } => {
+            ("sordino_context_value", vec![name.as_str().into(), text.as_str().into()])
+        }
+        What::End => ("sordino_context_end", Vec::new()),
+    }
+}
+
 struct Writer<W> {
     stream: StreamWriter<W>,
     schemas: Vec<Schema>,
@@ -149,7 +182,11 @@ fn schemas() -> Vec<Schema> {
     let (i32_, u32_, u64_) =
         (integer(Width::W32, true), integer(Width::W32, false), integer(Width::W64, false));
     let text = Type::String;
-    let events: [(&str, Vec<(&str, &Type)>); 9] = [
+    let of_thread = |more: &[(&'static str, _)]| {
+        let ids = ["pid", "tid", "vtid"].map(|name| (name, &i32_));
+        ids.into_iter().chain(more.iter().copied()).collect()
+    };
+    let events: [(&str, Vec<(&str, &Type)>); 15] = [
         ("lttng_statedump_start", Vec::new()),
         (
             "sordino_statedump_clock",
@@ -186,6 +223,12 @@ fn schemas() -> Vec<Schema> {
         ("lttng_statedump_end", Vec::new()),
         ("sordino_steal", vec![("cpu", &u32_), ("time_ns", &u64_), ("window_ns", &u64_)]),
         ("sordino_statedump_symbol", vec![("address", &hexadecimal), ("name", &text)]),
+        ("sordino_context_ids", of_thread(&[("vpid", &i32_)])),
+        ("sordino_context_comm", of_thread(&[("comm", &text)])),
+        ("sordino_context_priority", of_thread(&[("policy", &u32_), ("priority", &u32_), ("nice", &i32_)])),
+        ("sordino_context_cgroup", of_thread(&[("path", &text)])),
+        ("sordino_context_value", of_thread(&[("name", &text), ("value", &text)])),
+        ("sordino_context_end", of_thread(&[])),
     ];
     let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {
         provider: "statedump".to_owned(),

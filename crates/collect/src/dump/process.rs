@@ -1,7 +1,8 @@
 //! Processes, their threads and their mappings, from `/proc`.
 
 use super::build_id::BuildIds;
-use crate::discover::processes;
+use crate::discover::{processes, tids};
+use crate::stat::{Stat, innermost, status_line};
 use sordino_ctf::write::Argument;
 use std::fs;
 
@@ -54,34 +55,21 @@ pub(super) fn all(build_ids: &mut BuildIds) -> (Vec<Thread>, Vec<Mapping>) {
     (threads, mappings)
 }
 
-fn tids(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
 fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
-    let (head, tail) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    // Fields 3, state, and on.
-    let fields: Vec<&str> = tail.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).copied().unwrap_or_default();
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    let own = |name: &str, outer: i32| {
-        line(name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
-    };
+    let stat = Stat::parse(stat)?;
     const KERNEL_THREAD: u32 = 0x0020_0000;
     Some(Thread {
         tid,
         pid,
-        ppid: field(4).parse().ok()?,
-        own: [own("NSpid:", tid), own("NStgid:", pid)],
-        name,
-        kernel: field(9).parse::<u32>().ok()? & KERNEL_THREAD != 0,
-        state: field(3).chars().next()?,
-        level: line("NSpid:").split_whitespace().count().saturating_sub(1) as u32,
-        cpu: field(39).parse().unwrap_or(0),
-        priority: field(18).parse().ok()?,
-        policy: field(41).parse().unwrap_or(0),
+        ppid: stat.field(4).parse().ok()?,
+        own: [innermost(status, "NSpid:", tid), innermost(status, "NStgid:", pid)],
+        name: stat.comm.to_owned(),
+        kernel: stat.field(9).parse::<u32>().ok()? & KERNEL_THREAD != 0,
+        state: stat.field(3).chars().next()?,
+        level: status_line(status, "NSpid:").split_whitespace().count().saturating_sub(1) as u32,
+        cpu: stat.field(39).parse().unwrap_or(0),
+        priority: stat.field(18).parse().ok()?,
+        policy: stat.field(41).parse().unwrap_or(0),
     })
 }
 

@@ -87,7 +87,7 @@ impl Session<'_> {
                 .notes
                 .push(format!("{left_out} programs have ended and are not shown: there were too many"));
         }
-        let end = Sample::take();
+        let (end, told) = (Sample::take(), self.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();
         let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
         let runtime =
@@ -108,6 +108,7 @@ impl Session<'_> {
                 pages,
                 kernel,
                 stolen,
+                told,
             }
             .write()
         }))

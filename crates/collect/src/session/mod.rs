@@ -20,6 +20,7 @@ use crate::Error;
 use crate::chunk::{Chunk, Rest};
 use crate::clock::TraceClock;
 use crate::command;
+use crate::context::Watcher;
 use crate::directory::Directory;
 use crate::kernel::{Emptied, Kernel};
 use crate::listen::Listener;
@@ -164,6 +165,8 @@ struct Session<'a> {
     steal: Steal,
     /// When that was looked at.
     looked: Instant,
+    /// Looks at the programs' threads.
+    watcher: Watcher,
     began: Instant,
     failed: bool,
     /// It was told to stop.
@@ -300,7 +303,8 @@ impl<'a> Session<'a> {
     fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> Rest {
         let end = Sample::take();
         self.clock.refine(&end);
-        Rest { end, kernel, stolen: self.steal.take_stolen() }
+        let told = self.watcher.rotate();
+        Rest { end, kernel, stolen: self.steal.take_stolen(), told }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Outlet, Session, Sink, TICK};
 use crate::Error;
 use crate::chunk::{Chunk, Purpose};
 use crate::clock::TraceClock;
+use crate::context::Watcher;
 use crate::directory::Directory;
 use crate::drain::{Triggers, Work};
 use crate::kernel::{Kernel, page_file};
@@ -79,6 +80,7 @@ impl<'a> Session<'a> {
             live: None,
             steal: Steal::default(),
             looked: Instant::now(),
+            watcher: Watcher::new(options.contexts),
             began: Instant::now(),
             failed: false,
             stopped: false,

@@ -10,6 +10,7 @@ use crate::listen::Announced;
 use crate::options::Programs;
 use crate::program::{ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
+use sordino_clock::Sample;
 use sordino_ring::control::{Program, Refusal};
 use std::fs;
 use std::io::ErrorKind;
@@ -47,10 +48,12 @@ impl Session<'_> {
             Sink::Chunk(chunk) => Some(&chunk.directory),
             Sink::Memory(_) => None,
         };
+        let before = Sample::take();
         let attached = Traced::attach(found, self.numbered, self.options, directory, &self.clock, &self.user);
         let (program, streams) = attached?;
         self.numbered += 1;
         self.collector.order(streams);
+        self.watcher.look_at(&program, &self.clock, &before);
         self.programs.push(program);
         // It may have been looked at before it was complete.
         self.skipped.retain(|(inode, _)| *inode != found.inode);

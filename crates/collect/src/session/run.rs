@@ -70,6 +70,7 @@ impl Session<'_> {
         // Without its directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.look_at_steal();
+        self.watcher.look(&self.programs, &self.clock);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
         for problem in self.kernel.as_ref().map_or(Vec::new(), Kernel::problems) {
             self.tell(format!(

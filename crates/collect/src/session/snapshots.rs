@@ -6,6 +6,7 @@ use super::{Nobody, Session, Sink};
 use crate::Error;
 use crate::chunk::{Chunk, Purpose, Rest};
 use crate::clock::TraceClock;
+use crate::context::Told;
 use crate::directory::Directory;
 use crate::drain::{ProgramCopy, StreamCopy, StreamEnd};
 use crate::history::{History, Pages, write_pages};
@@ -115,6 +116,7 @@ pub(super) struct Contents {
     pub(super) pages: Vec<Pages>,
     pub(super) kernel: Result<Vec<Emptied>, Error>,
     pub(super) stolen: Vec<Stolen>,
+    pub(super) told: Vec<Told>,
 }
 
 impl Session<'_> {
@@ -184,7 +186,7 @@ impl Session<'_> {
         let kernel = self.empty_kernel();
         let end = Sample::take();
         self.clock.refine(&end);
-        let stolen = self.steal.stolen_since(since);
+        let (stolen, told) = (self.steal.stolen_since(since), self.watcher.since(since));
         let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
             let name = self.options.name.clone();
             return Box::new(move || Err(Error::Kind(name)));
@@ -213,6 +215,7 @@ impl Session<'_> {
             pages: pages.unwrap_or_default(),
             kernel,
             stolen,
+            told,
         };
         Box::new(move || contents.write())
     }
@@ -252,7 +255,7 @@ impl Contents {
             chunk.add(summarise(&trace, program.notes.clone(), ends, &chunk.directory), trace);
         }
         chunk.tell_why();
-        let rest = Rest { end: self.end, kernel: self.kernel, stolen: self.stolen };
+        let rest = Rest { end: self.end, kernel: self.kernel, stolen: self.stolen, told: self.told };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }
 

@@ -108,6 +108,7 @@ extern struct sordino_tracepoint sordino_mark_point, sordino_snapshot_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
 void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape);
+void sordino_say(const char *name, const char *text);
 void sordino_emit_words(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
 
 /* The sessions that want a tracepoint, in one word; 0 when nobody does. */
@@ -189,6 +190,24 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapsho
         sordino_emit_line(&sordino_snapshot_point, wanted, why, arguments);
         va_end(arguments);
     }
+}
+
+/* Says what this thread is doing, for its events to come: a value under a name, such as the request that it serves. Stays until the
+ * next one under that name; an empty one takes it back. A name has 24 bytes at most, a value 80, formatted as by printf; what is
+ * longer is cut. 'sordino events' shows it with each event of the thread, also in sessions that began later. Costs, whether or not
+ * somebody records, the formatting and a copy, then the event sordino:context; the events after it cost nothing more. Waits for
+ * nobody. Leaves errno as it was. */
+__attribute__((format(printf, 2, 3), unused)) static inline void sordino_context(const char *name, const char *format, ...)
+{
+    char text[84];
+    const int error = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    errno = error;
+    if (length >= 0)
+        sordino_say(sordino_text(name), text);
 }
 
 #ifdef __cplusplus

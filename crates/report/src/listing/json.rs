@@ -1,5 +1,6 @@
 //! Lines for programs.
 
+use super::context;
 use crate::value::{decimal, json_fields, json_names, json_text};
 use sordino_event::{Class, Classes, Domain};
 use sordino_timeline::{Disorder, Item, Moment};
@@ -59,6 +60,7 @@ impl JsonLines {
         member(out, b",\"cpu\":", moment.cpu.map(|cpu| cpu.0));
         member(out, b",\"pid\":", moment.pid().map(|pid| pid.0));
         member(out, b",\"tid\":", moment.tid.map(|tid| tid.0));
+        context::json(moment, out);
         out.extend_from_slice(b",\"comm\":");
         match moment.comm() {
             Some(comm) => json_text(comm.as_bytes(), out),

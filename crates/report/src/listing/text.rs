@@ -1,5 +1,6 @@
 //! Lines for people.
 
+use super::context;
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::{Class, Classes, Domain, Loss};
@@ -83,6 +84,7 @@ impl TextLines {
                     }
                     None => out.push(b'?'),
                 }
+                context::text(moment, out);
             }
             Item::Loss(loss) => {
                 out.extend_from_slice(self.colors.warning);

@@ -27,10 +27,11 @@ pub use conditions::{Conditions, NoRoom};
 pub use refusal::Refusal;
 
 use crate::layout::{
-    self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot, VERSION,
+    self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
 };
 use crate::map::{self, Mapping};
 use crate::read::HeaderRef;
+use crate::value::Values;
 use crate::want::Wants;
 use sizes::Sizes;
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
@@ -140,6 +141,11 @@ impl Program {
         self.header().refused.load(Relaxed)
     }
 
+    /// How often it says that a thread's value found no room.
+    pub fn refused_values(&self) -> u32 {
+        self.header().refused_values.load(Relaxed)
+    }
+
     /// A copy of the catalogue's text from byte `from` on. More may come at any time.
     pub fn catalogue(&self, from: usize) -> Vec<u8> {
         // ORDER(control:C) pairs with area:B.
@@ -149,6 +155,13 @@ impl Program {
         // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
         unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };
         text
+    }
+
+    /// What its threads say of themselves.
+    pub fn values(&self) -> Values<'_> {
+        let first = self.control.at(layout::values_offset(self.cpus)).cast();
+        // SAFETY: inside the control part, which is mapped as long as `control`; all atomics.
+        Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
 
     /// The sessions that record it now.

@@ -17,3 +17,4 @@ mod newest;
 mod overwrite;
 mod shared;
 mod support;
+mod value;

@@ -1,0 +1,114 @@
+//! What `/proc` and a program's table of values say of its threads now.
+
+use super::{Contexts, Thread, What};
+use crate::discover::tids;
+use crate::program::Traced;
+use crate::stat::{Stat, innermost};
+use rustix::param::clock_ticks_per_second;
+use sordino_clock::Sample;
+use sordino_ring::value::Copied;
+use std::fs;
+
+/// A thread, and what is to be said of it, each with its age in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) thread: Thread,
+    pub(super) whats: Vec<(What, u64)>,
+}
+
+/// Looks at all threads of a program. One that ends meanwhile is left out.
+pub(super) fn look(program: &Traced, contexts: Contexts, now: &Sample) -> Vec<Seen> {
+    let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
+    let mut seen: Vec<_> =
+        tids(pid).into_iter().filter_map(|tid| thread(pid, own_pid, tid, contexts)).collect();
+    if contexts.values {
+        add_values(program, now, &mut seen);
+    }
+    seen.into_iter().map(|(seen, _)| seen).collect()
+}
+
+/// A thread, and when it began, in nanoseconds since boot.
+fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen, u64)> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let stat = read("stat")?;
+    let stat = Stat::parse(&stat)?;
+    let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
+    let mut whats = Vec::new();
+    if contexts.ids {
+        whats.push(What::Ids { vpid: own_pid });
+    }
+    if contexts.comm {
+        whats.push(What::Comm(stat.comm.to_owned()));
+    }
+    if contexts.priority {
+        let [priority, policy] = [40, 41].map(|field| stat.field(field).parse().unwrap_or(0));
+        whats.push(What::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
+    }
+    if contexts.cgroup {
+        whats.push(What::Cgroup(cgroup(&read("cgroup")?)));
+    }
+    let began = stat.field(22).parse::<u64>().unwrap_or(0);
+    let began = began.saturating_mul(1_000_000_000 / clock_ticks_per_second());
+    let whats = whats.into_iter().map(|what| (what, 0)).collect();
+    Some((Seen { thread: Thread { pid, tid, vtid }, whats }, began))
+}
+
+/// Adds what the threads say of themselves. What an earlier thread of the same number said is not this one's.
+fn add_values(program: &Traced, now: &Sample, seen: &mut [(Seen, u64)]) {
+    let copies = program.program.values().copy();
+    let mut values: Vec<_> = copies.iter().filter_map(Copied::value).collect();
+    values.sort_by_key(|value| value.since);
+    for value in values {
+        let is_its =
+            |(seen, began): &&mut (Seen, u64)| seen.thread.vtid == value.tid as i32 && *began <= value.since;
+        let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
+        // A signal handler may have made a second one.
+        seen.whats.retain(|(what, _)| !matches!(what, What::Value { name, .. } if name == value.name));
+        let what = What::Value { name: value.name.to_owned(), text: value.text.to_owned() };
+        seen.whats.push((what, now.boottime.saturating_sub(value.since)));
+    }
+}
+
+/// Where a thread is, of its `cgroup`: the path of version 2, and those of version 1 that are no root, with their controllers.
+fn cgroup(text: &str) -> String {
+    let places = text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        match controllers {
+            _ if path == "/" => None,
+            "" => Some(path.to_owned()),
+            _ => Some(format!("{controllers}:{path}")),
+        }
+    });
+    let places: Vec<_> = places.collect();
+    if places.is_empty() { "/".to_owned() } else { places.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_where_the_thread_is_in_either_version() {
+        assert_eq!(cgroup("0::/user.slice/motor.service\n"), "/user.slice/motor.service");
+        assert_eq!(cgroup("4:cpuset:/sordino\n2:cpu,cpuacct:/\n0::/\n"), "cpuset:/sordino");
+        assert_eq!(cgroup("1:name=systemd:/a:b\n0::/c\n"), "name=systemd:/a:b,/c");
+        assert_eq!(cgroup("0::/\n"), "/");
+        assert_eq!(cgroup("nonsense"), "/");
+    }
+
+    #[test]
+    fn this_thread_is_seen_as_it_is() {
+        let here = std::process::id() as i32;
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let all = Contexts { values: false, ..Contexts::ALL };
+        let (seen, began) = thread(here, here, tid, all).unwrap();
+        assert_eq!(seen.thread, Thread { pid: here, tid, vtid: tid });
+        assert!(seen.whats.contains(&(What::Ids { vpid: here }, 0)));
+        let comm = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
+        assert!(seen.whats.contains(&(What::Comm(comm.trim_end().to_owned()), 0)));
+        assert!(seen.whats.contains(&(What::Priority { policy: 0, priority: 0, nice: 0 }, 0)));
+        let age = Sample::take().boottime - began;
+        assert!(began > 0 && age < 3_600_000_000_000, "{began}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What is known of an event's thread besides.
+
+use crate::value::{bare, decimal, json_text};
+use sordino_timeline::{Context, Moment};
+
+/// ` {request = 7, priority = FIFO 90}`: what the line does not say already; nothing if that is nothing.
+pub(super) fn text(moment: &Moment<'_>, out: &mut Vec<u8>) {
+    let Some(context) = moment.context() else { return };
+    let begin = out.len();
+    for (name, value) in &context.values {
+        member(name, out, begin);
+        bare(value.as_bytes(), out);
+    }
+    if let Some(scheduling) = context.scheduling {
+        member("priority", out, begin);
+        bare(scheduling.to_string().as_bytes(), out);
+    }
+    if let Some(path) = &context.cgroup {
+        member("cgroup", out, begin);
+        bare(path.as_bytes(), out);
+    }
+    if let Some((tid, vpid)) = context.ids
+        && (Some(tid) != moment.tid || Some(vpid) != moment.pid())
+    {
+        for (name, id) in [("tid", tid.0), ("vpid", vpid.0)] {
+            member(name, out, begin);
+            decimal(id, out);
+        }
+    }
+    if out.len() > begin {
+        out.push(b'}');
+    }
+}
+
+fn member(name: &str, out: &mut Vec<u8>, begin: usize) {
+    out.extend_from_slice(if out.len() == begin { b" {" } else { b", " });
+    bare(name.as_bytes(), out);
+    out.extend_from_slice(b" = ");
+}
+
+/// `,"context":{...}`: all of it; nothing if the recording was not to tell.
+pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
+    let Some(Context { comm, ids, scheduling, cgroup, values }) = moment.context() else { return };
+    let mut separator: &[u8] = b",\"context\":{";
+    let mut key = |name: &str, out: &mut Vec<u8>| {
+        out.extend_from_slice(separator);
+        separator = b",";
+        json_text(name.as_bytes(), out);
+        out.push(b':');
+    };
+    for (name, text) in [("comm", comm), ("cgroup", cgroup)] {
+        if let Some(text) = text {
+            key(name, out);
+            json_text(text.as_bytes(), out);
+        }
+    }
+    if let Some((tid, vpid)) = ids {
+        for (name, id) in [("tid", tid.0), ("vpid", vpid.0)] {
+            key(name, out);
+            decimal(id, out);
+        }
+    }
+    if let Some(scheduling) = scheduling {
+        key("policy", out);
+        match scheduling.policy_name() {
+            Some(name) => json_text(name.as_bytes(), out),
+            None => decimal(scheduling.policy, out),
+        }
+        for (name, number) in [("priority", scheduling.priority), ("nice", scheduling.nice)] {
+            key(name, out);
+            decimal(number, out);
+        }
+    }
+    key("values", out);
+    let mut separator = b'{';
+    for (name, value) in values {
+        out.push(separator);
+        separator = b',';
+        json_text(name.as_bytes(), out);
+        out.push(b':');
+        json_text(value.as_bytes(), out);
+    }
+    if values.is_empty() {
+        out.push(b'{');
+    }
+    out.extend_from_slice(b"}}");
+}

@@ -1,0 +1,260 @@
+//! Values that a program's threads say of themselves: a table in the area, so that a collector that comes late, or that overwrites
+//! what it had, knows them, too.
+//!
+//! A cell is what one thread says under one name. That thread alone writes to it; it counts up before and after, so that who copies
+//! a cell knows whether it was changed meanwhile. Cells of threads that are gone are used again when there is no other.
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `value:A`, storing a cell's words | `value:D`, loading them | who sees a new word sees that the count had become odd before |
+//! | `value:B`, the count afterwards | `value:C`, the count before a copy | who sees it sees the words |
+
+use crate::layout::{VALUE_NAME, VALUE_TEXT, VALUE_WORDS, ValueCell};
+use sordino_percpu::primitive::{Acquire, Relaxed, Release};
+
+/// What a thread says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// The thread's id in its program's pid namespace; not 0.
+    pub tid: u32,
+    /// Since when, in nanoseconds of `CLOCK_BOOTTIME`.
+    pub since: u64,
+    /// What it is the value of; what is longer than [`VALUE_NAME`] is cut.
+    pub name: &'a str,
+    /// The value; what is longer than [`VALUE_TEXT`] is cut. Empty: there is none any more.
+    pub text: &'a str,
+}
+
+/// A program's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    cells: &'a [ValueCell],
+}
+
+/// A cell's words, copied, as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied([u8; 8 * VALUE_WORDS]);
+
+/// How often a cell is copied that changes meanwhile: its thread does little else then.
+const TRIES: usize = 8;
+/// Where the name begins in a cell's words, and where the text does.
+const NAME: usize = 2;
+const TEXT: usize = NAME + VALUE_NAME / 8;
+
+impl<'a> Values<'a> {
+    pub(crate) fn of(cells: &'a [ValueCell]) -> Self {
+        Self { cells }
+    }
+
+    /// Says it; `false` where there is no room. `is_gone` says whether a thread has ended, and is asked only where all cells are taken.
+    ///
+    /// Real-time: two looks at each cell at most; waits for nobody. In a signal handler that interrupted the same thread here, the
+    /// value that is being written stays.
+    pub fn set(self, value: &Value<'_>, is_gone: impl Fn(u32) -> bool) -> bool {
+        let words = words(value);
+        let Some((cell, is_new)) = self.find(value.tid, &words, is_gone) else { return false };
+        let count = cell.count.load(Relaxed);
+        if !is_new && count & 1 != 0 {
+            return true;
+        }
+        // Odd also if who had the cell before was stopped in the middle.
+        let odd = count | 1;
+        cell.count.store(odd, Relaxed);
+        for (word, now) in cell.words.iter().zip(words) {
+            // ORDER(value:A) pairs with value:D: who sees the word sees the odd count.
+            word.store(now, Release);
+        }
+        // ORDER(value:B) pairs with value:C: who sees the count sees the words.
+        cell.count.store(odd.wrapping_add(1), Release);
+        true
+    }
+
+    /// The thread's cell for the name, or one that it takes now. No cell becomes free again, so its own one does not lie behind a free one.
+    fn find(
+        self,
+        tid: u32,
+        words: &[u64; VALUE_WORDS],
+        is_gone: impl Fn(u32) -> bool,
+    ) -> Option<(&'a ValueCell, bool)> {
+        let is_its = |cell: &ValueCell| (NAME..TEXT).all(|at| cell.words[at].load(Relaxed) == words[at]);
+        let take =
+            |cell: &ValueCell, owner| cell.owner.compare_exchange(owner, tid, Relaxed, Relaxed).is_ok();
+        let cells = self.cells.iter().cycle().skip(first(words, self.cells.len())).take(self.cells.len());
+        for cell in cells.clone() {
+            match cell.owner.load(Relaxed) {
+                0 if take(cell, 0) => return Some((cell, true)),
+                owner if owner == tid && is_its(cell) => return Some((cell, false)),
+                _ => {}
+            }
+        }
+        let take_over = |cell: &&ValueCell| {
+            let owner = cell.owner.load(Relaxed);
+            is_gone(owner) && take(cell, owner)
+        };
+        cells.clone().find(take_over).map(|cell| (cell, true))
+    }
+
+    /// What the threads say, those that are gone, too. A cell that is changed all the time is left out.
+    pub fn copy(self) -> Vec<Copied> {
+        let taken = self.cells.iter().filter(|cell| cell.owner.load(Relaxed) != 0);
+        taken.filter_map(|cell| (0..TRIES).find_map(|_| copy(cell))).collect()
+    }
+}
+
+/// A cell as it was at one moment; `None` if it was being changed, or nothing was ever written there.
+fn copy(cell: &ValueCell) -> Option<Copied> {
+    // ORDER(value:C) pairs with value:B: who sees the count sees the words.
+    let count = cell.count.load(Acquire);
+    if count == 0 || count & 1 != 0 {
+        return None;
+    }
+    // ORDER(value:D) pairs with value:A: who sees a newer word sees that the count has changed.
+    let words: [u64; VALUE_WORDS] = std::array::from_fn(|at| cell.words[at].load(Acquire));
+    (cell.count.load(Relaxed) == count).then(|| Copied::of(&words))
+}
+
+impl Copied {
+    fn of(words: &[u64; VALUE_WORDS]) -> Self {
+        Self(std::array::from_fn(|at| words[at / 8].to_ne_bytes()[at % 8]))
+    }
+
+    /// What it says. Anything, if a hostile program wrote it.
+    pub fn value(&self) -> Option<Value<'_>> {
+        let word = |at: usize| self.0[8 * at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let (head, since) = (word(0), word(1));
+        let text = |from: usize, length: u64, most: usize| {
+            let bytes = &self.0[8 * from..][..(length as usize).min(most)];
+            std::str::from_utf8(bytes).ok()
+        };
+        let tid = head as u32;
+        let name = text(NAME, head >> 32 & 0xffff, VALUE_NAME)?;
+        let text = text(TEXT, head >> 48, VALUE_TEXT)?;
+        (tid != 0).then_some(Value { tid, since, name, text })
+    }
+}
+
+/// As a cell has it: the thread's id with the lengths of both texts in 16 bits each, since when, the texts filled up with zeros.
+fn words(value: &Value<'_>) -> [u64; VALUE_WORDS] {
+    let (name, text) = (cut(value.name, VALUE_NAME), cut(value.text, VALUE_TEXT));
+    let mut words = [0; VALUE_WORDS];
+    words[0] = u64::from(value.tid) | (name.len() as u64) << 32 | (text.len() as u64) << 48;
+    words[1] = value.since;
+    fill(&mut words[NAME..TEXT], name);
+    fill(&mut words[TEXT..], text);
+    words
+}
+
+fn fill(words: &mut [u64], text: &str) {
+    for (word, bytes) in words.iter_mut().zip(text.as_bytes().chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_ne_bytes(eight);
+    }
+}
+
+/// The characters that fit.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// Where the search for a thread's cell begins.
+fn first(words: &[u64; VALUE_WORDS], cells: usize) -> usize {
+    let of = std::iter::once(words[0] & 0xffff_ffff).chain(words[NAME..TEXT].iter().copied());
+    // The multiplier is 2^64 over the golden ratio.
+    let hash = of.fold(0u64, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+    hash as usize % cells
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use sordino_percpu::primitive::{AtomicU32, AtomicU64};
+
+    fn table(cells: usize) -> Vec<ValueCell> {
+        let zero = || AtomicU32::new(0);
+        let cell =
+            |_| ValueCell { owner: zero(), count: zero(), words: std::array::from_fn(|_| AtomicU64::new(0)) };
+        (0..cells).map(cell).collect()
+    }
+
+    fn said<'a>(tid: u32, name: &'a str, text: &'a str) -> Value<'a> {
+        Value { tid, since: 5, name, text }
+    }
+
+    fn all(values: Values<'_>) -> Vec<String> {
+        let line = |value: Value<'_>| format!("{} {}={}", value.tid, value.name, value.text);
+        let mut lines: Vec<_> = values.copy().iter().map(|copied| line(copied.value().unwrap())).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn each_thread_has_one_value_under_each_name() {
+        let table = table(8);
+        let values = Values::of(&table);
+        for (tid, name, text) in
+            [(1, "request", "7"), (1, "mode", "idle"), (2, "request", "8"), (1, "request", "9")]
+        {
+            assert!(values.set(&said(tid, name, text), |_| false));
+        }
+        assert_eq!(all(values), ["1 mode=idle", "1 request=9", "2 request=8"]);
+    }
+
+    #[test]
+    fn when_all_cells_are_taken_those_of_threads_that_are_gone_are_used_again() {
+        let table = table(3);
+        let values = Values::of(&table);
+        for tid in 1..=3 {
+            assert!(values.set(&said(tid, "name", "x"), |_| panic!("there is room")));
+        }
+        assert!(!values.set(&said(4, "name", "y"), |_| false));
+        assert!(values.set(&said(4, "name", "y"), |tid| tid == 2));
+        assert_eq!(all(values), ["1 name=x", "3 name=x", "4 name=y"]);
+        assert!(values.set(&said(1, "name", "z"), |_| false));
+        assert_eq!(all(values), ["1 name=z", "3 name=x", "4 name=y"]);
+    }
+
+    #[test]
+    fn a_signal_handler_leaves_the_value_that_it_interrupted() {
+        let table = table(2);
+        let values = Values::of(&table);
+        values.set(&said(1, "name", "before"), |_| false);
+        let cell = table.iter().find(|cell| cell.owner.load(Relaxed) == 1).unwrap();
+        let count = cell.count.load(Relaxed);
+        cell.count.store(count | 1, Relaxed);
+        assert!(values.set(&said(1, "name", "nested"), |_| false));
+        assert!(values.copy().is_empty());
+        cell.count.store(count, Relaxed);
+        assert_eq!(all(values), ["1 name=before"]);
+        // Whoever was stopped there is gone: the next thread's value is whole.
+        cell.count.store(count | 1, Relaxed);
+        for tid in [2, 3] {
+            assert!(values.set(&said(tid, "name", "new"), |tid| tid == 1));
+        }
+        assert_eq!(all(values), ["2 name=new", "3 name=new"]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_at_a_character() {
+        let table = table(1);
+        let (name, text) = ("ä".repeat(VALUE_NAME), format!("x{}", "ä".repeat(VALUE_TEXT)));
+        Values::of(&table).set(&said(1, &name, &text), |_| false);
+        let copied = Values::of(&table).copy();
+        let value = copied[0].value().unwrap();
+        assert_eq!((value.name.len(), value.text.len()), (VALUE_NAME, VALUE_TEXT - 1));
+    }
+
+    #[test]
+    fn any_words_are_some_value_or_none() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            state >> (state & 63)
+        };
+        for _ in 0..10_000 {
+            if let Some(value) = Copied::of(&std::array::from_fn(|_| random())).value() {
+                assert!(value.name.len() <= VALUE_NAME && value.text.len() <= VALUE_TEXT);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What threads of programs are besides their events.
+
+use crate::kernel::Seen;
+use sordino_event::{Pid, Tid};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is known of a program's thread at one moment: what sordino's recorder saw last, and what the thread last said of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Its name.
+    pub comm: Option<Arc<str>>,
+    /// Its id where the recorder ran, and its process's id where it runs itself.
+    pub ids: Option<(Tid, Pid)>,
+    /// How it is scheduled.
+    pub scheduling: Option<Scheduling>,
+    /// Its cgroup.
+    pub cgroup: Option<Arc<str>>,
+    /// What it says of itself, by name.
+    pub values: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// A thread's policy with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// As the kernel numbers policies.
+    pub policy: i64,
+    /// The priority of a real-time thread, 1 to 99.
+    pub priority: i64,
+    /// The nice value of another.
+    pub nice: i64,
+}
+
+impl Scheduling {
+    /// The policy's name without `SCHED_`, if there is one of this number.
+    pub fn policy_name(self) -> Option<&'static str> {
+        const NAMES: [Option<&str>; 8] = [
+            Some("OTHER"),
+            Some("FIFO"),
+            Some("RR"),
+            Some("BATCH"),
+            None,
+            Some("IDLE"),
+            Some("DEADLINE"),
+            Some("EXT"),
+        ];
+        NAMES.get(usize::try_from(self.policy).ok()?).copied().flatten()
+    }
+}
+
+/// `FIFO 90`, `OTHER nice 0`, `DEADLINE`.
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy_name() {
+            Some(name @ ("FIFO" | "RR")) => write!(f, "{name} {}", self.priority),
+            Some(name @ ("DEADLINE" | "IDLE")) => f.write_str(name),
+            Some(name) => write!(f, "{name} nice {}", self.nice),
+            None => write!(f, "policy {}", self.policy),
+        }
+    }
+}
+
+/// The contexts of all programs' threads, by what their events say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contexts(HashMap<(Pid, Tid), Context>);
+
+impl Contexts {
+    pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+        self.0.get(&(pid, tid))
+    }
+
+    pub(crate) fn learn(&mut self, pid: Pid, tid: Tid, seen: Seen<'_>) {
+        if let Seen::End = seen {
+            self.0.remove(&(pid, tid));
+            return;
+        }
+        let context = self.0.entry((pid, tid)).or_default();
+        match seen {
+            Seen::Ids { tid, vpid } => context.ids = Some((tid, vpid)),
+            Seen::Comm(comm) => context.comm = Some(text(comm)),
+            Seen::Scheduling(scheduling) => context.scheduling = Some(scheduling),
+            Seen::Cgroup(path) => context.cgroup = Some(text(path)),
+            Seen::Value { name, text: b"" } => _ = context.values.remove(&text(name)),
+            Seen::Value { name, text: value } => _ = context.values.insert(text(name), text(value)),
+            Seen::End => {}
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_that_was_seen_holds_until_the_thread_ends() {
+        let (pid, tid) = (Pid(1), Tid(2));
+        let mut contexts = Contexts::default();
+        let value = |text| Seen::Value { name: b"request", text };
+        for seen in [Seen::Comm(b"a"), value(b"7"), Seen::Comm(b"b"), value(b"8")] {
+            contexts.learn(pid, tid, seen);
+        }
+        let context = contexts.of(pid, tid).unwrap();
+        assert_eq!(context.comm.as_deref(), Some("b"));
+        assert_eq!(context.values, BTreeMap::from([("request".into(), "8".into())]));
+        assert_eq!(contexts.of(pid, Tid(3)), None);
+        contexts.learn(pid, tid, value(b""));
+        assert!(contexts.of(pid, tid).unwrap().values.is_empty());
+        contexts.learn(pid, tid, Seen::End);
+        assert_eq!(contexts.of(pid, tid), None);
+    }
+
+    #[test]
+    fn scheduling_is_told_as_users_set_it() {
+        let text = |policy| Scheduling { policy, priority: 90, nice: -5 }.to_string();
+        let texts = [0, 1, 2, 3, 4, 5, 6, 99, -1].map(text);
+        let expected = [
+            "OTHER nice -5",
+            "FIFO 90",
+            "RR 90",
+            "BATCH nice -5",
+            "policy 4",
+            "IDLE",
+            "DEADLINE",
+            "policy 99",
+            "policy -1",
+        ];
+        assert_eq!(texts, expected);
+    }
+}

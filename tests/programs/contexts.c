@@ -1,0 +1,74 @@
+/* Threads that say what they are doing: contexts THREADS [VALUES [PAUSE]]. Each worker hits a tracepoint all PAUSE us (2000); with
+ * each SIGUSR1 there is another phase, of which it says the number. VALUES more threads say something each and end at once. Ends with
+ * SIGTERM. */
+#include <pthread.h>
+#include <signal.h>
+#include <sordino/tracepoint.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+SORDINO_TRACEPOINT(contexts, step, SORDINO_INFO, (u32, worker), (u32, phase))
+
+static volatile sig_atomic_t stop, phase;
+static unsigned pause_us = 2000;
+
+static void on_signal(int signal)
+{
+    if (signal == SIGTERM)
+        stop = 1;
+    else
+        phase++;
+}
+
+static void *work(void *argument)
+{
+    const unsigned worker = (unsigned)(uintptr_t)argument;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", worker);
+    prctl(PR_SET_NAME, name);
+    sordino_context("role", "worker %u", worker);
+    unsigned said = 0;
+    sordino_context("phase", "%u", said);
+    while (!stop) {
+        if (said != (unsigned)phase) {
+            said = (unsigned)phase;
+            sordino_context("phase", "%u", said);
+            if (said == 2) {
+                sordino_context("role", "%s", "");
+                prctl(PR_SET_NAME, "renamed");
+            }
+        }
+        sordino_tracepoint(contexts, step, worker, said);
+        usleep(pause_us);
+    }
+    return NULL;
+}
+
+static void *say(void *argument)
+{
+    sordino_context("number", "%u", (unsigned)(uintptr_t)argument);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const unsigned threads = (unsigned)atoi(argv[1]), values = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+    pthread_t thread[8];
+    if (argc > 3)
+        pause_us = (unsigned)atoi(argv[3]);
+    signal(SIGTERM, on_signal);
+    signal(SIGUSR1, on_signal);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);
+    for (unsigned i = 0; i < values; i++) {
+        pthread_t teller;
+        pthread_create(&teller, NULL, say, (void *)(uintptr_t)i);
+        pthread_join(teller, NULL);
+    }
+    puts("ready");
+    fflush(stdout);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    return 0;
+}
