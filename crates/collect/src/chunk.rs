@@ -8,6 +8,7 @@ use crate::count::count_events;
 use crate::directory::Directory;
 use crate::kernel::Emptied;
 use crate::program::ProgramTrace;
+use crate::rank::{Hits, rank};
 use crate::session::{Watch, cpu_seconds};
 use crate::steal::Stolen;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
@@ -83,6 +84,16 @@ impl Chunk {
             self.summary.reason =
                 said.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
         }
+    }
+
+    /// Lets the summary of a snapshot say how bad it is what it was taken for.
+    pub(crate) fn rank(&mut self, hits: &Hits) {
+        let rank = rank(&self.traces, hits);
+        if rank.value.is_none() {
+            let why = format!("no {} of the event that asked for it is in it: it ranks last", rank.field);
+            self.summary.notes.push(why);
+        }
+        self.summary.rank = Some(rank);
     }
 
     /// Makes the directory what it is at rest.

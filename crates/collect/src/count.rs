@@ -1,10 +1,12 @@
 //! How many events a recording holds.
 
 use crate::directory::Directory;
+use crate::series::size;
 use crate::session::Watch;
 use crate::summary::Summary;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Event, Step};
+use std::fs;
 use std::path::Path;
 
 /// More than so many bytes are not counted: nobody waits a minute for a number.
@@ -35,6 +37,33 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
             done += stream.bytes;
         }
     }
+}
+
+/// More than so many bytes are not counted for who asks how a recording is.
+const MOST_SO_FAR: u64 = 256 << 20;
+
+/// The programs' events that a recording which is still being written has on disk, up to each ring's last whole sub-buffer there;
+/// `None` if they are too many to be counted at once, or a program's metadata is being written just now. It reads the files, and asks nothing of the recorder.
+pub fn user_events_so_far(directory: &Directory) -> Option<u64> {
+    let user = directory.user();
+    if size(&user) > MOST_SO_FAR {
+        return None;
+    }
+    let traces = fs::read_dir(user).ok()?.flatten().map(|entry| entry.path());
+    traces.map(|trace| whole_events(&trace)).sum()
+}
+
+/// The events of a trace that is being written. Behind the last whole packet there may be a part of one.
+fn whole_events(trace: &Path) -> Option<u64> {
+    let trace = Trace::open(trace, &mut Classes::default()).ok()?;
+    let (mut event, mut count) = (Event::default(), 0);
+    for stream in trace.streams() {
+        let mut events = stream.events();
+        while let Ok(step @ (Step::Event | Step::Loss(_))) = events.next(&mut event) {
+            count += u64::from(step == Step::Event);
+        }
+    }
+    Some(count)
 }
 
 /// The events of one stream's file.

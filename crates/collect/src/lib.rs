@@ -13,7 +13,7 @@
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
-//! | `why` | what a program said that asked for a snapshot |
+//! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ mod options;
 mod output;
 mod place;
 mod program;
+mod rank;
 mod recover;
 mod runtime;
 mod series;
@@ -49,13 +50,16 @@ mod symbols;
 mod why;
 
 pub use context::Contexts;
+pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};
 pub use listen::{Announced, Listener};
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
+    Worst,
 };
+pub use rank::Rank;
 pub use recover::recover;
 pub use runtime::{RUNTIME_DIR, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};

@@ -3,7 +3,7 @@
 use crate::Contexts;
 use sordino_event::Schema;
 use sordino_event::condition::{Condition, Context};
-use sordino_event::rule::{Rule, Rules};
+use sordino_event::rule::{Ranking, Rule, Rules};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
@@ -93,6 +93,17 @@ pub struct Snapshots {
     pub most: Option<u64>,
     /// How a program's end is a reason.
     pub ends: Vec<End>,
+    /// Which of those stay that events asked for; all, if not said.
+    pub worst: Option<Worst>,
+}
+
+/// Which snapshots stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worst {
+    /// So many.
+    pub count: usize,
+    /// What makes one worse than the other.
+    pub ranking: Ranking,
 }
 
 /// A way for a program to end.
@@ -185,6 +196,14 @@ impl UserEvents {
     /// What is wrong, with a picture of the place.
     pub fn with_triggers(self, texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
         Ok(Self { triggers: rules(texts)?, ..self })
+    }
+
+    /// How the hits are ranked that ask for a snapshot: see [`Rules::ranking`]; `None` without triggers.
+    ///
+    /// # Errors
+    /// What does not tell that, with a picture of the place.
+    pub fn ranking(&self, by: Option<&str>) -> Result<Option<Ranking>, String> {
+        self.triggers.ranking(by).map_err(|unfit| format!("{unfit}\n{}", unfit.picture()))
     }
 
     /// The same and more.

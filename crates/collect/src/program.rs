@@ -293,6 +293,12 @@ impl ProgramTrace {
         self.schemas.get(usize::from(id)).map(Schema::full_name)
     }
 
+    /// Its tracepoints, by their full names, and which hits of each ask for a snapshot.
+    pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
+        let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
+        self.schemas.iter().map(move |schema| (schema.full_name(), user.choose(schema, &context).trigger))
+    }
+
     fn append(&self, declarations: &str) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
         let path = place.path.join("metadata");

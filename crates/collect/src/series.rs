@@ -105,6 +105,12 @@ impl Series {
         }
     }
 
+    /// Removes one of those that are finished.
+    pub(crate) fn remove(&mut self, directory: &Directory) {
+        self.finished.retain(|(known, _)| known.path() != directory.path());
+        let _ = fs::remove_dir_all(directory.path());
+    }
+
     /// One is complete; removes the oldest that are too many or too large together, but never the newest.
     pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) {
         let bytes = size(directory.path());

@@ -5,6 +5,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, replace};
 use crate::kernel::Kernel;
 use crate::options::Options;
+use crate::rank::Rank;
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use std::fs;
@@ -45,6 +46,9 @@ pub struct Summary {
     /// Why a snapshot was taken; `None` if it is no snapshot.
     #[serde(default)]
     pub reason: Option<String>,
+    /// How bad that is, of a snapshot that is ranked.
+    #[serde(default)]
+    pub rank: Option<Rank>,
     /// The programs.
     pub programs: Vec<ProgramSummary>,
     /// The kernel, by CPU.

@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bounds;
 mod code;
 mod emit;
 mod layout;
@@ -86,6 +87,11 @@ impl Expression {
     /// label; or that it takes more than [`MAX_CODE`] bytes. The place is one of the text that was parsed.
     pub fn compile(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Invalid> {
         compile_any(&[self], schema, context).map_err(|(_, invalid)| invalid)
+    }
+
+    /// The fields that it compares with something by less or greater, each with whether the lesser ones meet it.
+    pub(crate) fn bounds(&self) -> Vec<(&str, bool)> {
+        bounds::bounds(&self.0)
     }
 
     /// The first field that it asks for and the tracepoint does not have, if there is one: what the error of

@@ -17,6 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ranking;
+
+pub use ranking::Ranking;
+
 use crate::condition::{Condition, Context, Expression, compile_any};
 use crate::{Invalid, Schema, glob};
 use std::fmt;

@@ -18,8 +18,8 @@ pub enum Error {
     Lockdown,
     /// The caller may not.
     #[error(
-        "no permission for {}; be root, or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be in the group \
-         that tracefs is mounted for (mount -o remount,mode=0770,gid=GROUP /sys/kernel/tracing)",
+        "no permission for {}; be root, or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be the user whom root lets \
+         make instances (mount -o remount,mode=0750,gid=GROUP /sys/kernel/tracing; chown USER /sys/kernel/tracing/instances)",
         path.display()
     )]
     NotPermitted {

@@ -63,8 +63,8 @@ pub(crate) enum Whose {
 pub(crate) enum Report {
     /// A file can't be written to.
     OutputFailed,
-    /// A program has asked for a snapshot: which, at which of its tracepoints, and all rings as they were then.
-    Triggered { number: usize, point: u16, copies: Vec<ProgramCopy> },
+    /// A program has asked for a snapshot: which, at which of its tracepoints, and all rings as they were from this stamp on.
+    Triggered { number: usize, point: u16, at: u64, copies: Vec<ProgramCopy> },
 }
 
 /// When programs ask for snapshots.
@@ -181,9 +181,10 @@ impl Drain {
             if last.is_some_and(|last| last.elapsed() < triggers.hold_off) {
                 continue;
             }
-            let copies = self.copy((self.now)().saturating_sub(triggers.last));
+            let at = (self.now)();
+            let copies = self.copy(at.saturating_sub(triggers.last));
             last = Some(Instant::now());
-            if !report(Report::Triggered { number, point, copies }) {
+            if !report(Report::Triggered { number, point, at, copies }) {
                 return;
             }
         }

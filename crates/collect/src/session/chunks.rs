@@ -13,7 +13,7 @@ use crate::convert::raw_bytes;
 use crate::directory::Directory;
 use crate::history::PageFiles;
 use crate::kernel::page_file;
-use crate::options::Options;
+use crate::options::{Options, Worst};
 use crate::recover::recover;
 use crate::series::{Kind, Series, size};
 use crate::summary::{State, Summary};
@@ -44,6 +44,7 @@ impl Outlet {
             triggers: 0,
             taken: 0,
             triggered: None,
+            unranked: 0,
             rotated: Instant::now(),
             not_rotated: None,
             last_snapshot: true,
@@ -56,11 +57,13 @@ impl Outlet {
         let Some(session) = &options.session else { return };
         for Done { result, whom } in done {
             let reply = match result {
-                Ok((directory, _)) => {
+                Ok((directory, summary)) => {
                     // Those that were recovered were there before, and what is shown to who follows is none.
                     let is_ours = directory.path().parent() == Some(self.series.path());
                     if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
                         self.series.finish(directory.clone(), session.keep);
+                        self.note_rank(&summary);
+                        self.keep_worst(options);
                     }
                     Reply::Written { directory: directory.path().to_owned() }
                 }
@@ -71,6 +74,31 @@ impl Outlet {
             };
             _ = whom.map(|whom| whom.tell(&reply));
         }
+    }
+
+    /// Tells of a snapshot that could not be ranked.
+    fn note_rank(&mut self, summary: &Summary) {
+        if summary.rank.as_ref().is_some_and(|rank| rank.value.is_none()) {
+            let why = "a snapshot lacks the value of the event that asked for it, and ranks last: see --last and --subbuf-size";
+            note_once(&mut self.notes, why.to_owned());
+        }
+    }
+
+    /// Removes the snapshots that are less bad than as many as are kept. Summaries tell, which outlive recorders; what is of another
+    /// session, or ranked otherwise or not at all, stays.
+    fn keep_worst(&mut self, options: &Options) {
+        let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
+        let Some(Worst { count, ranking }) = worst else { return };
+        let badness = |directory: &Directory| {
+            let summary = Summary::read(directory).ok().filter(|summary| summary.name == options.name)?;
+            summary.rank.filter(|rank| rank.is_by(ranking)).map(|rank| rank.badness())
+        };
+        let ranked =
+            self.series.finished().filter_map(|directory| Some((badness(directory)?, directory.clone())));
+        let mut ranked: Vec<_> = ranked.collect();
+        // Of two that are as bad, the older one comes first, and stays.
+        ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        ranked.iter().skip(*count).for_each(|(_, directory)| self.series.remove(directory));
     }
 
     /// Waits until all is written, and tells who ended the session; what went wrong with that.

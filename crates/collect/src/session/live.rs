@@ -109,6 +109,7 @@ impl Session<'_> {
                 kernel,
                 stolen,
                 told,
+                hits: None,
             }
             .write()
         }))

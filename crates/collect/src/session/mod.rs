@@ -9,6 +9,7 @@ mod prepare;
 mod programs;
 mod requests;
 mod run;
+mod signals;
 mod snapshots;
 mod status;
 mod writer;
@@ -112,19 +113,22 @@ pub struct Kept {
 }
 
 /// Keeps a session until its command ends, the time is over, it is told to stop, or `stop` becomes readable. `ready` is called when it
-/// records; from then on it answers [requests](Request).
+/// records; from then on it answers [requests](Request), and `write_now`, if there is one: a signalfd(2) that does not block, each of whose signals asks
+/// for a snapshot of what is in memory, or for another chunk of what is on disk.
 ///
 /// # Errors
 /// Why nothing is recorded, and nothing is left then; or why it ended.
-pub fn keep_session(
-    options: &Options,
-    guardian: Option<&mut Guardian>,
+pub fn keep_session<'a>(
+    options: &'a Options,
+    guardian: Option<&'a mut Guardian>,
     stop: BorrowedFd<'_>,
+    write_now: Option<BorrowedFd<'a>>,
     ready: impl FnOnce(),
 ) -> Result<Kept, Error> {
     let was_there = options.output.exists();
     let session = Session::prepare(options, guardian, None).and_then(|session| session.begun(&mut Nobody));
     let mut session = session.inspect_err(|_| Series::abandon(&options.output, was_there))?;
+    session.write_now = write_now;
     ready();
     let result = session.run(stop, &mut Nobody);
     let Ended { status, problems, .. } = session.finish(&mut Nobody)?;
@@ -171,6 +175,8 @@ struct Session<'a> {
     failed: bool,
     /// It was told to stop.
     stopped: bool,
+    /// Signals that ask for what was recorded.
+    write_now: Option<BorrowedFd<'a>>,
 }
 
 /// Where what is recorded goes.
@@ -193,6 +199,8 @@ struct Outlet {
     /// How many were taken for such a reason, and when the last one was.
     taken: u64,
     triggered: Option<Instant>,
+    /// The stamp from which on events rank a snapshot: those before it ranked the last one.
+    unranked: u64,
     /// When the present chunk began.
     rotated: Instant,
     /// When the next one last could not be begun.

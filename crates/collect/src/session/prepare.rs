@@ -84,6 +84,7 @@ impl<'a> Session<'a> {
             began: Instant::now(),
             failed: false,
             stopped: false,
+            write_now: None,
         })
     }
 }

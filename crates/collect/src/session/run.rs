@@ -34,7 +34,8 @@ impl Session<'_> {
     /// Waits until something happens, and sees to it; whether to stop.
     fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
         let pidfds = self.programs.iter().map(|program| program.pidfd.as_fd());
-        let all = pidfds.chain([stop, self.bell.as_fd()]).chain(self.listener.fds());
+        let all =
+            pidfds.chain([stop, self.bell.as_fd()]).chain(self.heard_signals()).chain(self.listener.fds());
         let mut waiting: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         match poll(&mut waiting, Some(&time)) {
@@ -48,6 +49,8 @@ impl Session<'_> {
         self.bell.silence();
         // First: a program that announced itself and ended at once is still taken up, and what it asked for is done while it is there.
         self.take_announced();
+        // People before programs: there may be room for one snapshot only.
+        self.answer_signals();
         self.hear_reports();
         self.answer_requests();
         for number in ended {
@@ -92,7 +95,7 @@ impl Session<'_> {
             match report {
                 // A session goes on in memory, and tries again.
                 Report::OutputFailed => self.failed |= self.outlet.is_none(),
-                Report::Triggered { number, point, copies } => self.triggered(number, point, copies),
+                Report::Triggered { number, point, at, copies } => self.triggered(number, point, at, copies),
             }
         }
     }

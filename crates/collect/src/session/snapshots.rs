@@ -14,8 +14,10 @@ use crate::kernel::{Emptied, Formats};
 use crate::options::Options;
 use crate::output::Output;
 use crate::program::{ProgramTrace, Traced};
+use crate::rank::Hits;
 use crate::steal::Stolen;
 use crate::summary::Summary;
+use crate::why::ASKED;
 use sordino_clock::Sample;
 use sordino_event::Cpu;
 use sordino_ring::read::Packet;
@@ -117,6 +119,8 @@ pub(super) struct Contents {
     pub(super) kernel: Result<Vec<Emptied>, Error>,
     pub(super) stolen: Vec<Stolen>,
     pub(super) told: Vec<Told>,
+    /// What ranks it, if it is ranked.
+    pub(super) hits: Option<Hits>,
 }
 
 impl Session<'_> {
@@ -131,7 +135,7 @@ impl Session<'_> {
     pub(super) fn snapshot(&mut self, last: Option<Duration>, why: &str) -> Job {
         let since = self.since(last);
         let copies = self.collector.copy(since);
-        self.snapshot_of(since, copies, why)
+        self.snapshot_of(since, copies, why, None)
     }
 
     /// Whether there is no memory for another one before those that were taken are written.
@@ -140,11 +144,22 @@ impl Session<'_> {
     }
 
     /// A program has asked for one, and the collector has copied.
-    pub(super) fn triggered(&mut self, number: usize, point: u16, copies: Vec<ProgramCopy>) {
+    pub(super) fn triggered(&mut self, number: usize, point: u16, at: u64, copies: Vec<ProgramCopy>) {
         let program = self.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());
-        self.snapshot_by_itself(&why, |_| copies);
+        self.snapshot_by_itself(&why, (why != ASKED).then_some(at), |_| copies);
+    }
+
+    /// What ranks a snapshot that events asked for, up to this stamp. Those that came while the rings were copied may rank two.
+    fn hits_before(&mut self, at: u64) -> Option<Hits> {
+        let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
+        let since = std::mem::replace(&mut self.outlet.as_mut()?.unranked, at);
+        Some(Hits {
+            ranking: worst.ranking.clone(),
+            user: self.user.clone(),
+            since: self.clock.ctf().time(since),
+        })
     }
 
     /// A program's end is a reason for one, unless another one was a moment ago.
@@ -154,11 +169,16 @@ impl Session<'_> {
             outlet.triggers += 1;
             return;
         }
-        self.snapshot_by_itself(why, |session| session.collector.copy(session.since(None)));
+        self.snapshot_by_itself(why, None, |session| session.collector.copy(session.since(None)));
     }
 
-    /// Takes one that no person asked for, unless there were enough of them.
-    fn snapshot_by_itself(&mut self, why: &str, copy: impl FnOnce(&Self) -> Vec<ProgramCopy>) {
+    /// Takes one that no person asked for, unless there were enough of them. One that is to be ranked is by the events up to `ranked`.
+    fn snapshot_by_itself(
+        &mut self,
+        why: &str,
+        ranked: Option<u64>,
+        copy: impl FnOnce(&Self) -> Vec<ProgramCopy>,
+    ) {
         let backlog = self.has_backlog();
         let (Some(outlet), Some(session)) = (&mut self.outlet, &self.options.session) else { return };
         outlet.triggers += 1;
@@ -170,7 +190,9 @@ impl Session<'_> {
         }
         (outlet.taken, outlet.triggered) = (outlet.taken + 1, Some(Instant::now()));
         let copies = copy(self);
-        let job = self.snapshot_of(self.since(None), copies, why);
+        // Of one that is not taken, they rank the next.
+        let hits = ranked.and_then(|at| self.hits_before(at));
+        let job = self.snapshot_of(self.since(None), copies, why, hits);
         self.write(job, None);
     }
 
@@ -180,7 +202,7 @@ impl Session<'_> {
         memory.keep(Running { trace: program.trace, copy: Arc::new(copy), notes: program.notes });
     }
 
-    fn snapshot_of(&mut self, since: u64, copies: Vec<ProgramCopy>, why: &str) -> Job {
+    fn snapshot_of(&mut self, since: u64, copies: Vec<ProgramCopy>, why: &str, hits: Option<Hits>) -> Job {
         // What comes out of the rings was declared before.
         self.refresh();
         let kernel = self.empty_kernel();
@@ -216,6 +238,7 @@ impl Session<'_> {
             kernel,
             stolen,
             told,
+            hits,
         };
         Box::new(move || contents.write())
     }
@@ -255,6 +278,9 @@ impl Contents {
             chunk.add(summarise(&trace, program.notes.clone(), ends, &chunk.directory), trace);
         }
         chunk.tell_why();
+        if let Some(hits) = &self.hits {
+            chunk.rank(hits);
+        }
         let rest = Rest { end: self.end, kernel: self.kernel, stolen: self.stolen, told: self.told };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }

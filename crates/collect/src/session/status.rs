@@ -3,6 +3,7 @@
 use super::{Session, Sink, cpu_seconds};
 use crate::drain::{ProgramFill, StreamFill};
 use crate::program::Traced;
+use crate::rank::Rank;
 use crate::summary::Summary;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
@@ -52,8 +53,15 @@ pub struct RecordingStatus {
     pub directory: PathBuf,
     /// Why it was taken, if it is a snapshot.
     pub reason: Option<String>,
+    /// How bad that is, of a snapshot that is ranked.
+    #[serde(default)]
+    pub rank: Option<Rank>,
     /// Its events, if they were counted.
     pub events: Option<u64>,
+    /// The programs' events of one that is not complete yet, up to each ring's last whole sub-buffer on disk. Who asks counts them, see
+    /// [`user_events_so_far`](crate::user_events_so_far), and not the recorder.
+    #[serde(default)]
+    pub user_events_so_far: Option<u64>,
     /// Bytes.
     pub bytes: u64,
     /// Records that are known to be missing.
@@ -156,11 +164,13 @@ fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
     let summary = Summary::read(directory).ok()?;
     Some(RecordingStatus {
         directory: directory.path().to_owned(),
+        user_events_so_far: None,
         events: summary.user_events().map(|user| user + summary.kernel_events()),
         bytes: summary.bytes(),
         lost: summary.lost(),
         finished: summary.state != crate::State::Recording,
         reason: summary.reason,
+        rank: summary.rank,
     })
 }
 

@@ -7,6 +7,7 @@ use super::trace::Content;
 use crate::Error;
 use sordino_event::{Cause, Event, Loss, Pid, Step, Tid, Time};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads a stream's events. Holds one packet in memory, and no file open between calls.
@@ -26,6 +27,8 @@ pub struct Events {
     too_large: u64,
     /// The last packet's sequence number.
     sequence: Option<u64>,
+    /// Where the last event's payload lies in the packet, in bits.
+    payload: Range<u64>,
 }
 
 /// The packet that is being read.
@@ -61,6 +64,7 @@ impl Events {
             discarded: 0,
             too_large: 0,
             sequence: None,
+            payload: 0..0,
         }
     }
 
@@ -104,6 +108,11 @@ impl Events {
                 }
             }
         }
+    }
+
+    /// The bytes of the fields of the event that was decoded last, contexts not among them, as they lie in the trace.
+    pub fn payload(&self) -> &[u8] {
+        self.machine.bytes(&self.payload)
     }
 
     /// Skips the packets that lie wholly before `time`, as far as the packets' headers tell, and the losses in them.
@@ -227,8 +236,10 @@ impl Events {
         machine.run(&program.ops, class.event_context.hidden.clone(), event)?;
         let own_context = machine.position;
         machine.run(&program.ops, event_class.context.hidden.clone(), event)?;
+        let payload = machine.position;
         machine.run(&program.ops, event_class.payload.clone(), event)?;
         let stop = machine.position;
+        self.payload = payload..stop;
         for (place, shown) in
             [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
         {

@@ -71,6 +71,11 @@ impl Machine {
         Self { slots: vec![0; slots], ..Self::default() }
     }
 
+    /// The whole bytes between two places.
+    pub(super) fn bytes(&self, bits: &Range<u64>) -> &[u8] {
+        self.bytes.get((bits.start / 8) as usize..(bits.end / 8) as usize).unwrap_or_default()
+    }
+
     pub(super) fn registers(&self) -> &Registers {
         &self.registers
     }

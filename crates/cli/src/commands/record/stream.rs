@@ -50,7 +50,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
             // Nobody takes it any more.
             sent.inspect_err(|_| stop.now())
         });
-        let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), || {});
+        let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), None, || {});
         ended.store(true, Relaxed);
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let unsent = |error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"));
@@ -79,7 +79,8 @@ fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
     }
     let runtime = place.join("session");
     fs::create_dir(&runtime)?;
-    let snapshots = Snapshots { last: None, hold_off: Duration::ZERO, most: None, ends: Vec::new() };
+    let snapshots =
+        Snapshots { last: None, hold_off: Duration::ZERO, most: None, ends: Vec::new(), worst: None };
     let rotation = Rotation { size: None, every: Some(EACH) };
     recording.session = Some(SessionOptions { runtime, rotation, snapshots, keep: Keep::default() });
     Ok(recording)

@@ -10,12 +10,14 @@ use rustix::stdio::{dup2_stdin, dup2_stdout};
 use sordino_collect::{Programs, keep_session};
 use std::fs::File;
 use std::io::{Write, stdin, stdout};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
 /// Records until it is told to stop. Standard output is a pipe to whoever started it, and told once how that went; standard input
 /// is the session's lock: whoever has it is its recorder.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    // Before there is another thread, which a signal would end all of them in.
+    let write_now = signals::write_now()?;
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
     // Ours alone: a command that is started may live longer.
     let _lock = fcntl_dupfd_cloexec(stdin(), 3)?;
@@ -27,7 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Fails for who leads a session already.
     let _ = rustix::process::setsid();
     let mut starter = Some(File::from(starter));
-    let result = record(options, &place, &mut starter);
+    let result = record(options, &place, write_now.as_fd(), &mut starter);
     if let (Err(failure), Some(mut starter)) = (&result, starter) {
         // Who started it may be gone.
         let _ = writeln!(starter, "{}", failure.text());
@@ -35,7 +37,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn record(options: &Options, place: &Place, starter: &mut Option<File>) -> Result<(), Failure> {
+fn record(
+    options: &Options,
+    place: &Place,
+    write_now: BorrowedFd<'_>,
+    starter: &mut Option<File>,
+) -> Result<(), Failure> {
     let owner = target(options.what.as_user.as_deref())?;
     let mut recording = options.recording(place, owner.as_ref())?;
     let back = shield::keep_off(options.what.collector_cpu)?;
@@ -49,7 +56,7 @@ fn record(options: &Options, place: &Place, starter: &mut Option<File>) -> Resul
             let _ = starter.write_all(READY.as_bytes());
         }
     };
-    let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), ready);
+    let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     if let Some(reader) = target(None)?.or(owner) {
         reader.give(&recording.output);
     }

@@ -7,7 +7,9 @@ use crate::failure::UNUSABLE;
 use crate::what::What;
 use clap::Args;
 use sordino_collect::command::SESSION;
-use sordino_collect::{End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots};
+use sordino_collect::{
+    End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
+};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -23,8 +25,8 @@ use std::time::Duration;
 /// record the same programs, each with its own events.
 ///
 /// With --overwrite it is a flight recorder: it keeps what is newest in memory, and writes snapshots of that: when 'sordino snapshot
-/// NAME' or a program (sordino_snapshot) asks for one, when an event meets a condition (--trigger), when a program ends (--on-exit).
-/// Without, it writes to disk all the time, into chunks that are complete recordings.
+/// NAME', SIGUSR1 or SIGUSR2 to its recorder, or a program (sordino_snapshot) asks for one, when an event meets a condition (--trigger), when a program ends (--on-exit).
+/// Without, it writes to disk all the time, into chunks that are complete recordings; there these signals begin the next chunk.
 ///
 /// Without any option, a session that was stopped, or whose recorder was killed, goes on as it was started.
 #[derive(Args, Debug)]
@@ -33,6 +35,7 @@ Examples:
   sordino start motor --user 'motor:*' --rotate-every 1h --keep 24
   sudo sordino start box --overwrite --kernel sched,irq --last 1s --trigger 'npt:loop if duration > 50us'
   sordino start box --overwrite --on-exit crash -- ./motor
+  sordino start worst --overwrite --trigger 'npt:loop if duration > 50us' --worst 10 --hold-off 100ms
   sordino status box
   sordino snapshot box")]
 pub(crate) struct Options {
@@ -70,6 +73,14 @@ pub(crate) struct Options {
     /// Take so many snapshots for which programs are the reason, then no more
     #[arg(long, value_name = "N", requires = "overwrite")]
     max_snapshots: Option<u64>,
+    /// Of the snapshots that triggers asked for, keep the N worst: those whose events have the greatest value of a field, or the least
+    /// where the trigger asks for less. Others stay
+    #[arg(long, value_name = "N", requires = "trigger", conflicts_with_all = ["keep", "max_size"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    worst: Option<u64>,
+    /// The field by which they are ranked [default: the one that the triggers compare]
+    #[arg(long, value_name = "FIELD", requires = "worst")]
+    by: Option<String>,
 }
 
 /// A way for a program to end.
@@ -94,6 +105,18 @@ impl From<OnExit> for End {
 }
 
 impl Options {
+    fn worst(&self) -> Result<Option<Worst>, Failure> {
+        let Some(count) = self.worst else { return Ok(None) };
+        let unusable = |error: String| Failure::new(UNUSABLE, error);
+        let triggers = UserEvents::default().with_triggers(self.trigger.iter().cloned());
+        let triggers = triggers.map_err(|error| unusable(format!("--trigger {error}")))?;
+        let ranking = triggers.ranking(self.by.as_deref());
+        let ranking = ranking.map_err(|error| unusable(format!("--worst needs --by FIELD: {error}")))?;
+        let ranking =
+            ranking.ok_or_else(|| unusable("--worst: no --trigger includes anything".to_owned()))?;
+        Ok(Some(Worst { count: count as usize, ranking }))
+    }
+
     /// As the recorder takes it.
     pub(super) fn recording(
         &self,
@@ -109,6 +132,7 @@ impl Options {
                 hold_off: self.hold_off,
                 most: self.max_snapshots,
                 ends: self.on_exit.iter().copied().map(End::from).collect(),
+                worst: self.worst()?,
             },
             keep: Keep { count: self.keep.map(|keep| keep as usize), bytes: self.max_size },
         };

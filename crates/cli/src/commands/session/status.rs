@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::commands::print;
 use clap::Args;
 use serde_json::{Value, json};
-use sordino_collect::{Reply, Request, Status};
+use sordino_collect::{Directory, Reply, Request, Status, user_events_so_far};
 use std::process::ExitCode;
 
 /// How sessions are
@@ -33,7 +33,7 @@ pub(crate) struct Known {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let known = match &options.name {
-        Some(name) => vec![look(Place::of(name)?)],
+        Some(name) => vec![counted(look(Place::of(name)?))],
         None => sessions(),
     };
     print(&if options.json {
@@ -63,6 +63,16 @@ fn look(place: Place) -> Known {
         None => (None, None),
     };
     Known { place, life, status, silent }
+}
+
+/// The same with the events of the recording that is being written: whoever asks for one session waits for that.
+fn counted(mut known: Known) -> Known {
+    let recordings = known.status.iter_mut().flat_map(|status| &mut status.recordings);
+    for recording in recordings.filter(|recording| !recording.finished) {
+        let directory = Directory::open(&recording.directory).ok();
+        recording.user_events_so_far = directory.and_then(|directory| user_events_so_far(&directory));
+    }
+    known
 }
 
 pub(crate) fn as_json(known: &Known) -> Value {

@@ -90,12 +90,18 @@ fn recording(recording: &RecordingStatus) -> String {
     let name = recording.directory.file_name().unwrap_or_default().to_string_lossy();
     let mut text = format!("    {name}");
     if !recording.finished {
-        return text + ": being written\n";
+        let events = recording.user_events_so_far;
+        let events = events.map_or(String::new(), |events| format!(", {events} events of programs so far"));
+        return text + ": being written" + &events + "\n";
     }
     let events = recording.events.map_or("? events".to_owned(), |events| format!("{events} events"));
     text += &format!(": {events}, {}", bytes(recording.bytes));
     if recording.lost > 0 {
         text += &format!(", lost {}", recording.lost);
+    }
+    if let Some(rank) = &recording.rank {
+        let value = rank.value.as_ref().map_or("unknown".to_owned(), ToString::to_string);
+        text += &format!(", {} {value}", plain(&rank.field));
     }
     if let Some(reason) = &recording.reason {
         text += &format!(" ({})", plain(reason));
