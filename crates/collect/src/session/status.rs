@@ -162,13 +162,15 @@ impl Session<'_> {
 
 fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
     let summary = Summary::read(directory).ok()?;
+    let finished = summary.state != crate::State::Recording;
+    let events = summary.user_events().map(|user| user + summary.kernel_events());
     Some(RecordingStatus {
         directory: directory.path().to_owned(),
         user_events_so_far: None,
-        events: summary.user_events().map(|user| user + summary.kernel_events()),
+        events: events.filter(|_| finished),
         bytes: summary.bytes(),
         lost: summary.lost(),
-        finished: summary.state != crate::State::Recording,
+        finished,
         reason: summary.reason,
         rank: summary.rank,
     })

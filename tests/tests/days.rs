@@ -1,0 +1,113 @@
+//! A session that runs for days, in little: chunks come and go, and fifty programs start and die each second. `DAYS_SECONDS` says for how
+//! long (12; `scripts/test-long`: an hour).
+
+use serde_json::Value;
+use sordino_tests::Scene;
+use sordino_tests::recording::events_of;
+use sordino_tests::session::{Session, summary};
+use sordino_tests::storm::number;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two programs.
+const EACH: Duration = Duration::from_millis(20);
+
+/// What a recorder holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    memory_kib: u64,
+    descriptors: usize,
+    /// Entries in the directory where programs meet it.
+    meeting: usize,
+    cpu_seconds: f64,
+}
+
+impl Held {
+    fn by(session: &Session<'_>, runtime: &Path) -> Self {
+        let status = &session.status()["status"];
+        let pid = &status["recorder"];
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let memory = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        Self {
+            memory_kib: memory.trim().trim_end_matches(" kB").parse().unwrap(),
+            descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+            meeting: fs::read_dir(runtime).unwrap().count(),
+            cpu_seconds: status["recorder_cpu_seconds"].as_f64().unwrap(),
+        }
+    }
+}
+
+/// Adds up chunks as they are completed, before they are removed.
+#[derive(Debug, Default)]
+struct Sums {
+    chunks: u32,
+    events: u64,
+    notes: Vec<Value>,
+}
+
+impl Sums {
+    fn add_completed(&mut self, output: &Path) {
+        loop {
+            let chunk = output.join(format!("chunk-{:04}", self.chunks + 1));
+            if !chunk.join("recording.json").exists() || summary(&chunk)["state"] != "finished" {
+                return;
+            }
+            let summary = summary(&chunk);
+            self.chunks += 1;
+            self.events += summary["programs"].as_array().unwrap().iter().map(events_of).sum::<u64>();
+            self.notes.extend(summary["notes"].as_array().unwrap().iter().cloned());
+        }
+    }
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "the figures are what the hour is for")]
+fn nothing_grows_and_every_program_s_events_are_there() {
+    let scene = Scene::new();
+    let program = scene.program("ends.c");
+    let (variable, runtime) = Session::environment(&scene);
+    let rings = ["--user", "ends", "--subbuf-size", "16K", "--num-subbuf", "2"];
+    let session = Session::start(
+        &scene,
+        "days",
+        &[&rings[..], &["--context", "comm", "--rotate-every", "2s", "--keep", "5"]].concat(),
+    );
+    let time = Duration::from_secs(number("DAYS_SECONDS").unwrap_or(12));
+    let (begin, mut sums) = (Instant::now(), Sums::default());
+    let (mut programs, mut started): (Vec<Child>, u32) = (Vec::new(), 0);
+    let mut early = None;
+    while begin.elapsed() < time {
+        let mut command = Command::new(&program);
+        command.args(["exit", "0"]).env(variable, &runtime).stdout(Stdio::null());
+        programs.push(command.spawn().unwrap());
+        started += 1;
+        programs.retain_mut(|program| program.try_wait().unwrap().is_none());
+        sums.add_completed(&session.output);
+        if early.is_none() && begin.elapsed() > time / 3 {
+            early = Some((Instant::now(), Held::by(&session, &runtime.join("days"))));
+        }
+        std::thread::sleep((begin + EACH * started).saturating_duration_since(Instant::now()));
+    }
+    programs.iter_mut().for_each(|program| assert!(program.wait().unwrap().success()));
+    let (since, early) = early.unwrap();
+    let late = Held::by(&session, &runtime.join("days"));
+    let share = (late.cpu_seconds - early.cpu_seconds) / since.elapsed().as_secs_f64();
+    session.stop();
+    sums.add_completed(&session.output);
+    eprintln!(
+        "{started} programs in {:.0} s, {} chunks, {:.1} % of a CPU; {early:?}, {late:?}",
+        begin.elapsed().as_secs_f64(),
+        sums.chunks,
+        100.0 * share
+    );
+    assert_eq!(sums.events, u64::from(started), "{:?}", sums.notes);
+    assert!(sums.notes.is_empty(), "{:?}", sums.notes);
+    assert!(sums.chunks >= 4 && fs::read_dir(&session.output).unwrap().count() <= 5 + 1);
+    // Programs that are there at one moment and not at the other have some of each.
+    assert!(late.descriptors <= early.descriptors + 100, "{early:?} {late:?}");
+    assert!(late.memory_kib <= early.memory_kib * 5 / 4 + 4096, "{early:?} {late:?}");
+    assert_eq!(late.meeting, early.meeting);
+    session.destroy();
+}
