@@ -13,7 +13,7 @@ const SECONDS: &str = "5";
 const MILLIONS: f64 = 10.0;
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let mut daemon = Lttng::start()?;
+    let mut daemon = peers::lttng()?;
     // To a disk: the current directory's.
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
     let mut ours = [Samples::default(), Samples::default()];
@@ -50,7 +50,7 @@ fn with_sordino(bench: &Bench, polling: Polling, directory: &Path) -> Result<f64
 
 fn with_lttng(bench: &Bench, polling: Polling, daemon: &mut Lttng, directory: &Path) -> Result<f64, String> {
     let program = bench.programs.path("rate", Tracer::Lttng).to_string_lossy().into_owned();
-    let session = daemon.session(polling, directory)?;
+    let session = peers::session(daemon, polling, directory)?;
     let before = session.consumer_seconds();
     session.run(&[&program, PROGRAM_CPU.to_string().as_str(), RATE, SECONDS])?;
     // For what it writes last.

@@ -1,7 +1,7 @@
 //! What a tracepoint costs, recorded and not.
 
 use crate::Bench;
-use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
+use crate::peers::{self, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use std::hint::black_box;
@@ -33,7 +33,7 @@ impl Figures {
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let [mut c, mut rust, mut lttng] = [Figures::default(), Figures::default(), Figures::default()];
-    let mut daemon = Lttng::start()?;
+    let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let cpu = PROGRAM_CPU.to_string();
     let myself = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         )?;
         rust.push(&recorded.output)?;
         no_loss(recorded.lost)?;
-        let session = daemon.session(Polling::Timer, &path("lttng"))?;
+        let session = peers::session(&mut daemon, Polling::Timer, &path("lttng"))?;
         lttng.push(&session.run(&[&text(&with_lttng), &cpu, BURSTS])?)?;
         no_loss(session.stop()?)?;
     }

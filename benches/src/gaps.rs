@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use crate::knob::Knob;
-use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
+use crate::peers::{self, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
 use std::fs;
@@ -39,7 +39,7 @@ impl Figures {
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
     let [mut untraced, mut sordino, mut lttng] = [Figures::default(), Figures::default(), Figures::default()];
-    let mut daemon = Lttng::start()?;
+    let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let cpu = PROGRAM_CPU.to_string();
     let program = |tracer| bench.programs.path("gaps", tracer).to_string_lossy().into_owned();
@@ -56,7 +56,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         )?;
         sordino.push(&recorded.output)?;
         lost_here += recorded.lost;
-        let session = daemon.session(Polling::Timer, &path("l"))?;
+        let session = peers::session(&mut daemon, Polling::Timer, &path("l"))?;
         lttng.push(&session.run(&[&program(Tracer::Lttng), &cpu, BURSTS])?)?;
         lost_there += session.stop()?;
         for name in ["s", "l"] {

@@ -1,7 +1,8 @@
 //! The measuring programs, built for each tracer.
 
+pub(crate) use sordino_peers::output_of;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// For whom a measuring program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,20 +18,6 @@ pub(crate) struct Programs {
     directory: tempfile::TempDir,
     /// `sordino` itself.
     pub(crate) sordino: PathBuf,
-}
-
-/// Runs a command; its standard output, or what is wrong.
-pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    checked(command, &output)
-}
-
-pub(crate) fn checked(command: &Command, output: &Output) -> Result<String, String> {
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{:?}: {}: {}", command.get_program(), output.status, error.trim()))
 }
 
 impl Programs {
@@ -71,7 +58,7 @@ impl Programs {
                 command.args(["-DTRACER_LTTNG", "-llttng-ust", "-ldl"]);
             }
         }
-        output_of(&mut command).map(drop)
+        Ok(output_of(&mut command).map(drop)?)
     }
 
     /// A measuring program.

@@ -5,23 +5,17 @@ use crate::knob::Knob;
 use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
+use sordino_peers::rate::{EVENT, Outcome, Search, ceiling};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 /// The search ends when it knows the rate to this fraction.
 const PRECISION: f64 = 0.07;
-/// More than any tracer writes, in events a second.
-const CEILING: f64 = 120e6;
-/// Bytes that an event takes in a recording, at most.
-const EVENT: f64 = 32.0;
-
-/// What a run at some rate came to: events really hit in a second, and how many were lost.
-type Outcome = Result<(f64, u64), String>;
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let kept = keep_memory(bench)?;
-    let mut daemon = Lttng::start()?;
+    let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
     let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
@@ -39,14 +33,6 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.figure("LTTng-UST", &lttng, "10^6/s");
     table.ratio("sordino / LTTng-UST", sordino.median() / lttng.median(), Some((3.0, Bar::AtLeast)));
     Ok(())
-}
-
-/// The highest rate that is tried: half of the memory that is free has to hold what it records.
-fn ceiling(seconds: f64) -> f64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
-    kib.map_or(CEILING, |kib| CEILING.min(kib * 512.0 / (EVENT * seconds)))
 }
 
 /// The smallest free block that the kernel gives back to a hypervisor, as a power of two pages.
@@ -73,25 +59,9 @@ fn warm(place: &Path, bytes: f64) -> Result<(), String> {
     fs::remove_file(&path).map_err(failed)
 }
 
-/// The highest rate at which `run` loses nothing, by bisection on a logarithmic scale.
-fn highest(seconds: f64, mut run: impl FnMut(f64) -> Outcome) -> Result<f64, String> {
-    let (mut good, mut bad) = (0.5e6_f64, ceiling(seconds));
-    let mut best: f64 = 0.0;
-    while bad / good > 1.0 + PRECISION {
-        let rate = (good * bad).sqrt();
-        let (reached, lost) = run(rate)?;
-        if lost == 0 {
-            best = best.max(reached);
-            // A program that can't hit faster has reached its highest rate.
-            if reached < rate * 0.98 {
-                return Ok(best);
-            }
-            good = rate;
-        } else {
-            bad = rate;
-        }
-    }
-    Ok(best)
+/// The highest rate at which `run` loses nothing.
+fn highest(seconds: f64, run: impl FnMut(f64) -> Result<Outcome, String>) -> Result<f64, String> {
+    Search { low: 0.5e6, high: ceiling(seconds), precision: PRECISION }.highest(run)
 }
 
 fn arguments(bench: &Bench, program: &Path, rate: f64) -> [String; 4] {
@@ -99,7 +69,7 @@ fn arguments(bench: &Bench, program: &Path, rate: f64) -> [String; 4] {
     [program, PROGRAM_CPU.to_string(), format!("{rate:.0}"), bench.seconds.to_string()]
 }
 
-fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Outcome {
+fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Result<Outcome, String> {
     let directory = place.join("s");
     let arguments = arguments(bench, program, rate);
     let recorded = peers::sordino(
@@ -110,17 +80,23 @@ fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Outco
     );
     let _ = fs::remove_dir_all(&directory);
     let recorded = recorded?;
-    Ok((reached(&recorded.output)?, recorded.lost))
+    Ok(Outcome { reached: reached(&recorded.output)?, lost: recorded.lost })
 }
 
-fn with_lttng(bench: &Bench, daemon: &mut Lttng, program: &Path, rate: f64, place: &Path) -> Outcome {
+fn with_lttng(
+    bench: &Bench,
+    daemon: &mut Lttng,
+    program: &Path,
+    rate: f64,
+    place: &Path,
+) -> Result<Outcome, String> {
     let directory = place.join("l");
     let arguments = arguments(bench, program, rate);
-    let session = daemon.session(Polling::Timer, &directory)?;
+    let session = peers::session(daemon, Polling::Timer, &directory)?;
     let output = session.run(&arguments.each_ref().map(String::as_str));
     let lost = session.stop();
     let _ = fs::remove_dir_all(&directory);
-    Ok((reached(&output?)?, lost?))
+    Ok(Outcome { reached: reached(&output?)?, lost: lost? })
 }
 
 fn reached(output: &str) -> Result<f64, String> {

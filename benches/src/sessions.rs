@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
     }
 
     fn found(&self, command: &mut Command) -> Result<String, String> {
-        output_of(command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions")))
+        Ok(output_of(command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions")))?)
     }
 
     fn run(&self, arguments: &[&str]) -> Result<String, String> {

@@ -16,6 +16,35 @@ get_kernel() {
     return $status
 }
 
+# Downloads the headers for the kernel $1, as get_kernel does.
+# Debian's headers are three packages, and the Makefile of one names another by its place in the system.
+get_headers() {
+    headers=linux-headers-${1#linux-image-}
+    [ ! -d "$vm/$headers" ] || return 0
+    packages="$headers $(apt-cache depends "$headers" | sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-.*\)/\1/p')"
+    partial=$(mktemp -d "$vm/partial.XXXXXX")
+    status=0
+    # Words on purpose: the packages.
+    # shellcheck disable=SC2086
+    (cd "$partial" && apt-get download --quiet --quiet -o APT::Sandbox::User=root $packages &&
+        for package in *.deb; do dpkg --extract "$package" unpacked || exit; done &&
+        sed -i "s|/usr/src/|$vm/$headers/usr/src/|" "unpacked/usr/src/$headers/Makefile") &&
+        mv "$partial/unpacked" "$vm/$headers" || status=$?
+    rm -rf "$partial"
+    return $status
+}
+
+# Builds npt's kernel module for the kernel $1: $built/sordino_npt.ko.
+make_npt_module() {
+    built=$vm/$1/npt
+    rm -rf "$built"
+    get_headers "$1" || return 1
+    cp -r crates/npt/module "$built"
+    # Type information would take another package, and nobody reads it.
+    make --silent --no-print-directory -C "$vm/$headers/usr/src/$headers" M="$built" CONFIG_DEBUG_INFO_BTF_MODULES= modules \
+        >"$built/log" 2>&1 || { cat "$built/log" >&2 && return 1; }
+}
+
 # Makes $vm/root, the root of the machine's file system: busybox, sordino as `make install` puts it there, tests/vm with the
 # scenarios $1, and the storms.
 make_root() {
@@ -42,13 +71,14 @@ make_root() {
     done
 }
 
-# Makes $vm/modules, the modules $2... of the kernel $1, in the order in which init is to load them. What is built into the
+# Makes $vm/modules, npt's module, which no init loads, and the modules $2... of the kernel $1, in the order in which init is to load them. What is built into the
 # kernel is no module.
 make_modules() {
     tree=$vm/$1/lib/modules
     shift
     rm -rf "$vm/modules"
     mkdir -p "$vm/modules/vm/modules"
+    [ ! -e "$built/sordino_npt.ko" ] || cp "$built/sordino_npt.ko" "$vm/modules/vm"
     number=0
     for name in "$@"; do
         number=$((number + 1))

@@ -2,13 +2,19 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use std::{fs, io};
 
 /// How often each source has interrupted each CPU since the machine was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     sources: BTreeMap<String, BTreeMap<u32, u64>>,
+    /// What the hypervisor took of each CPU, in [`TICK`]s.
+    stolen: BTreeMap<u32, u64>,
 }
+
+/// The unit of `/proc/stat`, on all architectures that are supported.
+const TICK: Duration = Duration::from_millis(10);
 
 /// A source of interruptions, and how often it interrupted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,12 +26,14 @@ pub struct Interrupter {
 }
 
 impl Counts {
-    /// As they are now: interrupts, and the softirqs that follow them. Takes less than a millisecond, and interrupts nobody.
+    /// As they are now: interrupts, the softirqs that follow them, and what a hypervisor took. Takes less than a millisecond, and interrupts nobody.
     ///
     /// # Errors
     /// If `/proc` can't be read.
     pub fn now() -> io::Result<Self> {
-        Ok(Self::parse(&fs::read_to_string("/proc/interrupts")?, &fs::read_to_string("/proc/softirqs")?))
+        let [interrupts, softirqs, stat] =
+            ["interrupts", "softirqs", "stat"].map(|name| fs::read_to_string(format!("/proc/{name}")));
+        Ok(Self { stolen: stolen(&stat?), ..Self::parse(&interrupts?, &softirqs?) })
     }
 
     /// From the texts of `/proc/interrupts` and `/proc/softirqs`.
@@ -80,6 +88,23 @@ impl Counts {
         interrupters.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
         interrupters
     }
+
+    /// For how long a hypervisor kept `cpu` from running since `earlier` though it was ready to, known to 10 ms; `None` if the CPU was
+    /// not there. A hypervisor that does not tell is as one that took nothing.
+    pub fn stolen_since(&self, earlier: &Self, cpu: u32) -> Option<Duration> {
+        let ticks = self.stolen.get(&cpu)?.saturating_sub(*earlier.stolen.get(&cpu)?);
+        Some(TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
+    }
+}
+
+/// From the text of `/proc/stat`: of each CPU's line, field 8.
+fn stolen(stat: &str) -> BTreeMap<u32, u64> {
+    let of_line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split(' ');
+        let cpu = words.next()?.parse().ok()?;
+        Some((cpu, words.nth(7)?.parse().ok()?))
+    };
+    stat.lines().filter_map(of_line).collect()
 }
 
 #[cfg(test)]
@@ -122,6 +147,21 @@ ERR:          9
         assert_eq!(Counts::parse(one, "").since(&Counts::parse(two, ""), 1), []);
         assert_eq!(Counts::parse(one, "").since(&Counts::parse(two, ""), 0), []);
         assert_eq!(Counts::parse("", "x: y\n:::").since(&Counts::default(), 0), []);
+    }
+
+    #[test]
+    fn what_the_hypervisor_took_is_each_cpus_own() {
+        let stat = |stolen| {
+            let text = format!(
+                "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu3 1 2 3 4 5 6 7 {stolen} 9 10\nintr 5\n"
+            );
+            Counts { stolen: super::stolen(&text), ..Counts::default() }
+        };
+        let (before, after) = (stat(20), stat(25));
+        assert_eq!(after.stolen_since(&before, 3), Some(Duration::from_millis(50)));
+        assert_eq!(after.stolen_since(&before, 0), Some(Duration::ZERO));
+        assert_eq!(before.stolen_since(&after, 3), Some(Duration::ZERO));
+        assert_eq!(after.stolen_since(&before, 1), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! a machine that is fit for real time that is always the time of one loop; whatever stops the thread shows as a gap.
 //!
 //! [`run`] pins a thread to a CPU, gives it a real-time policy, locks the process's memory and measures; [`Statistics`]
-//! are pure arithmetic on what it noted. The loop can hit a tracepoint each time (`npt:loop`), which makes npt also the
-//! test of what a tracer adds.
+//! are pure arithmetic on what it noted, [`Counts`] say who interrupted. The loop can hit a tracepoint each time (`npt:loop`),
+//! sordino's or another tracer's ([`run_watched`]), which makes npt also the test of what a tracer adds; [`run_on`] measures
+//! several CPUs at once.
 //!
 //! ```no_run
 //! use sordino_npt::{Plan, Statistics, run};
@@ -15,16 +16,26 @@
 
 #![forbid(unsafe_code)]
 
+mod bursts;
+mod frequency;
 mod histogram;
 mod interrupters;
+mod interrupts_off;
 mod measure;
+mod monitor;
+mod notes;
 mod plan;
 mod statistics;
 mod text;
+mod turn;
 
+pub use frequency::Frequency;
 pub use histogram::{Bucket, Histogram};
 pub use interrupters::{Counts, Interrupter};
-pub use measure::{Gap, Measured, run};
-pub use plan::{Error, Plan};
+pub use interrupts_off::{DEVICE, run_without_interrupts};
+pub use measure::{Measured, hit, run, run_on, run_watched};
+pub use monitor::Monitor;
+pub use notes::Gap;
+pub use plan::{Body, Error, Plan};
 pub use statistics::{Percentile, Statistics};
-pub use text::{histogram as histogram_text, statistics as statistics_text};
+pub use text::{Unit, histogram as histogram_text, statistics as statistics_text, table};

@@ -1,22 +1,12 @@
-//! The measuring thread and its loop.
+//! The measuring threads.
 
-use crate::{Error, Histogram, Plan};
-use sordino_clock::{Rate, Sample, cycles};
-use sordino_sched::{CpuList, Lock, lock_memory, set_affinity, set_policy};
+use crate::notes::{Notes, in_cycles};
+use crate::turn::{Hit, Idle, Limited, Limits, Sweep, SystemCall, Turn};
+use crate::{Body, Error, Gap, Histogram, Monitor, Plan};
+use sordino_clock::{Rate, Sample};
+use sordino_sched::{CpuList, Lock, Policy, lock_memory, set_affinity, set_policy};
 use std::thread;
-use std::time::Duration;
-
-/// Gaps that are noted one by one, at most. More are counted in the histogram alone.
-const MOST_GAPS: usize = 1 << 16;
-
-/// One long gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// When it ended, in cycles.
-    pub end: u64,
-    /// How long it was.
-    pub cycles: u64,
-}
+use std::time::{Duration, Instant};
 
 /// What the loop noted.
 #[derive(Clone, Debug)]
@@ -25,35 +15,135 @@ pub struct Measured {
     pub histogram: Histogram,
     /// The gaps that were long enough to be noted, in time order; at most some 65,000.
     pub gaps: Vec<Gap>,
+    /// Later gaps that were as long, for which there was no room. The histogram has them.
+    pub gaps_without_room: u64,
+    /// The longest gap, in cycles.
+    pub longest: u64,
     /// The first and the last reading of the clock.
     pub span: (u64, u64),
+    /// The cycles of that span which do not count: windows in which the loop waited.
+    pub waited: u64,
+    /// How often the tracepoint was hit, warm-up included.
+    pub hits: u64,
     /// How fast the cycle counter ran meanwhile.
     pub rate: Rate,
 }
 
-/// Measures as planned, on a thread of its own.
+impl Measured {
+    /// The cycles that the loops took that count.
+    pub fn cycles(&self) -> u64 {
+        self.span.1.saturating_sub(self.span.0).saturating_sub(self.waited)
+    }
+
+    /// How long the loop ran, in seconds, without what it waited.
+    pub fn seconds(&self) -> f64 {
+        self.rate.nanoseconds(self.cycles()) / 1e9
+    }
+
+    /// Several as one sample: its span is as long as all of theirs. `None` of none.
+    pub fn combined(several: &[Self]) -> Option<Self> {
+        let (first, others) = several.split_first()?;
+        let mut all = first.clone();
+        for other in others {
+            all.histogram.add(&other.histogram);
+            all.gaps.extend(&other.gaps);
+            all.gaps_without_room += other.gaps_without_room;
+            all.longest = all.longest.max(other.longest);
+            all.span.1 += other.span.1 - other.span.0;
+            all.waited += other.waited;
+            all.hits += other.hits;
+        }
+        all.gaps.sort_by_key(|gap| gap.end);
+        Some(all)
+    }
+}
+
+/// Measures as planned, on a thread of its own. The tracepoint is sordino's.
 ///
 /// Locked memory stays locked afterwards.
 ///
 /// # Errors
 /// Why there was no measurement.
 pub fn run(plan: &Plan) -> Result<Measured, Error> {
+    run_watched(plan, &Monitor::default(), hit)
+}
+
+/// The tracepoint `npt:loop`, as [`run`] hits it.
+#[inline(always)]
+pub fn hit(number: u64, last: u64) {
+    sordino::tracepoint!(npt:loop, number: u64 = number, last: u64 = last);
+}
+
+/// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and the last
+/// reading of the clock.
+///
+/// # Errors
+/// Why there was no measurement.
+pub fn run_watched(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64) + Send) -> Result<Measured, Error> {
     if plan.lock_memory {
         lock_memory(Lock::All).map_err(Error::Memory)?;
     }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("npt".to_owned());
-        let handle = thread.spawn_scoped(scope, || measure(plan)).map_err(Error::Thread)?;
+        let handle = thread.spawn_scoped(scope, || measure(plan, monitor, hit)).map_err(Error::Thread)?;
         handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn measure(plan: &Plan) -> Result<Measured, Error> {
+/// Measures on all `cpus` at once, so that what one disturbs on another is seen: what each of them measured, in their order.
+/// There is a monitor for each, and [`Plan::cpu`] does not count.
+///
+/// # Errors
+/// Why there was no measurement on one of them; the others end early then.
+pub fn run_on(
+    cpus: &CpuList,
+    plan: &Plan,
+    monitors: &[Monitor],
+    hit: impl Fn(u64, u64) + Send + Copy,
+) -> Result<Vec<Measured>, Error> {
+    thread::scope(|scope| {
+        let start = |(&cpu, monitor)| {
+            scope.spawn(move || {
+                let measured = run_watched(&Plan { cpu: Some(cpu), ..plan.clone() }, monitor, hit);
+                if measured.is_err() {
+                    monitors.iter().for_each(Monitor::stop);
+                }
+                measured
+            })
+        };
+        let threads: Vec<_> = cpus.as_slice().iter().zip(monitors).map(start).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// For how long the CPU is kept busy before its cycle counter's rate is measured, and again while it is: no clock that follows
+/// the load is still on its way then, as in the papers.
+const STRESS: Duration = Duration::from_millis(50);
+
+fn stress() {
+    let begin = Instant::now();
+    while begin.elapsed() < STRESS {
+        std::hint::spin_loop();
+    }
+}
+
+fn evaluate_rate() -> Option<Rate> {
+    stress();
+    let earlier = Sample::take();
+    stress();
+    Rate::between(&earlier, &Sample::take())
+}
+
+fn measure(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64)) -> Result<Measured, Error> {
     if let Some(cpu) = plan.cpu {
         set_affinity(&CpuList::new([cpu])).map_err(|source| Error::Affinity { cpu, source })?;
     }
-    let guess = Rate::measure(Duration::from_millis(50)).ok_or(Error::Nothing)?;
-    let mut notes = Notes::new(plan, &guess);
+    let guess = evaluate_rate().ok_or(Error::Nothing)?;
+    let mut notes = Notes::new(plan, &guess, monitor);
+    let sweep = sweep(plan)?;
     if plan.lock_memory && !plan.faults_at.is_empty() {
         // Or the burst's memory would be made present when it is mapped, without a fault.
         lock_memory(Lock::Present).map_err(Error::Memory)?;
@@ -61,143 +151,63 @@ fn measure(plan: &Plan) -> Result<Measured, Error> {
     set_policy(plan.policy)?;
     let before = Sample::take();
     sordino::tracepoint!(npt:start, loops: u64 = plan.loops, pace_ns: u64 = plan.pace.as_nanos() as u64);
-    if plan.tracepoint {
-        notes.measure::<true>();
-    } else {
-        notes.measure::<false>();
-    }
+    let hits = match plan.body {
+        Body::Empty => trace(&mut notes, plan, &guess, monitor, Idle, hit),
+        Body::Memory(_) => trace(&mut notes, plan, &guess, monitor, sweep, hit),
+        Body::SystemCall => trace(&mut notes, plan, &guess, monitor, SystemCall, hit),
+    };
     sordino::tracepoint!(npt:stop, loops: u64 = notes.done);
     let after = Sample::take();
-    set_policy(sordino_sched::Policy::Other)?;
+    set_policy(Policy::Other)?;
     // A short run's own rate is less certain than the one measured before it.
     let own = Rate::between(&before, &after).filter(|own| own.uncertainty < guess.uncertainty);
     Ok(Measured {
         histogram: notes.histogram,
         gaps: notes.gaps,
+        gaps_without_room: notes.gaps_without_room,
+        longest: notes.longest,
         span: notes.span,
+        waited: notes.waited,
+        hits,
         rate: own.unwrap_or(guess),
     })
 }
 
-/// What the loop reads and writes; all of it present in memory before it starts.
-struct Notes {
-    histogram: Histogram,
-    gaps: Vec<Gap>,
-    span: (u64, u64),
-    done: u64,
-    loops: u64,
-    warm_up: u64,
-    /// The rest in cycles.
-    limit: u64,
-    pace: u64,
-    note_over: u64,
-    end_at: u64,
-    bursts: Bursts,
+/// The memory that the loop sweeps, present.
+fn sweep(plan: &Plan) -> Result<Sweep, Error> {
+    let Body::Memory(size) = plan.body else { return Ok(Sweep(Vec::new())) };
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(size).map_err(|_| Error::Sweep(size))?;
+    memory.resize(size, std::hint::black_box(1));
+    Ok(Sweep(memory))
 }
 
-impl Notes {
-    fn new(plan: &Plan, rate: &Rate) -> Self {
-        let cycles = |time: Duration| (time.as_secs_f64() * rate.hertz) as u64;
-        let mut gaps = vec![Gap { end: 1, cycles: 1 }; MOST_GAPS];
-        gaps.fill(std::hint::black_box(Gap { end: 0, cycles: 0 }));
-        gaps.clear();
-        Self {
-            histogram: Histogram::new(),
-            gaps,
-            span: (0, 0),
-            done: 0,
-            loops: plan.loops,
-            warm_up: plan.warm_up,
-            limit: plan.duration.map_or(u64::MAX, cycles),
-            pace: cycles(plan.pace),
-            note_over: cycles(plan.note_over.min(plan.end_at.unwrap_or(Duration::MAX))),
-            end_at: plan.end_at.map_or(u64::MAX, cycles),
-            bursts: Bursts::new(plan.faults_at.iter().copied().map(cycles)),
-        }
+/// Runs the loop with `body` and the tracepoint, if it is wanted; how often that was hit.
+fn trace(
+    notes: &mut Notes<'_>,
+    plan: &Plan,
+    rate: &Rate,
+    monitor: &Monitor,
+    mut body: impl Turn,
+    hit: impl Fn(u64, u64),
+) -> u64 {
+    if !plan.tracepoint {
+        notes.measure(&mut body);
+        return 0;
     }
-
-    /// The main loop of the papers' npt.
-    #[inline(never)]
-    fn measure<const TRACED: bool>(&mut self) {
-        let mut last = cycles();
-        for _ in 0..self.warm_up {
-            last = self.step::<TRACED>(last, 0);
-        }
-        let first = last;
-        let mut number = 0;
-        while number < self.loops && last.wrapping_sub(first) < self.limit {
-            number += 1;
-            let now = self.step::<TRACED>(last, number);
-            let gap = now.wrapping_sub(last);
-            last = now;
-            self.histogram.record(gap);
-            if gap >= self.note_over {
-                if self.gaps.len() < self.gaps.capacity() {
-                    self.gaps.push(Gap { end: now, cycles: gap });
-                }
-                if gap >= self.end_at {
-                    // Its end is in the trace, too.
-                    self.step::<TRACED>(last, number + 1);
-                    break;
-                }
-            }
-            if last.wrapping_sub(first) >= self.bursts.next {
-                self.bursts.fault();
-            }
-        }
-        self.span = (first, last);
-        self.done = number;
-    }
-
-    /// One turn: the tracepoint, and the clock until the pace is kept.
-    #[inline(always)]
-    fn step<const TRACED: bool>(&self, last: u64, number: u64) -> u64 {
-        if TRACED {
-            sordino::tracepoint!(npt:loop, number: u64 = number, last: u64 = last);
-        }
-        loop {
-            let now = cycles();
-            if now.wrapping_sub(last) >= self.pace {
-                return now;
-            }
-        }
-    }
-}
-
-/// The planted page faults.
-struct Bursts {
-    /// When the next comes, in cycles after the first loop; never: `u64::MAX`.
-    next: u64,
-    /// When those after it come, the last first.
-    later: Vec<u64>,
-    /// What was touched. Given back, it would be there already for the next burst.
-    touched: Vec<Vec<u8>>,
-}
-
-impl Bursts {
-    /// What each burst touches: 256 pages.
-    const SIZE: usize = 1 << 20;
-    /// Room that is asked for, of which the rest is never touched: more than malloc ever takes from memory that it has
-    /// (mallopt(3), `M_MMAP_THRESHOLD`: at most 32 MiB).
-    const ROOM: usize = 33 << 20;
-
-    fn new(at: impl Iterator<Item = u64>) -> Self {
-        let mut later: Vec<u64> = at.collect();
-        later.sort_unstable_by(|a, b| b.cmp(a));
-        let touched = Vec::with_capacity(later.len());
-        Self { next: later.pop().unwrap_or(u64::MAX), later, touched }
-    }
-
-    /// Touches memory that is not there, page by page.
-    #[cold]
-    #[inline(never)]
-    fn fault(&mut self) {
-        sordino::tracepoint!(npt:faults_begin);
-        let mut memory: Vec<u8> = Vec::with_capacity(Self::ROOM);
-        memory.resize(Self::SIZE, 1);
-        self.touched.push(memory);
-        sordino::tracepoint!(npt:faults_end);
-        self.next = self.later.pop().unwrap_or(u64::MAX);
+    let limits = Limits {
+        period: plan.most_hits.map_or(0, |frequency| (rate.hertz / frequency) as u64),
+        trace: plan.windows.map_or(u64::MAX, |(trace, _)| in_cycles(trace, rate)),
+        wait: plan.windows.map_or(0, |(_, wait)| in_cycles(wait, rate)),
+    };
+    if plan.most_hits.is_none() && plan.windows.is_none() {
+        let mut both = (body, Hit { hit, hits: 0 });
+        notes.measure(&mut both);
+        both.hits()
+    } else {
+        let mut both = (body, Limited::new(hit, limits, monitor));
+        notes.measure(&mut both);
+        both.hits()
     }
 }
 
@@ -248,6 +258,7 @@ mod tests {
         };
         let measured = run(&plan).unwrap();
         let last = measured.gaps.last().expect("the gap");
+        assert_eq!(measured.longest, measured.gaps.iter().map(|gap| gap.cycles).max().unwrap());
         assert!(measured.rate.nanoseconds(last.cycles) >= 29_900.0 && last.end == measured.span.1);
         assert!(measured.rate.nanoseconds(measured.span.1 - measured.span.0) < 15e9);
     }
@@ -271,20 +282,78 @@ mod tests {
     }
 
     #[test]
-    fn each_burst_finds_its_memory_missing() {
-        let faults = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            // proc(5): minflt is field 10, the third after the comm's parenthesis is field 5.
-            fields[7].parse::<u64>().unwrap()
+    fn who_looks_on_sees_how_far_it_is_and_ends_it() {
+        let (monitor, endless) = (Monitor::default(), Plan { loops: u64::MAX, ..plan() });
+        let measured = thread::scope(|scope| {
+            let loops = scope.spawn(|| run_watched(&endless, &monitor, hit).unwrap());
+            while monitor.loops() == 0 {
+                thread::yield_now();
+            }
+            assert!(monitor.longest() > Duration::ZERO);
+            monitor.stop();
+            loops.join().unwrap()
+        });
+        assert_eq!(measured.histogram.count(), monitor.loops());
+        let last = measured.histogram.buckets().next_back().unwrap();
+        assert!(last.low <= measured.longest && measured.longest <= last.high);
+    }
+
+    #[test]
+    fn a_tracepoint_of_another_kind_is_hit_as_often_as_it_may_be() {
+        let hits = std::sync::atomic::AtomicU64::new(0);
+        let count = |_, _| _ = hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let few = Plan {
+            loops: u64::MAX,
+            duration: Some(Duration::from_millis(100)),
+            most_hits: Some(1000.0),
+            ..plan()
         };
-        let mut bursts = Bursts::new([1, 2, 3].into_iter());
-        for next in [2, 3, u64::MAX] {
-            let before = faults();
-            bursts.fault();
-            assert!(faults() - before >= 256, "{} faults", faults() - before);
-            assert_eq!(bursts.next, next);
-        }
+        let measured = run_watched(&few, &Monitor::default(), count).unwrap();
+        assert_eq!(measured.hits, hits.load(std::sync::atomic::Ordering::Relaxed));
+        assert!((1..=101).contains(&measured.hits), "{}", measured.hits);
+        assert!(measured.histogram.count() > measured.hits);
+        let each = run(&Plan { loops: 500, warm_up: 3, ..plan() }).unwrap();
+        assert_eq!(each.hits, 503);
+        let none = run(&Plan { loops: 500, tracepoint: false, ..plan() }).unwrap();
+        assert_eq!(none.hits, 0);
+    }
+
+    #[test]
+    fn what_the_loop_waits_does_not_count() {
+        let windows = Some((Duration::from_millis(5), Duration::from_millis(20)));
+        let duration = Some(Duration::from_millis(110));
+        let measured = run(&Plan { loops: u64::MAX, duration, windows, ..plan() }).unwrap();
+        let waited = measured.rate.nanoseconds(measured.waited);
+        assert!(waited > 39e6, "{waited}");
+        assert!(
+            measured.histogram.buckets().map(|bucket| bucket.low * bucket.count).sum::<u64>()
+                <= measured.cycles()
+        );
+        assert!(measured.cycles() + measured.waited == measured.span.1 - measured.span.0);
+    }
+
+    #[test]
+    fn bodies_take_the_time_that_they_take() {
+        let median = |body| {
+            let measured = run(&Plan { loops: 2_000, tracepoint: false, body, ..plan() }).unwrap();
+            crate::Statistics::of(&measured).percentiles[0].gap_ns
+        };
+        let empty = median(Body::Empty);
+        assert!(median(Body::SystemCall) > empty && median(Body::Memory(1 << 20)) > 10.0 * empty);
+        let huge = Plan { body: Body::Memory(usize::MAX / 2), ..plan() };
+        assert!(matches!(run(&huge), Err(Error::Sweep(_))));
+    }
+
+    #[test]
+    fn several_cpus_are_measured_at_once_or_none() {
+        let ours = sordino_sched::affinity().unwrap();
+        let monitors: Vec<_> = ours.as_slice().iter().map(|_| Monitor::default()).collect();
+        let all = run_on(&ours, &Plan { loops: 1000, ..plan() }, &monitors, hit).unwrap();
+        assert!(all.len() == ours.as_slice().len() && all.iter().all(|one| one.histogram.count() == 1000));
+        let (bad, monitors) =
+            (CpuList::new([ours.as_slice()[0], 60_000]), [Monitor::default(), Monitor::default()]);
+        let endless = Plan { loops: u64::MAX, ..plan() };
+        assert!(matches!(run_on(&bad, &endless, &monitors, hit), Err(Error::Affinity { cpu: 60_000, .. })));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What a measurement says, as pure arithmetic on the histogram.
 
 use crate::{Bucket, Measured};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A gap that so many of a hundred are not longer than.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// Of a hundred.
     pub percent: f64,
@@ -14,9 +14,8 @@ pub struct Percentile {
 
 /// The times from one loop to the next, in nanoseconds.
 ///
-/// The mean is exact; minimum and maximum are where the longest gap was noted one by one, and everything else is known to
-/// one part in 1,024, as the histogram is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The mean and the maximum are exact; everything else is known to one part in 1,024, as the histogram is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Of this structure as JSON.
     pub schema: u32,
@@ -43,7 +42,7 @@ pub struct Statistics {
 }
 
 /// How many gaps were longer than some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Longer {
     /// The time in nanoseconds.
     pub than_ns: u64,
@@ -61,12 +60,7 @@ impl Statistics {
         let rate = measured.rate;
         let buckets: Vec<Bucket> = measured.histogram.buckets().collect();
         let loops: u64 = buckets.iter().map(|bucket| bucket.count).sum();
-        let mean = (measured.span.1 - measured.span.0) as f64 / (loops as f64).max(1.0);
-        let noted = measured.gaps.iter().map(|gap| gap.cycles).max();
-        let maximum = buckets.last().map_or(0, |last| match noted {
-            Some(noted) if noted >= last.low => noted,
-            _ => last.high,
-        });
+        let mean = measured.cycles() as f64 / (loops as f64).max(1.0);
         let variance = variance(&buckets, mean, loops);
         let square = (1e9 / rate.hertz).powi(2);
         Self {
@@ -74,13 +68,14 @@ impl Statistics {
             loops,
             minimum_ns: rate.nanoseconds(buckets.first().map_or(0, |first| first.low)),
             mean_ns: mean * 1e9 / rate.hertz,
-            maximum_ns: rate.nanoseconds(maximum),
+            maximum_ns: rate.nanoseconds(measured.longest),
             variance_ns2: variance * square,
             standard_deviation_ns: (variance * square).sqrt(),
             percentiles: PARTS
                 .map(|parts| Percentile {
                     percent: parts as f64 / 1e4,
-                    gap_ns: rate.nanoseconds(percentile(&buckets, loops, parts)),
+                    // Of a bucket that reaches beyond the longest, no more was seen.
+                    gap_ns: rate.nanoseconds(percentile(&buckets, loops, parts).min(measured.longest)),
                 })
                 .to_vec(),
             longer: LIMITS_NS
@@ -123,16 +118,22 @@ fn percentile(buckets: &[Bucket], loops: u64, parts: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gap, Histogram};
+    use crate::Histogram;
     use sordino_clock::Rate;
 
     fn measured(values: &[u64]) -> Measured {
         let mut histogram = Histogram::new();
         values.iter().for_each(|&value| histogram.record(value));
-        let gaps =
-            values.iter().filter(|&&value| value > 10_000).map(|&cycles| Gap { end: 0, cycles }).collect();
-        let rate = Rate { hertz: 2e9, uncertainty: 0.0 };
-        Measured { histogram, gaps, span: (5, 5 + values.iter().sum::<u64>()), rate }
+        Measured {
+            histogram,
+            gaps: Vec::new(),
+            gaps_without_room: 0,
+            longest: values.iter().copied().max().unwrap_or(0),
+            span: (5, 12 + values.iter().sum::<u64>()),
+            waited: 7,
+            hits: 0,
+            rate: Rate { hertz: 2e9, uncertainty: 0.0 },
+        }
     }
 
     #[test]
@@ -148,7 +149,17 @@ mod tests {
     fn the_longest_gap_is_exact_though_its_bucket_is_wide() {
         let statistics = Statistics::of(&measured(&[10, 1_234_567]));
         assert_eq!(statistics.maximum_ns, 617_283.5);
+        assert_eq!(statistics.percentiles[6].gap_ns, 617_283.5);
         assert_eq!(statistics.longer.iter().map(|over| over.count).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn several_cpus_together_are_one_sample() {
+        let [one, other] = [&[10, 20][..], &[30, 1_234_567]].map(measured);
+        let together = Statistics::of(&Measured::combined(&[one, other]).unwrap());
+        let all = Statistics::of(&measured(&[10, 20, 30, 1_234_567]));
+        assert_eq!(together, all);
+        assert!(Measured::combined(&[]).is_none());
     }
 
     #[test]

@@ -3,20 +3,51 @@
 use crate::{Bucket, Measured, Statistics};
 use std::fmt::Write;
 
+/// In which unit times are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// In whichever is near.
+    #[default]
+    Fitting,
+    /// In nanoseconds.
+    Nanoseconds,
+    /// In picoseconds.
+    Picoseconds,
+}
+
+impl Unit {
+    /// A time with its unit.
+    pub fn time(self, nanoseconds: f64) -> String {
+        match self {
+            Self::Fitting => time(nanoseconds),
+            Self::Nanoseconds => format!("{nanoseconds:.3} ns"),
+            Self::Picoseconds => format!("{:.0} ps", nanoseconds * 1e3),
+        }
+    }
+
+    fn square(self, square_nanoseconds: f64) -> String {
+        match self {
+            Self::Fitting => format!("{:.3} us^2", square_nanoseconds / 1e6),
+            Self::Nanoseconds => format!("{square_nanoseconds:.3} ns^2"),
+            Self::Picoseconds => format!("{:.0} ps^2", square_nanoseconds * 1e6),
+        }
+    }
+}
+
 /// The figures, one a line.
-pub fn statistics(statistics: &Statistics) -> String {
+pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<22}{value:>16}");
     };
     line("loops", statistics.loops.to_string());
-    line("min", time(statistics.minimum_ns));
-    line("mean", time(statistics.mean_ns));
-    line("max", time(statistics.maximum_ns));
-    line("variance", format!("{:.3} us^2", statistics.variance_ns2 / 1e6));
-    line("standard deviation", time(statistics.standard_deviation_ns));
+    line("min", unit.time(statistics.minimum_ns));
+    line("mean", unit.time(statistics.mean_ns));
+    line("max", unit.time(statistics.maximum_ns));
+    line("variance", unit.square(statistics.variance_ns2));
+    line("standard deviation", unit.time(statistics.standard_deviation_ns));
     for percentile in &statistics.percentiles {
-        line(&format!("p{}", percentile.percent), time(percentile.gap_ns));
+        line(&format!("p{}", percentile.percent), unit.time(percentile.gap_ns));
     }
     for longer in statistics.longer.iter().filter(|longer| longer.count > 0) {
         line(&format!("longer than {}", time(longer.than_ns as f64)), longer.count.to_string());
@@ -27,12 +58,31 @@ pub fn statistics(statistics: &Statistics) -> String {
     text
 }
 
+/// Several samples below each other, each with its name.
+pub fn table<'a>(rows: impl IntoIterator<Item = (String, &'a Statistics)>, unit: Unit) -> String {
+    let mut text = format!("  {:<8} {:>14}", "", "loops");
+    let heads = ["min", "mean", "p50", "p99.9", "p99.999", "max"];
+    heads.iter().for_each(|head| _ = write!(text, " {head:>13}"));
+    for (name, statistics) in rows {
+        let percentile = |percent| {
+            let found = statistics.percentiles.iter().find(|percentile| percentile.percent == percent);
+            found.map_or(f64::NAN, |percentile| percentile.gap_ns)
+        };
+        let _ = write!(text, "\n  {name:<8} {:>14}", statistics.loops);
+        let (min, mean, max) = (statistics.minimum_ns, statistics.mean_ns, statistics.maximum_ns);
+        for value in [min, mean, percentile(50.0), percentile(99.9), percentile(99.999), max] {
+            let _ = write!(text, " {:>13}", unit.time(value));
+        }
+    }
+    text + "\n"
+}
+
 /// How wide the longest bar is.
 const WIDTH: f64 = 50.0;
 
 /// How many loops took how long: three rows for a factor of ten in time, bars that grow with the logarithm of the count, so
 /// that one gap among millions still shows.
-pub fn histogram(measured: &Measured) -> String {
+pub fn histogram(measured: &Measured, unit: Unit) -> String {
     let rows = rows(measured.histogram.buckets(), |cycles| measured.rate.nanoseconds(cycles));
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
     let mut text = String::from("  loop took at most       loops  (each # a factor in the count)\n");
@@ -41,7 +91,7 @@ pub fn histogram(measured: &Measured) -> String {
             0 => 0,
             _ => 1 + ((count as f64).ln() / (most as f64).ln().max(1.0) * (WIDTH - 1.0)) as usize,
         };
-        let _ = writeln!(text, "  {:>16} {count:>12}  {}", time(limit_ns), "#".repeat(bar));
+        let _ = writeln!(text, "  {:>16} {count:>12}  {}", unit.time(limit_ns), "#".repeat(bar));
     }
     text
 }
@@ -85,6 +135,16 @@ mod tests {
         let bucket = |low, count| Bucket { low, high: low, count };
         let rows = rows([bucket(15, 7), bucket(18, 1), bucket(300, 2)].into_iter(), |cycles| cycles as f64);
         assert_eq!(rows, [(20.0, 8), (50.0, 0), (100.0, 0), (200.0, 0), (500.0, 2)]);
+    }
+
+    #[test]
+    fn who_wants_one_unit_gets_it_everywhere() {
+        assert_eq!(Unit::Nanoseconds.time(1500.25), "1500.250 ns");
+        assert_eq!(Unit::Picoseconds.time(1500.25), "1500250 ps");
+        assert_eq!(
+            [Unit::Nanoseconds, Unit::Picoseconds].map(|unit| unit.square(2.5)),
+            ["2.500 ns^2", "2500000 ps^2"]
+        );
     }
 
     #[test]

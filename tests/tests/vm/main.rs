@@ -2,6 +2,7 @@
 //! then the module `NAME` here, which reads the directory that `VM_RESULTS` says.
 
 mod hotplug;
+mod npt;
 mod realtime;
 mod shield;
 

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tracefs", &["event"]),
     ("collect", &["ring", "tracefs", "ctf", "clock", "event", "sched", "undo"]),
     ("npt", &["clock", "event", "probe", "sched"]),
+    ("peers", &[]),
     ("shield", &["sched", "undo"]),
     ("timeline", &["event"]),
     ("analyze", &["timeline", "event"]),

@@ -11,6 +11,7 @@ const UNSAFE: &[&str] = &[
     "crates/probe/",
     "crates/probe-c/",
     "crates/sched/",
+    "crates/peers/",
     "tests/",
     "benches/",
     "fuzz/",

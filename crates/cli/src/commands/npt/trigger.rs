@@ -1,6 +1,7 @@
 //! `sordino npt --trigger`: a flight recorder around the loop, and what caused the gap that ended it.
 
 use super::Options;
+use super::arguments::{Part, Sink};
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};
@@ -19,11 +20,14 @@ use std::time::Duration;
 
 /// Exit status: 1 if there was such a gap.
 pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure> {
-    if options.no_tracepoint {
-        let text = "--trigger explains the gap between two hits of the tracepoint: leave --no-tracepoint out";
+    let hits_all =
+        options.sink == Sink::Sordino && options.max_frequency.is_none() && options.trace_window.is_none();
+    if options.no_tracepoint || !options.body.contains(&Part::Tracepoint) || !hits_all {
+        let text = "--trigger explains the gap between two hits of sordino's tracepoint, which each loop has to hit: leave \
+                    --no-tracepoint, --sink, --max-frequency and --trace-window out, and 'tracepoint' in --body";
         return Err(Failure::new(UNUSABLE, text));
     }
-    let output = options.output.clone().unwrap_or_else(record::default_output);
+    let output = options.trigger_output.clone().unwrap_or_else(record::default_output);
     let status = record::run(&recorder(&output, gap)?)?;
     if status != ExitCode::SUCCESS {
         return Ok(status);
@@ -69,9 +73,8 @@ fn without_trigger(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut kept, mut is_value) = (Vec::new(), false);
     for argument in arguments {
         let text = argument.to_string_lossy();
-        let is_ours = ["--trigger", "--output", "-o"].iter().any(|name| text == *name);
-        let has_value = ["--trigger=", "--output="].iter().any(|name| text.starts_with(name))
-            || (text.starts_with("-o") && text.len() > 2);
+        let is_ours = ["--trigger", "--trigger-output"].iter().any(|name| text == *name);
+        let has_value = ["--trigger=", "--trigger-output="].iter().any(|name| text.starts_with(name));
         if !is_value && !is_ours && !has_value {
             kept.push(argument.clone());
         }
@@ -92,13 +95,12 @@ mod tests {
             "1",
             "--trigger",
             "50us",
-            "-o",
+            "--trigger-output",
             "x",
             "-n",
             "7",
-            "--output=y",
+            "--trigger-output=y",
             "--trigger=1ms",
-            "-oz",
         ];
         let kept = without_trigger(all.map(OsString::from).into_iter());
         assert_eq!(kept, ["npt", "--cpu", "1", "-n", "7"]);

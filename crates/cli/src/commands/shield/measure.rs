@@ -4,9 +4,8 @@ use super::switches::Switches;
 use crate::Failure;
 use crate::commands::{guard, npt};
 use serde::Serialize;
-use sordino_npt::{Counts, Interrupter, Measured, Plan, Statistics, run};
+use sordino_npt::{Counts, Interrupter, Measured, Monitor, Plan, Statistics, hit, run_on};
 use sordino_sched::{CpuList, Policy};
-use std::thread;
 use std::time::Duration;
 
 /// One measurement, of all CPUs at once.
@@ -49,16 +48,13 @@ pub(super) fn measure(cpus: &CpuList, time: Duration) -> Result<Measurement, Fai
     let of_cpu = |(cpu, measured): (u32, Measured)| {
         let mut interrupters = after.since(&before, cpu);
         interrupters.extend(switches.remove(&cpu).unwrap_or_default());
-        let seconds = measured.rate.nanoseconds(measured.span.1 - measured.span.0) / 1e9;
-        OfCpu { cpu, seconds, gaps: Statistics::of(&measured), interrupters }
+        OfCpu { cpu, seconds: measured.seconds(), gaps: Statistics::of(&measured), interrupters }
     };
     Ok(Measurement { cpus: measured.into_iter().map(of_cpu).collect(), switches_unknown })
 }
 
-/// All at once: what one disturbs on another is seen.
 fn loops(cpus: &CpuList, time: Duration) -> Result<Vec<(u32, Measured)>, Failure> {
-    let plan = |cpu| Plan {
-        cpu: Some(cpu),
+    let plan = Plan {
         policy: Policy::Fifo(PRIORITY),
         lock_memory: false,
         loops: u64::MAX,
@@ -66,13 +62,7 @@ fn loops(cpus: &CpuList, time: Duration) -> Result<Vec<(u32, Measured)>, Failure
         tracepoint: false,
         ..Plan::default()
     };
-    let results: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            cpus.as_slice().iter().map(|&cpu| (cpu, scope.spawn(move || run(&plan(cpu))))).collect();
-        let join = |(cpu, thread): (u32, thread::ScopedJoinHandle<'_, _>)| {
-            (cpu, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        };
-        threads.into_iter().map(join).collect()
-    });
-    results.into_iter().map(|(cpu, result)| Ok((cpu, result?))).collect()
+    let monitors: Vec<_> = cpus.as_slice().iter().map(|_| Monitor::default()).collect();
+    let measured = run_on(cpus, &plan, &monitors, hit)?;
+    Ok(cpus.as_slice().iter().copied().zip(measured).collect())
 }

@@ -1,0 +1,180 @@
+//! The options of `sordino npt` as a plan.
+
+use super::{Options, contradiction};
+use crate::Failure;
+use crate::arguments::size;
+use crate::commands::shield;
+use crate::failure::UNUSABLE;
+use sordino_npt::{Body, Plan};
+use sordino_peers::provider::Kind;
+use sordino_sched::{CpuList, Lock, Policy};
+use std::path::PathBuf;
+
+/// A part of what each loop does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Tracepoint,
+    Other(Body),
+}
+
+/// What is swept unless the user says so: more than a first-level cache holds, less than a second-level one.
+const SWEEP: usize = 128 << 10;
+/// Larger ones would leave no memory for others, or no loop that ends.
+const LARGEST_SWEEP: u64 = 1 << 30;
+
+pub(super) fn body(text: &str) -> Result<Part, String> {
+    match text.split_once('=') {
+        None if text == "empty" => Ok(Part::Other(Body::Empty)),
+        None if text == "memory" => Ok(Part::Other(Body::Memory(SWEEP))),
+        None if text == "syscall" => Ok(Part::Other(Body::SystemCall)),
+        None if text == "tracepoint" => Ok(Part::Tracepoint),
+        Some(("memory", text)) => match size(text)? {
+            size @ 1..=LARGEST_SWEEP => Ok(Part::Other(Body::Memory(size as usize))),
+            _ => Err("a sweep is of at least a byte and at most 1G".to_owned()),
+        },
+        _ => Err("it is empty, memory, memory=SIZE, syscall or tracepoint".to_owned()),
+    }
+}
+
+/// Whose tracepoint the loop hits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sink {
+    Sordino,
+    TraceMarker(Option<PathBuf>),
+    /// Another tracer's, in a file that is built unless there is one.
+    Provider(Kind, Option<PathBuf>),
+}
+
+pub(super) fn sink(text: &str) -> Result<Sink, String> {
+    match text.split_once('=') {
+        None if text == "sordino" => Ok(Sink::Sordino),
+        None if text == "trace_marker" => Ok(Sink::TraceMarker(None)),
+        None if text == "lttng" => Ok(Sink::Provider(Kind::Lttng, None)),
+        None if text == "usdt" => Ok(Sink::Provider(Kind::Usdt, None)),
+        Some(("trace_marker", file)) if !file.is_empty() => Ok(Sink::TraceMarker(Some(file.into()))),
+        // From --compare, which builds them once.
+        Some(("lttng", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Lttng, Some(file.into()))),
+        Some(("usdt", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Usdt, Some(file.into()))),
+        _ => Err("it is sordino, lttng, usdt, trace_marker or trace_marker=FILE".to_owned()),
+    }
+}
+
+pub(super) fn frequency(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(frequency) if frequency.is_finite() && frequency > 0.0 => Ok(frequency),
+        _ => Err("it is a number of hits in a second, more than 0, such as 1000 or 2.5e6".to_owned()),
+    }
+}
+
+/// The CPUs to measure, and how each of them is.
+pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
+    let (body, tracepoint) = parts(options)?;
+    let cpus = cpus(options)?;
+    let unlimited = options.duration.is_some();
+    let plan = Plan {
+        cpu: None,
+        policy: policy(options.prio),
+        lock_memory: may_lock_memory(),
+        loops: options.loops.unwrap_or(if unlimited { u64::MAX } else { 10_000_000 }),
+        duration: options.duration,
+        warm_up: options.warm_up,
+        tracepoint,
+        most_hits: options.max_frequency,
+        windows: options.trace_window.zip(options.wait_window),
+        body,
+        pace: options.pace,
+        end_at: options.end_at,
+        faults_at: options.faults_at.clone(),
+        ..Plan::default()
+    };
+    Ok((cpus, plan))
+}
+
+/// What each loop does, and whether it hits the tracepoint.
+fn parts(options: &Options) -> Result<(Body, bool), Failure> {
+    let parts: &[Part] = if options.no_tracepoint || options.interrupts_off { &[] } else { &options.body };
+    let tracepoint = parts.contains(&Part::Tracepoint);
+    let mut others = parts.iter().filter_map(|part| match part {
+        Part::Other(body) => Some(*body),
+        Part::Tracepoint => None,
+    });
+    let body = others.next();
+    if others.next().is_some() || (tracepoint && body == Some(Body::Empty)) {
+        let text = "--body is 'empty' alone, or one of 'memory' and 'syscall', with 'tracepoint' if you like";
+        return Err(contradiction(text));
+    }
+    let limits = options.max_frequency.is_some() || options.trace_window.is_some();
+    if !tracepoint && (limits || options.sink != Sink::Sordino) {
+        let text = "--max-frequency, --trace-window and --sink are about the tracepoint, which the loop does not hit: \
+                    add it to --body";
+        return Err(contradiction(text));
+    }
+    if options.trace_window.is_some_and(|window| window.is_zero()) {
+        return Err(contradiction("--trace-window 0s: nothing would be measured; make it longer"));
+    }
+    Ok((body.unwrap_or_default(), tracepoint))
+}
+
+pub(super) fn cpus(options: &Options) -> Result<CpuList, Failure> {
+    let online = CpuList::online()?;
+    let cpus = match &options.cpu {
+        Some(cpus) => cpus.clone(),
+        None => CpuList::new(shield::measured_cpu()?),
+    };
+    let offline = cpus.without(&online);
+    match offline.as_slice() {
+        [] => Ok(cpus),
+        [cpu] => Err(Failure::new(UNUSABLE, format!("CPU {cpu} is not online; online are {online}"))),
+        _ => Err(Failure::new(UNUSABLE, format!("CPUs {offline} are not online; online are {online}"))),
+    }
+}
+
+fn policy(priority: u8) -> Policy {
+    if priority == 0 {
+        return Policy::Other;
+    }
+    // Tries on a thread of its own.
+    let try_it = std::thread::spawn(move || sordino_sched::set_policy(Policy::Fifo(priority)).is_ok());
+    if try_it.join().unwrap_or(false) {
+        return Policy::Fifo(priority);
+    }
+    eprintln!(
+        "sordino: no right to real-time priority: measuring an ordinary thread (run as root, or raise ulimit -r)"
+    );
+    Policy::Other
+}
+
+/// Tries it.
+fn may_lock_memory() -> bool {
+    let result = sordino_sched::lock_memory(Lock::All);
+    if let Err(error) = &result {
+        eprintln!(
+            "sordino: memory stays unlocked, page faults may show: {error} (run as root, or raise ulimit -l)"
+        );
+    }
+    result.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_and_sinks_are_read_or_refused_with_what_there_is() {
+        assert_eq!(body("memory=64K"), Ok(Part::Other(Body::Memory(65_536))));
+        assert_eq!(body("empty"), Ok(Part::Other(Body::Empty)));
+        for bad in ["", "memory=", "memory=0", "memory=2G", "syscall=3", "memory=-1"] {
+            assert!(body(bad).is_err(), "{bad}");
+        }
+        assert_eq!(sink("trace_marker=/x"), Ok(Sink::TraceMarker(Some("/x".into()))));
+        assert!(sink("trace_marker=").is_err() && sink("dtrace").is_err());
+    }
+
+    #[test]
+    fn a_frequency_is_more_than_nothing() {
+        assert_eq!(frequency("2.5e6"), Ok(2.5e6));
+        for bad in ["0", "-1", "inf", "nan", "5k", ""] {
+            assert!(frequency(bad).is_err(), "{bad}");
+        }
+    }
+}

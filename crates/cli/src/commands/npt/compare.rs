@@ -1,0 +1,242 @@
+//! `sordino npt --compare`: the loop under one tracer after the other, in rounds, as the papers' tables have it.
+
+use super::plot;
+use super::tracers::{Stage, Traced, Tracer};
+use super::{Options, arguments, contradiction, output};
+use crate::Failure;
+use crate::progress::Progress;
+use crate::signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+use sordino_npt::{Statistics, Unit};
+use sordino_peers::Kernel;
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Of the JSON.
+const SCHEMA: u32 = 1;
+
+/// One tracer's rounds.
+pub(super) struct Contender {
+    pub(super) tracer: Tracer,
+    rounds: Vec<Traced>,
+    /// Why there are none.
+    missing: Option<String>,
+}
+
+/// A figure of each round.
+pub(super) struct Samples(Vec<f64>);
+
+impl Samples {
+    pub(super) fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            length => f64::midpoint(sorted[(length - 1) / 2], sorted[length / 2]),
+        }
+    }
+
+    fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn greatest(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+/// What is told of the rounds: a name, and where it stands.
+type Figure = (String, fn(&Statistics, usize) -> f64);
+
+/// The percentiles, then the longest gap.
+fn figures(contender: &Contender) -> Vec<Figure> {
+    let percentile: fn(&Statistics, usize) -> f64 = |statistics, place| statistics.percentiles[place].gap_ns;
+    let maximum: fn(&Statistics, usize) -> f64 = |statistics, _| statistics.maximum_ns;
+    let first = contender.rounds.iter().take(1).flat_map(|round| &round.statistics.percentiles);
+    let mut figures: Vec<Figure> = first.map(|of| (format!("p{}", of.percent), percentile)).collect();
+    if !figures.is_empty() {
+        figures.push(("max".to_owned(), maximum));
+    }
+    figures
+}
+
+impl Contender {
+    /// Each figure's name, and its value in each round, in nanoseconds.
+    pub(super) fn samples(&self) -> Vec<(String, Samples)> {
+        let of_figure = |(place, (name, value)): (usize, Figure)| {
+            (name, Samples(self.rounds.iter().map(|round| value(&round.statistics, place)).collect()))
+        };
+        figures(self).into_iter().enumerate().map(of_figure).collect()
+    }
+
+    fn lost(&self) -> u64 {
+        self.rounds.iter().map(|round| round.lost).sum()
+    }
+
+    /// Rounds whose trace has another number of events than were hit and not lost.
+    fn unconfirmed(&self) -> usize {
+        let differs = |round: &&Traced| round.read.is_some_and(|read| read + round.lost != round.hits);
+        self.rounds.iter().filter(differs).count()
+    }
+
+    fn json(&self, untraced: Option<&Self>) -> Value {
+        let base = untraced.map(Self::samples).unwrap_or_default();
+        let figures = self.samples().into_iter().map(|(name, samples)| {
+            let base = base.iter().find(|(known, _)| *known == name).map(|(_, samples)| samples.median());
+            json!({
+                "name": name,
+                "median_ns": samples.median(),
+                "least_ns": samples.least(),
+                "greatest_ns": samples.greatest(),
+                "ratio_to_untraced": base.map(|base| samples.median() / base),
+            })
+        });
+        let rounds = self.rounds.iter().map(|round| {
+            json!({ "statistics": round.statistics, "hits": round.hits, "lost": round.lost, "read": round.read })
+        });
+        json!({
+            "name": self.tracer.to_string(),
+            "not_measured": self.missing,
+            "figures": figures.collect::<Vec<_>>(),
+            "lost": self.lost(),
+            "rounds": rounds.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What the loop is told in each round, unless the user says otherwise. A window's events fit into all rings, and while the loop
+/// waits they are emptied.
+fn words(options: &Options) -> Vec<String> {
+    let time = |time: Duration| humantime::format_duration(time).to_string().replace(" ", "");
+    let mut words = vec!["-d".to_owned(), options.duration.map_or("2s".to_owned(), time)];
+    let windows =
+        [("--trace-window", options.trace_window, "5ms"), ("--wait-window", options.wait_window, "45ms")];
+    for (name, window, default) in windows {
+        words.extend([name.to_owned(), window.map_or(default.to_owned(), time)]);
+    }
+    words.extend(options.max_frequency.map(|frequency| format!("-f{frequency}")));
+    words.extend([format!("-n{}", options.warm_up), format!("--pace={}", time(options.pace))]);
+    words
+}
+
+pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Failure> {
+    if let Some((first, _)) =
+        tracers.iter().enumerate().find(|(place, tracer)| tracers[..*place].contains(tracer))
+    {
+        return Err(contradiction(&format!("--compare: {} is named twice", tracers[first])));
+    }
+    for file in [&options.output, &options.plot].into_iter().flatten() {
+        output::may_write(file)?;
+    }
+    let stop = signals::stop()?;
+    let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
+    let mut progress = Progress::new(false);
+    let mut contenders: Vec<Contender> = Vec::new();
+    for &tracer in tracers {
+        progress.doing(format!("preparing {tracer}"));
+        let missing = stage.prepare(tracer, Kernel::Nothing).err();
+        contenders.push(Contender { tracer, rounds: Vec::new(), missing });
+    }
+    let words = words(options);
+    for round in 1..=options.rounds {
+        for contender in contenders.iter_mut().filter(|contender| contender.missing.is_none()) {
+            progress.doing(format!("round {round} of {}: {}", options.rounds, contender.tracer));
+            let traced = stage.run(contender.tracer, Kernel::Nothing, &words);
+            if is_stopped(&stop) {
+                break;
+            }
+            match traced {
+                Ok(traced) => contender.rounds.push(traced),
+                Err(failure) => contender.missing = Some(failure.text().to_owned()),
+            }
+        }
+        if is_stopped(&stop) {
+            eprintln!("sordino: interrupted in round {round}: what was measured before");
+            break;
+        }
+    }
+    progress.clear();
+    let about =
+        format!("{} rounds, interleaved, of {}; {}", options.rounds, words.join(" "), stage.describe());
+    report(options, &about, &contenders)
+}
+
+/// Whether somebody pressed Ctrl-C; the loops and recorders were told, too.
+pub(super) fn is_stopped(stop: &OwnedFd) -> bool {
+    let mut stop = [PollFd::new(stop, PollFlags::IN)];
+    poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+fn report(options: &Options, about: &str, contenders: &[Contender]) -> Result<ExitCode, Failure> {
+    let untraced = contenders.iter().find(|contender| contender.tracer == Tracer::Untraced);
+    let text = if options.json {
+        let all: Vec<Value> = contenders.iter().map(|contender| contender.json(untraced)).collect();
+        json!({ "schema": SCHEMA, "about": about, "contenders": all }).to_string() + "\n"
+    } else {
+        format!("npt: {about}\n{}", table(contenders, untraced, options.unit()))
+    };
+    crate::commands::print(&text)?;
+    if let Some(file) = &options.output {
+        output::write(file, &text)?;
+    }
+    if let Some(file) = &options.plot {
+        let measured: Vec<&Contender> = contenders.iter().filter(|one| !one.rounds.is_empty()).collect();
+        output::write(file, &plot::svg(about, &measured)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Medians of all rounds, their spread below, and how many times that is what the loop takes untraced.
+fn table(contenders: &[Contender], untraced: Option<&Contender>, unit: Unit) -> String {
+    let base = untraced.map(Contender::samples).unwrap_or_default();
+    let names = contenders.iter().map(figures).find(|figures| !figures.is_empty()).unwrap_or_default();
+    let mut text = format!("  {:<16}", "");
+    names.iter().for_each(|(name, _)| _ = write!(text, " {name:>12}"));
+    text += "         lost\n";
+    for contender in contenders {
+        let _ = write!(text, "  {:<16}", contender.tracer);
+        let samples = contender.samples();
+        let mut line = |name: &str, value: &dyn Fn(&str, &Samples) -> String| {
+            let _ = write!(text, "{name}");
+            samples.iter().for_each(|(figure, samples)| _ = write!(text, " {:>12}", value(figure, samples)));
+        };
+        line("", &|_, samples| unit.time(samples.median()));
+        if !samples.is_empty() {
+            let lost = contender.lost();
+            line(&format!(" {lost:>12}\n  {:<16}", "  least"), &|_, samples| unit.time(samples.least()));
+            line(&format!("\n  {:<16}", "  greatest"), &|_, samples| unit.time(samples.greatest()));
+            if !base.is_empty() {
+                line(&format!("\n  {:<16}", "  / untraced"), &|figure, samples| {
+                    let base = base.iter().find(|(known, _)| known == figure);
+                    base.map_or("-".to_owned(), |(_, base)| {
+                        format!("{:.2}", samples.median() / base.median())
+                    })
+                });
+            }
+        }
+        if let Some(reason) = &contender.missing {
+            let _ = write!(text, " not measured here: {reason}");
+        }
+        let unconfirmed = contender.unconfirmed();
+        if unconfirmed > 0 {
+            let _ = write!(text, "\n    in {unconfirmed} rounds the trace has not the events that were hit");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_lies_between_least_and_greatest() {
+        let samples = Samples(vec![4.0, 1.0, 2.0, 9.0]);
+        assert_eq!((samples.median(), samples.least(), samples.greatest()), (3.0, 1.0, 9.0));
+        assert!(Samples(Vec::new()).median().is_nan());
+    }
+}

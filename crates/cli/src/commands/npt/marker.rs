@@ -1,0 +1,62 @@
+//! ftrace's `trace_marker` in the place of the tracepoint.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Where tracefs is, if it is mounted.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing/trace_marker", "/sys/kernel/debug/tracing/trace_marker"];
+
+/// The file, open.
+#[derive(Debug)]
+pub(super) struct Marker {
+    file: File,
+    path: PathBuf,
+    /// Hits that the kernel refused.
+    failed: AtomicU64,
+}
+
+impl Marker {
+    /// Opens it and writes to it once, so that what does not work is known before anything is measured.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let known = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
+        let path = path.map(Path::to_owned).or_else(known).ok_or_else(|| {
+            let text = "there is no trace_marker: as root, mount -t tracefs nodev /sys/kernel/tracing";
+            Failure::new(UNUSABLE, text)
+        })?;
+        let refused = |error: std::io::Error| {
+            let remedy = match error.raw_os_error() {
+                // EBADF: the kernel's answer while tracing_on is 0.
+                Some(9) => "; tracing is off there: write 1 to tracing_on beside it",
+                _ => "",
+            };
+            Failure::new(UNUSABLE, format!("can't write to {}: {error}{remedy}", path.display()))
+        };
+        let mut file = OpenOptions::new().write(true).open(&path).map_err(refused)?;
+        file.write_all(b"npt:start").map_err(refused)?;
+        Ok(Self { file, path, failed: AtomicU64::new(0) })
+    }
+
+    /// One system call.
+    pub(super) fn hit(&self, number: u64, last: u64) {
+        let mut text = [0; 80];
+        let mut rest = &mut text[..];
+        let _ = write!(rest, "npt:loop number={number} last={last}");
+        let left = rest.len();
+        if (&self.file).write(&text[..text.len() - left]).is_err() {
+            self.failed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Says how many hits did not get there.
+    pub(super) fn tell_failures(&self) {
+        let failed = self.failed.load(Relaxed);
+        if failed > 0 {
+            let path = self.path.display();
+            eprintln!("sordino: {path}: the kernel refused {failed} of the hits; was tracing switched off?");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `sordino npt --find-max-rate`: the highest tracepoint frequency without a lost event, as the papers' Table 4 has it.
+
+use super::compare::is_stopped;
+use super::tracers::{Stage, Tracer};
+use super::{Options, arguments, output};
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::progress::Progress;
+use crate::signals;
+use serde_json::{Value, json};
+use sordino_peers::rate::{Outcome, Search, ceiling};
+use sordino_peers::{Kernel, Polling};
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Of the JSON.
+const SCHEMA: u32 = 1;
+/// How long each rate is kept up, unless the user says so.
+const LENGTH: Duration = Duration::from_secs(2);
+/// In hits a second: any tracer can do that.
+const LOWEST: f64 = 1e4;
+const PRECISION: f64 = 0.07;
+
+const KERNELS: [(&str, Kernel); 3] = [
+    ("user space alone", Kernel::Nothing),
+    ("with system calls", Kernel::SystemCalls),
+    ("with all kernel events", Kernel::Everything),
+];
+const TRACERS: [(&str, Tracer); 2] =
+    [("sordino", Tracer::Sordino(Polling::Timer)), ("LTTng", Tracer::Lttng(Polling::Timer))];
+
+/// A search, and what came of it.
+struct Found {
+    tracer: &'static str,
+    kernel: &'static str,
+    /// In hits a second; or why there is none.
+    highest: Result<f64, String>,
+    points: Vec<Value>,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(file) = &options.output {
+        output::may_write(file)?;
+    }
+    let stop = signals::stop()?;
+    let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
+    let mut progress = Progress::new(false);
+    let mut all = Vec::new();
+    for (kernel_name, kernel) in KERNELS {
+        for (name, tracer) in TRACERS {
+            let mut points = Vec::new();
+            progress.doing(format!("preparing {name}, {kernel_name}"));
+            let highest = stage.prepare(tracer, kernel).and_then(|()| {
+                let mut show = |rate: f64| {
+                    progress.doing(format!("{name}, {kernel_name}: {:.3} million a second", rate / 1e6));
+                };
+                search(options, &stop, |words, rate| {
+                    show(rate);
+                    point(&mut stage, tracer, kernel, words, rate, &mut points)
+                })
+            });
+            all.push(Found { tracer: name, kernel: kernel_name, highest, points });
+        }
+    }
+    progress.clear();
+    let length = options.duration.unwrap_or(LENGTH);
+    let about = format!("each rate kept for {length:?}; {}", stage.describe());
+    let text = if options.json { as_json(&about, &all) } else { as_text(&about, &all) };
+    crate::commands::print(&text)?;
+    if let Some(file) = &options.output {
+        output::write(file, &text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn search(
+    options: &Options,
+    stop: &OwnedFd,
+    mut point: impl FnMut(&[String], f64) -> Result<Outcome, Failure>,
+) -> Result<f64, String> {
+    let length = options.duration.unwrap_or(LENGTH);
+    let search = Search { low: LOWEST, high: ceiling(length.as_secs_f64()), precision: PRECISION };
+    let highest = search.highest(|rate| {
+        let words =
+            ["-n0".to_owned(), "-d".to_owned(), format!("{}ns", length.as_nanos()), format!("-f{rate:.0}")];
+        let outcome = if is_stopped(stop) { None } else { Some(point(&words, rate)) };
+        match outcome {
+            Some(outcome) if !is_stopped(stop) => outcome,
+            _ => Err(Failure::new(UNUSABLE, "interrupted")),
+        }
+    });
+    highest.map_err(|failure| failure.text().to_owned())
+}
+
+/// One rate. What a tracer says it did not lose has to be in its trace.
+fn point(
+    stage: &mut Stage,
+    tracer: Tracer,
+    kernel: Kernel,
+    words: &[String],
+    rate: f64,
+    points: &mut Vec<Value>,
+) -> Result<Outcome, Failure> {
+    let traced = stage.run(tracer, kernel, words)?;
+    let (hits, lost, read) = (traced.hits, traced.lost, traced.read.unwrap_or(0));
+    let outcome = Outcome { reached: hits as f64 / traced.seconds, lost };
+    points
+        .push(json!({ "asked": rate, "reached": outcome.reached, "hits": hits, "lost": lost, "read": read }));
+    if lost == 0 && read != hits {
+        let text = format!("{hits} hits, none said to be lost, and {read} events in the trace");
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    Ok(outcome)
+}
+
+fn as_text(about: &str, all: &[Found]) -> String {
+    let mut text = format!("npt: millions of hits a second without a lost event; {about}\n");
+    for Found { tracer, kernel, highest, .. } in all {
+        let value = match highest {
+            Ok(rate) if *rate > 0.0 => format!("{:>10.3}", rate / 1e6),
+            Ok(_) => format!("less than {}", LOWEST / 1e6),
+            Err(reason) => format!("not measured here: {reason}"),
+        };
+        let _ = writeln!(text, "  {tracer:<10} {kernel:<24} {value}");
+    }
+    text
+}
+
+fn as_json(about: &str, all: &[Found]) -> String {
+    let of_search = |found: &Found| {
+        json!({
+            "tracer": found.tracer,
+            "kernel": found.kernel,
+            "hits_per_second": found.highest.as_ref().ok(),
+            "not_measured": found.highest.as_ref().err(),
+            "points": found.points,
+        })
+    };
+    let searches: Vec<Value> = all.iter().map(of_search).collect();
+    json!({ "schema": SCHEMA, "about": about, "searches": searches }).to_string() + "\n"
+}

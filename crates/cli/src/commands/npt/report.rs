@@ -1,0 +1,141 @@
+//! What `sordino npt` measured, as text, as JSON and as a file for plots.
+
+use serde_json::{Value, json};
+use sordino_npt::{Frequency, Interrupter, Measured, Plan, Statistics, Unit};
+use sordino_npt::{histogram_text, statistics_text, table};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Of the JSON. 2: several CPUs; 1 had one.
+const SCHEMA: u32 = 2;
+
+/// A measurement of one CPU or several.
+pub(super) struct Report {
+    pub(super) plan: Plan,
+    pub(super) cpus: Vec<OfCpu>,
+}
+
+/// What one CPU's loop saw, and the kernel counted meanwhile.
+pub(super) struct OfCpu {
+    pub(super) cpu: u32,
+    pub(super) measured: Measured,
+    pub(super) statistics: Statistics,
+    /// `None`: not known.
+    pub(super) interrupters: Option<Vec<Interrupter>>,
+    pub(super) stolen: Option<Duration>,
+    pub(super) frequency: Frequency,
+}
+
+/// Who interrupted most is shown to a person; JSON has all.
+const MOST_INTERRUPTERS: usize = 12;
+
+impl OfCpu {
+    fn text(&self, plan: &Plan, unit: Unit) -> String {
+        let plan = Plan { cpu: Some(self.cpu), ..plan.clone() };
+        let mut text = format!("npt: {plan}\n{}", statistics_text(&self.statistics, unit));
+        let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<22}{value:>16}");
+        if plan.tracepoint {
+            line("tracepoint hit", self.measured.hits.to_string());
+        }
+        if let Some(mhz) = self.frequency.cpuinfo_mhz {
+            line("/proc/cpuinfo says", format!("{mhz:.3} MHz"));
+        }
+        let _ = writeln!(text, "  turbo                 {}", self.frequency.turbo_text());
+        let left_out = self.measured.gaps_without_room;
+        if left_out > 0 {
+            let _ = writeln!(text, "  {left_out} more long gaps are in the histogram alone");
+        }
+        let _ = write!(text, "\n{}", histogram_text(&self.measured, unit));
+        text + &self.interruptions()
+    }
+
+    fn interruptions(&self) -> String {
+        let Some(interrupters) = &self.interrupters else { return String::new() };
+        let mut text = "\n  interrupted by                                        times\n".to_owned();
+        for Interrupter { name, count } in interrupters.iter().take(MOST_INTERRUPTERS) {
+            let _ = writeln!(text, "  {name:<46} {count:>12}");
+        }
+        if let Some(more) = interrupters.len().checked_sub(MOST_INTERRUPTERS).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more; --json has all");
+        }
+        if let Some(stolen) = self.stolen.filter(|stolen| !stolen.is_zero()) {
+            let _ = writeln!(text, "  the hypervisor, in all {:>23} {:>12?}", "", stolen);
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let buckets = self.measured.histogram.buckets();
+        let gaps = self.measured.gaps.iter();
+        let nanoseconds = |cycles| self.measured.rate.nanoseconds(cycles);
+        json!({
+            "cpu": self.cpu,
+            "statistics": self.statistics,
+            "seconds": self.measured.seconds(),
+            "tracepoint_hits": self.measured.hits,
+            "histogram_cycles": buckets.map(|bucket| json!([bucket.low, bucket.high, bucket.count])).collect::<Vec<_>>(),
+            "noted_gaps": gaps.map(|gap| json!({ "end_cycles": gap.end, "gap_ns": nanoseconds(gap.cycles) })).collect::<Vec<_>>(),
+            "noted_gaps_left_out": self.measured.gaps_without_room,
+            "interrupters": self.interrupters,
+            "stolen_ms": self.stolen.map(|stolen| stolen.as_millis() as u64),
+            "frequency": self.frequency,
+        })
+    }
+}
+
+impl Report {
+    /// Each CPU, and its longest gap in nanoseconds.
+    pub(super) fn longest(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.cpus.iter().map(|of_cpu| (of_cpu.cpu, of_cpu.statistics.maximum_ns))
+    }
+
+    /// All CPUs as one sample.
+    fn all(&self) -> Option<(Measured, Statistics)> {
+        let all: Vec<Measured> = self.cpus.iter().map(|of_cpu| of_cpu.measured.clone()).collect();
+        let all = Measured::combined(&all)?;
+        let statistics = Statistics::of(&all);
+        Some((all, statistics))
+    }
+
+    /// For a person.
+    pub(super) fn text(&self, unit: Unit) -> String {
+        let each: Vec<String> = self.cpus.iter().map(|of_cpu| of_cpu.text(&self.plan, unit)).collect();
+        let mut text = each.join("\n");
+        if self.cpus.len() > 1
+            && let Some((_, all)) = self.all()
+        {
+            let rows = self.cpus.iter().map(|of_cpu| (format!("CPU {}", of_cpu.cpu), &of_cpu.statistics));
+            text += &format!("\n{}", table(rows.chain([("all".to_owned(), &all)]), unit));
+        }
+        text
+    }
+
+    /// One object, in one line.
+    pub(super) fn json(&self) -> String {
+        let value = json!({
+            "schema": SCHEMA,
+            "plan": self.plan.to_string(),
+            "cpus": self.cpus.iter().map(OfCpu::json).collect::<Vec<_>>(),
+            "all": self.all().map(|(_, statistics)| statistics),
+        });
+        value.to_string() + "\n"
+    }
+
+    /// The report as comments, then the whole histogram, CPU for CPU, a bucket a line: its greatest time, and how many loops took it.
+    pub(super) fn file(&self, unit: Unit) -> String {
+        let mut text: String = self.text(unit).lines().map(|line| format!("# {line}\n")).collect();
+        let (name, in_unit): (_, fn(f64) -> String) = match unit {
+            Unit::Fitting => ("microseconds", |ns| format!("{:.6}", ns / 1e3)),
+            Unit::Nanoseconds => ("nanoseconds", |ns| format!("{ns:.3}")),
+            Unit::Picoseconds => ("picoseconds", |ns| format!("{:.0}", ns * 1e3)),
+        };
+        for of_cpu in &self.cpus {
+            let _ = writeln!(text, "\n# CPU {}: {name}, loops", of_cpu.cpu);
+            for bucket in of_cpu.measured.histogram.buckets() {
+                let time = in_unit(of_cpu.measured.rate.nanoseconds(bucket.high));
+                let _ = writeln!(text, "{time}\t{}", bucket.count);
+            }
+        }
+        text
+    }
+}

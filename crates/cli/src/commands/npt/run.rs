@@ -1,0 +1,200 @@
+//! Runs the loops, and looks on.
+
+use super::Options;
+use super::arguments::Sink;
+use super::marker::Marker;
+use super::report::{OfCpu, Report};
+use crate::Failure;
+use crate::commands::{guard, shield};
+use crate::privilege::is_root;
+use crate::progress::Progress;
+use crate::signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sordino_npt::{
+    Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
+};
+use sordino_peers::provider::{Built, Kind, Provider};
+use sordino_sched::{CpuList, Policy};
+use sordino_undo::{Guardian, Step};
+use std::io::IsTerminal;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Measures `cpus` as planned, until it is over or somebody presses Ctrl-C.
+pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<Report, Failure> {
+    let stop = signals::stop()?;
+    let held = if plan.policy == Policy::Other { None } else { lift_throttle_for(cpus)? };
+    for &cpu in cpus.as_slice() {
+        shield::go_to(Some(cpu))?;
+    }
+    if options.verbose {
+        tell(cpus, plan, held.is_some());
+    }
+    let before = Counts::now();
+    let measured = if options.interrupts_off {
+        watched(cpus, plan, &stop, |monitors| without_interrupts(cpus, plan, monitors))?
+    } else {
+        with_sink(&options.sink, cpus, plan, &stop)?
+    };
+    let after = Counts::now();
+    drop(held);
+    let counts = before.and_then(|before| Ok((before, after?)));
+    if let Err(error) = &counts {
+        eprintln!("sordino: who interrupted is not known: {error}");
+    }
+    let of_cpu = |(&cpu, measured): (&u32, Measured)| {
+        let counts = counts.as_ref().ok();
+        OfCpu {
+            cpu,
+            statistics: Statistics::of(&measured),
+            measured,
+            interrupters: counts.map(|(before, after)| after.since(before, cpu)),
+            stolen: counts.and_then(|(before, after)| after.stolen_since(before, cpu)),
+            frequency: Frequency::of(cpu),
+        }
+    };
+    let cpus = cpus.as_slice().iter().zip(measured).map(of_cpu).collect();
+    Ok(Report { plan: plan.clone(), cpus })
+}
+
+/// What is set, and what is known, for who asked.
+fn tell(cpus: &CpuList, plan: &Plan, lifted: bool) {
+    for &cpu in cpus.as_slice() {
+        eprintln!("sordino: {}", Plan { cpu: Some(cpu), ..plan.clone() });
+        let frequency = Frequency::of(cpu);
+        let mhz = frequency.cpuinfo_mhz.map_or("nothing".to_owned(), |mhz| format!("{mhz:.3} MHz"));
+        eprintln!("sordino: CPU {cpu}: /proc/cpuinfo says {mhz}; turbo: {}", frequency.turbo_text());
+    }
+    let memory = if plan.lock_memory { "locked" } else { "not locked" };
+    let throttle = if lifted { "lifted" } else { "left as it was" };
+    eprintln!("sordino: memory {memory}; the limit on real-time threads {throttle}");
+}
+
+fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result<Vec<Measured>, Failure> {
+    match sink {
+        Sink::Sordino => watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit)),
+        Sink::TraceMarker(file) => {
+            let marker = Marker::open(file.as_deref())?;
+            let hit = |number, last| marker.hit(number, last);
+            let measured = watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit));
+            marker.tell_failures();
+            measured
+        }
+        Sink::Provider(kind, file) => {
+            let built = if file.is_none() { Some(Built::new(*kind)?) } else { None };
+            let built = built.as_ref().map(Built::file);
+            if let Some(file) = built.filter(|_| *kind == Kind::Usdt) {
+                eprintln!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
+            }
+            let provider = Provider::load(file.as_deref().or(built).unwrap_or(Path::new("")))?;
+            let hit = |number, last| provider.hit(number, last);
+            watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit))
+        }
+    }
+}
+
+/// One CPU after the other would take as long as all; at once, the windows of one leave the others' interrupts alone.
+fn without_interrupts(cpus: &CpuList, plan: &Plan, monitors: &[Monitor]) -> Result<Vec<Measured>, Error> {
+    thread::scope(|scope| {
+        let start = |(&cpu, monitor)| {
+            scope.spawn(move || run_without_interrupts(&Plan { cpu: Some(cpu), ..plan.clone() }, monitor))
+        };
+        let threads: Vec<_> = cpus.as_slice().iter().zip(monitors).map(start).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// How often the loops are looked at.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// What is over sooner needs no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Has `measure` measure, and looks on.
+fn watched(
+    cpus: &CpuList,
+    plan: &Plan,
+    stop: &OwnedFd,
+    measure: impl FnOnce(&[Monitor]) -> Result<Vec<Measured>, Error> + Send,
+) -> Result<Vec<Measured>, Failure> {
+    let monitors: Vec<Monitor> = cpus.as_slice().iter().map(|_| Monitor::default()).collect();
+    let measured: Result<_, Error> = thread::scope(|scope| {
+        // Its end becomes readable when the loops are over.
+        let (over, loops_over) = std::io::pipe().map_err(Error::Thread)?;
+        let monitors = &monitors;
+        let loops = scope.spawn(move || {
+            let measured = measure(monitors);
+            drop(loops_over);
+            measured
+        });
+        let (begin, mut progress) = (Instant::now(), Progress::new(!std::io::stderr().is_terminal()));
+        loop {
+            let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(&over, PollFlags::IN)];
+            let _ = poll(&mut ready, Some(&LOOK));
+            if !ready[1].revents().is_empty() {
+                break;
+            }
+            if !ready[0].revents().is_empty() {
+                monitors.iter().for_each(Monitor::stop);
+                break;
+            }
+            if begin.elapsed() > PATIENCE {
+                progress.doing(how_far(cpus, plan, monitors, begin.elapsed()));
+            }
+        }
+        loops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    Ok(measured?)
+}
+
+fn how_far(cpus: &CpuList, plan: &Plan, monitors: &[Monitor], elapsed: Duration) -> String {
+    let longest = cpus.as_slice().iter().zip(monitors).map(|(cpu, monitor)| {
+        let longest = sordino_npt::Unit::Fitting.time(monitor.longest().as_nanos() as f64);
+        format!("CPU {cpu}: longest gap {longest}")
+    });
+    let done = match plan.duration {
+        Some(duration) => format!("{} s of {} s", elapsed.as_secs(), duration.as_secs()),
+        None => {
+            let loops = monitors.iter().map(Monitor::loops).min().unwrap_or(0);
+            format!("{} million loops of {}", loops / 1_000_000, plan.loops / 1_000_000)
+        }
+    };
+    format!("{done}; {}; Ctrl-C ends it", longest.collect::<Vec<_>>().join(", "))
+}
+
+/// Stops a real-time thread that runs for longer than this of each second; -1: none.
+const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+/// Lifts the kernel's limit unless loops on all CPUs would leave none to anybody else, not even to who wants to end them.
+fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
+    if CpuList::online()?.without(cpus).is_empty() {
+        eprintln!(
+            "sordino: all CPUs are measured: the kernel keeps a twentieth of each for others ({THROTTLE}), which shows as gaps of up to 50 ms"
+        );
+        return Ok(None);
+    }
+    lift_throttle()
+}
+
+/// Lifts the kernel's limit; whoever holds the result keeps it lifted.
+pub(crate) fn lift_throttle() -> Result<Option<Guardian>, Failure> {
+    let now = std::fs::read_to_string(THROTTLE).unwrap_or_default();
+    if now.trim() == "-1" || now.is_empty() {
+        return Ok(None);
+    }
+    if !is_root() {
+        eprintln!(
+            "sordino: {THROTTLE} is {}: gaps of up to 50 ms in each second are its doing (run as root)",
+            now.trim()
+        );
+        return Ok(None);
+    }
+    let mut guardian = guard::start()?;
+    guardian.add(Step::restore(THROTTLE)?)?;
+    Step::write(Path::new(THROTTLE), b"-1")?;
+    Ok(Some(guardian))
+}

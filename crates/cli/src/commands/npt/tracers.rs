@@ -1,0 +1,251 @@
+//! npt's loop under one tracer after the other.
+
+use super::Options;
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::privilege::is_root;
+use serde_json::Value;
+use sordino_npt::Statistics;
+use sordino_peers::bpftrace::Counter;
+use sordino_peers::lttng::{self, Lttng};
+use sordino_peers::provider::{Built, Kind};
+use sordino_peers::sordino::Recorder;
+use sordino_peers::{Kernel, Polling, output_of};
+use sordino_sched::CpuList;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who records the loop's tracepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tracer {
+    /// Nobody.
+    Untraced,
+    Sordino(Polling),
+    Lttng(Polling),
+    /// bpftrace, at a statically defined tracepoint.
+    Usdt,
+}
+
+/// All that there are, by their names.
+pub(super) const TRACERS: [(&str, Tracer); 7] = [
+    ("untraced", Tracer::Untraced),
+    ("sordino-timer", Tracer::Sordino(Polling::Timer)),
+    ("sordino-wakeup", Tracer::Sordino(Polling::Wakeup)),
+    ("sordino-busy", Tracer::Sordino(Polling::Busy)),
+    ("lttng-timer", Tracer::Lttng(Polling::Timer)),
+    ("lttng-wakeup", Tracer::Lttng(Polling::Wakeup)),
+    ("usdt", Tracer::Usdt),
+];
+
+impl fmt::Display for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = TRACERS.iter().find(|(_, tracer)| tracer == self);
+        f.pad(name.map_or("another tracer", |(name, _)| name))
+    }
+}
+
+pub(super) fn tracer(text: &str) -> Result<Tracer, String> {
+    let known = TRACERS.iter().find(|(name, _)| *name == text);
+    known.map(|(_, tracer)| *tracer).ok_or_else(|| {
+        let names: Vec<&str> = TRACERS.iter().map(|(name, _)| *name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+/// What a traced loop came to.
+pub(super) struct Traced {
+    pub(super) statistics: Statistics,
+    /// How often the tracepoint was hit.
+    pub(super) hits: u64,
+    /// How long the loop ran, in seconds.
+    pub(super) seconds: f64,
+    /// Events that the tracer says it lost, the kernel's among them.
+    pub(super) lost: u64,
+    /// Events of the loop that are in the trace; `None`: nobody traced.
+    pub(super) read: Option<u64>,
+}
+
+/// Where loops are measured: on one CPU, with the tracers on another one.
+pub(super) struct Stage {
+    sordino: PathBuf,
+    /// Where is written to: memory, so that no disk decides.
+    place: tempfile::TempDir,
+    cpu: u32,
+    tracers_cpu: u32,
+    /// Of the loop, whoever traces it.
+    words: Vec<String>,
+    lttng: Option<(Lttng, Built)>,
+    usdt: Option<Built>,
+}
+
+impl Stage {
+    /// For loops as the options say, on one CPU.
+    pub(super) fn new(options: &Options, cpus: &CpuList) -> Result<Self, Failure> {
+        let bad = |text: &str| Failure::new(UNUSABLE, text);
+        let &[cpu] = cpus.as_slice() else {
+            return Err(bad("tracers are compared on one CPU: name one with -a"));
+        };
+        let others = CpuList::online()?.without(cpus);
+        let tracers_cpu = others.as_slice().first().copied();
+        let tracers_cpu = tracers_cpu
+            .ok_or_else(|| bad("there is one CPU only: a tracer needs another one than the loop"))?;
+        let place = tempfile::Builder::new().prefix("sordino-npt-").tempdir_in("/dev/shm")?;
+        let words = ["npt", "--json", "-a", &cpu.to_string(), "-p", &options.prio.to_string()];
+        let words = words.map(str::to_owned).to_vec();
+        Ok(Self {
+            sordino: std::env::current_exe()?,
+            place,
+            cpu,
+            tracers_cpu,
+            words,
+            lttng: None,
+            usdt: None,
+        })
+    }
+
+    /// Where, for a report.
+    pub(super) fn describe(&self) -> String {
+        format!("loops on CPU {}, tracers on CPU {}", self.cpu, self.tracers_cpu)
+    }
+
+    /// Gets ready for a tracer: its programs, its daemons.
+    ///
+    /// # Errors
+    /// Naming the package where it is not installed.
+    pub(super) fn prepare(&mut self, tracer: Tracer, kernel: Kernel) -> Result<(), String> {
+        let needs_root = matches!(tracer, Tracer::Usdt) || kernel != Kernel::Nothing;
+        if needs_root && !is_root() {
+            return Err("only root may".to_owned());
+        }
+        match tracer {
+            Tracer::Lttng(_) => {
+                if kernel != Kernel::Nothing {
+                    lttng::has_modules()?;
+                }
+                if self.lttng.is_none() {
+                    let built = Built::new(Kind::Lttng)?;
+                    let modules = is_root() && lttng::has_modules().is_ok();
+                    self.lttng = Some((Lttng::start(self.tracers_cpu, modules)?, built));
+                }
+            }
+            Tracer::Usdt if self.usdt.is_none() => {
+                let built = Built::new(Kind::Usdt)?;
+                // Attaching is tried once, and not only when all others have been measured.
+                Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
+                self.usdt = Some(built);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Runs the loop once, with these options besides, under a tracer that is prepared.
+    pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
+        let directory = self.place.path().join("trace");
+        let _ = fs::remove_dir_all(&directory);
+        let (output, lost, read) = match tracer {
+            Tracer::Untraced => (self.untraced(more, None)?, 0, None),
+            Tracer::Sordino(polling) => {
+                let (output, lost) = self.with_sordino(polling, kernel, more, &directory)?;
+                (output, lost, Some(count_ours(&directory)?))
+            }
+            Tracer::Lttng(polling) => {
+                let (output, lost) = self.with_lttng(polling, kernel, more, &directory)?;
+                (output, lost, Some(lttng::count(&directory.join("ust"))?))
+            }
+            Tracer::Usdt => {
+                let file = self.usdt.as_ref().map(|built| built.file().to_owned()).unwrap_or_default();
+                let counter = Counter::attach(&file)?;
+                let output = self.untraced(more, Some(&file))?;
+                let read = counter.stop()?;
+                (output, 0, Some(read))
+            }
+        };
+        let _ = fs::remove_dir_all(&directory);
+        traced(&output, lost, read)
+    }
+
+    fn loop_words(&self, more: &[String], sink: Option<(&str, &Path)>) -> Vec<String> {
+        let mut words = vec![self.sordino.to_string_lossy().into_owned()];
+        words.extend(self.words.iter().chain(more).cloned());
+        words.extend(sink.map(|(name, file)| format!("--sink={name}={}", file.display())));
+        words
+    }
+
+    fn untraced(&self, more: &[String], usdt: Option<&Path>) -> Result<String, Failure> {
+        let words = self.loop_words(more, usdt.map(|file| ("usdt", file)));
+        Ok(output_of(Command::new(&words[0]).args(&words[1..]))?)
+    }
+
+    fn with_sordino(
+        &self,
+        polling: Polling,
+        kernel: Kernel,
+        more: &[String],
+        directory: &Path,
+    ) -> Result<(String, u64), Failure> {
+        let (sordino, cpu, as_root) = (self.sordino.as_path(), self.tracers_cpu, is_root());
+        let words = self.loop_words(more, None);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let recorder = Recorder { sordino, rule: "npt:loop", polling, cpu, kernel, as_root };
+        let recorded = recorder.record(directory, &words)?;
+        Ok((recorded.output, recorded.lost))
+    }
+
+    fn with_lttng(
+        &mut self,
+        polling: Polling,
+        kernel: Kernel,
+        more: &[String],
+        directory: &Path,
+    ) -> Result<(String, u64), Failure> {
+        let file = self.lttng.as_ref().map(|(_, built)| built.file().to_owned()).unwrap_or_default();
+        let words = self.loop_words(more, Some(("lttng", &file)));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (lttng, _) = self.lttng.as_mut().ok_or_else(|| Failure::new(UNUSABLE, "LTTng is not started"))?;
+        let session = lttng.session("npt:loop", polling, kernel, directory)?;
+        let output = session.run(&words);
+        let lost = session.stop()?;
+        Ok((output?, lost))
+    }
+}
+
+/// A trial counts nothing, which is no failure.
+fn no_hits(error: sordino_peers::Error) -> Result<(), String> {
+    let text = error.to_string();
+    if text.contains("no count of hits") || text.contains("@hits") { Ok(()) } else { Err(text) }
+}
+
+/// How many events of the loop our reader finds; those that are lost are counted by the recorder.
+fn count_ours(directory: &Path) -> Result<u64, Failure> {
+    use sordino_timeline::Item;
+    let mut recording = crate::trace::Recording::open(Some(directory))?;
+    let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
+    let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
+    let mut count = 0;
+    recording.pass(None, |item| {
+        if let Item::Event(moment) = item {
+            count += u64::from(wanted.contains(&moment.event.class));
+        }
+        Ok(true)
+    })?;
+    recording.close()?;
+    Ok(count)
+}
+
+/// From what `npt --json` printed.
+fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<Traced, Failure> {
+    let malformed = || Failure::new(UNUSABLE, format!("npt printed no measurement: {output}"));
+    let line = output.lines().last().ok_or_else(malformed)?;
+    let value: Value = serde_json::from_str(line).map_err(|_| malformed())?;
+    let cpu = &value["cpus"][0];
+    Ok(Traced {
+        statistics: serde_json::from_value(cpu["statistics"].clone())?,
+        hits: cpu["tracepoint_hits"].as_u64().ok_or_else(malformed)?,
+        seconds: cpu["seconds"].as_f64().ok_or_else(malformed)?,
+        lost,
+        read,
+    })
+}

@@ -1,0 +1,9 @@
+/* npt's tracepoint as LTTng-UST's. */
+#define LTTNG_UST_TRACEPOINT_DEFINE
+#define LTTNG_UST_TRACEPOINT_CREATE_PROBES
+#include "npt.h"
+
+void sordino_peer_hit(uint64_t number, uint64_t last)
+{
+    lttng_ust_tracepoint(npt, loop, number, last);
+}

@@ -1,0 +1,201 @@
+//! LTTng's daemons and sessions: 32 sub-buffers of 1 MiB for programs, and of 4 MiB for the kernel, as in the papers.
+
+use crate::{Error, Kernel, Polling, output_of};
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TOOLS: Error = Error::Missing { what: "LTTng", remedy: "apt install lttng-tools liblttng-ust-dev" };
+const MODULES: Error =
+    Error::Missing { what: "LTTng's kernel tracer", remedy: "apt install lttng-modules-dkms" };
+
+/// The daemons, under a home of their own.
+#[derive(Debug)]
+pub struct Lttng {
+    home: tempfile::TempDir,
+    daemon: Child,
+    sessions: usize,
+}
+
+/// One of its sessions, started.
+#[derive(Debug)]
+pub struct Session<'a> {
+    lttng: &'a Lttng,
+    name: String,
+}
+
+/// Whether the kernel has LTTng's modules, or they could be loaded.
+///
+/// # Errors
+/// Where they are not installed.
+pub fn has_modules() -> Result<(), Error> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let index = format!("/lib/modules/{}/modules.dep", release.trim());
+    let installed = fs::read_to_string(index).unwrap_or_default().contains("lttng-tracer.ko");
+    if installed || Path::new("/sys/module/lttng_tracer").exists() { Ok(()) } else { Err(MODULES) }
+}
+
+impl Lttng {
+    /// Starts them on `cpu`, with the kernel's tracer if it is asked for.
+    ///
+    /// # Errors
+    /// Naming the package where they are not installed.
+    pub fn start(cpu: u32, kernel: bool) -> Result<Self, Error> {
+        let home = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+        if let Err(error) = Command::new("lttng").arg("--version").output() {
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            return Err(if is_missing { TOOLS } else { Error::io("lttng")(error) });
+        }
+        if kernel {
+            has_modules()?;
+        }
+        let mut daemon = Command::new("taskset");
+        daemon.args(["--cpu-list", &cpu.to_string(), "lttng-sessiond"]);
+        if !kernel {
+            daemon.arg("--no-kernel");
+        }
+        // A Ctrl-C is for who started them, and ends them in order.
+        environment(daemon.process_group(0), home.path());
+        let daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let lttng = Self { home, daemon: daemon.map_err(Error::io("lttng-sessiond"))?, sessions: 0 };
+        let begin = Instant::now();
+        while let Err(error) = lttng.run(&["list"]) {
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(lttng)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<String, Error> {
+        let mut command = Command::new("lttng");
+        environment(command.args(arguments), self.home.path());
+        output_of(&mut command)
+    }
+
+    /// Records the tracepoint `event` into `directory` from now on, and the kernel's events with it.
+    ///
+    /// # Errors
+    /// What `lttng` says.
+    pub fn session(
+        &mut self,
+        event: &str,
+        polling: Polling,
+        kernel: Kernel,
+        directory: &Path,
+    ) -> Result<Session<'_>, Error> {
+        self.sessions += 1;
+        let name = format!("sordino{}", self.sessions);
+        let output = format!("--output={}", directory.display());
+        self.run(&["create", &name, &output])?;
+        // In microseconds; 0 is LTTng's default, no timer.
+        let timer = if polling == Polling::Timer { "--read-timer=200" } else { "--read-timer=0" };
+        let (size, count) = ("--subbuf-size=1M", "--num-subbuf=32");
+        self.run(&["enable-channel", "--userspace", "--session", &name, size, count, timer, "channel"])?;
+        self.run(&["enable-event", "--userspace", "--session", &name, "--channel", "channel", event])?;
+        if kernel != Kernel::Nothing {
+            let size = "--subbuf-size=4M";
+            self.run(&["enable-channel", "--kernel", "--session", &name, size, count, timer, "kernel"])?;
+            let which: &[&str] =
+                if kernel == Kernel::SystemCalls { &["--syscall", "--all"] } else { &["--all"] };
+            let enable = ["enable-event", "--kernel", "--session", &name, "--channel", "kernel"];
+            self.run(&[&enable[..], which].concat())?;
+        }
+        self.run(&["start", &name])?;
+        Ok(Session { lttng: self, name })
+    }
+}
+
+impl Session<'_> {
+    /// Runs a program that is linked with LTTng; what it printed.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(&self, command: &[&str]) -> Result<String, Error> {
+        let (program, arguments) = command.split_first().unwrap_or((&"", &[]));
+        let mut command = Command::new(program);
+        environment(command.args(arguments), self.lttng.home.path());
+        output_of(&mut command)
+    }
+
+    /// CPU time of the consumer daemons so far, in seconds.
+    pub fn consumer_seconds(&self) -> f64 {
+        let ticks: u64 = consumers().iter().filter_map(|stat| cpu_ticks(stat)).sum();
+        ticks as f64 / 100.0
+    }
+
+    /// Ends it; how many events it discarded.
+    ///
+    /// # Errors
+    /// What `lttng` says.
+    pub fn stop(self) -> Result<u64, Error> {
+        self.lttng.run(&["stop", &self.name])?;
+        let text = self.lttng.run(&["list", &self.name])?;
+        let discarded = text.lines().filter_map(|line| line.split_once("Discarded events:"));
+        let discarded = discarded.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum();
+        self.lttng.run(&["destroy", &self.name])?;
+        Ok(discarded)
+    }
+}
+
+impl Drop for Lttng {
+    fn drop(&mut self) {
+        // It ends its consumer daemons itself when it is asked to end.
+        let _ = Command::new("kill").arg(self.daemon.id().to_string()).status();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// How many events babeltrace2 reads in the trace `directory`.
+///
+/// # Errors
+/// If it is not installed, or can't read the trace.
+pub fn count(directory: &Path) -> Result<u64, Error> {
+    let mut read = Command::new("babeltrace2");
+    read.arg(directory).args(["--component", "sink.utils.counter", "--params=step=+0"]).env("LC_ALL", "C");
+    let text = crate::command::output_of_package(&mut read, "babeltrace2", "apt install babeltrace2")?;
+    counted(&text).ok_or_else(|| Error::failed(&read, format!("no count of events in: {text}")))
+}
+
+/// From what the counter prints, the last time: `    1000 Event messages`, or `1 Event message`.
+fn counted(text: &str) -> Option<u64> {
+    let lines = text.lines().rev().filter_map(|line| line.trim().split_once(" Event message"));
+    lines.map(|(count, _)| count).next()?.trim().parse().ok()
+}
+
+fn environment(command: &mut Command, home: &Path) {
+    command.env("LTTNG_HOME", home).env("LTTNG_UST_REGISTER_TIMEOUT", "5000");
+}
+
+/// What `/proc` says of the consumer daemons.
+fn consumers() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_consumer = |path: &PathBuf| {
+        fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim_end().starts_with("lttng-consumer"))
+    };
+    entries.filter(is_consumer).map(|path| path.join("stat")).collect()
+}
+
+/// User and system time, in hundredths of a second: fields 14 and 15.
+fn cpu_ticks(stat: &Path) -> Option<u64> {
+    let text = fs::read_to_string(stat).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_count_is_the_traces() {
+        let text = "    7 Event messages\n    0 Discarded events messages\n\n   12 Event messages\n   14 messages (TOTAL)\n";
+        assert_eq!(counted(text), Some(12));
+        assert_eq!(counted("1 Event message\n"), Some(1));
+        assert_eq!(counted("none"), None);
+    }
+}
