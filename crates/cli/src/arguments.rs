@@ -1,7 +1,7 @@
 //! What can be typed.
 
 use crate::commands::{
-    become_user, demo, disturb, events, explain, list, npt, record, recover, session, shield,
+    become_user, check, compare, demo, disturb, events, explain, list, npt, record, recover, session, shield,
 };
 use clap::{Parser, Subcommand};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Explain(explain::Options),
     Npt(npt::Options),
     Shield(shield::Options),
+    Check(check::Options),
+    Compare(compare::Options),
     Recover(recover::Options),
     Disturb(disturb::Options),
     Demo(demo::Options),
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     /// Undoes what its parent changed, when the parent is gone.
     #[command(hide = true)]
     UndoGuard,
+    #[command(hide = true)]
+    Keep(check::KeepOptions),
     #[command(hide = true)]
     JoinShield(shield::JoinOptions),
     #[command(hide = true)]

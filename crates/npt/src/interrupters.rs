@@ -167,7 +167,7 @@ ERR:          9
     #[test]
     fn this_machine_has_a_timer() {
         let before = Counts::now().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         let after = Counts::now().unwrap();
         let ours = sordino_sched::affinity().unwrap();
         assert!(ours.as_slice().iter().any(|&cpu| !after.since(&before, cpu).is_empty()));

@@ -42,6 +42,7 @@ mod print;
 mod record;
 mod settings;
 mod statistics;
+mod tracers;
 
 pub use drain::{Drain, Drained};
 pub use error::Error;

@@ -1,6 +1,8 @@
 //! One file for each command: its options, and what it does.
 
 pub(crate) mod become_user;
+pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod disturb;
 pub(crate) mod events;

@@ -1,0 +1,335 @@
+//! Two or more reports side by side, with a verdict on each difference.
+
+use crate::limits::time;
+use crate::{Measurement, Report, Step};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write};
+
+/// What a difference means, from the first report to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// No more than runs of one machine differ.
+    Same,
+    /// Shorter times, or a better verdict.
+    Better,
+    /// Longer times, or a worse verdict.
+    Worse,
+    /// Something else: neither is better.
+    Different,
+    /// One of both lacks it.
+    Unknown,
+}
+
+/// One thing that was compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What.
+    pub what: String,
+    /// Each report's value, as text; `None` where it has none.
+    pub values: Vec<Option<String>>,
+    /// Against the first, each of the others.
+    pub changes: Vec<Change>,
+}
+
+/// All rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// 1; fields may be added.
+    pub schema: u32,
+    /// What the reports are called.
+    pub names: Vec<String>,
+    /// How they were measured, where they differ: figures of different loads or durations say little about each other.
+    pub conditions: Vec<Row>,
+    /// The static table, where it differs.
+    pub settings: Vec<Row>,
+    /// Times.
+    pub times: Vec<Row>,
+}
+
+/// What is compared of each measurement.
+const FIGURES: &[&str] = &["p50", "p99", "p99.9", "p99.99", "max"];
+
+/// Runs of one machine differ by this part in their percentiles.
+const PERCENTILES_DIFFER: f64 = 0.15;
+/// And by this in their longest time, which is a single sample.
+const LONGEST_DIFFER: f64 = 0.5;
+/// Nothing is told from less: cyclictest's histogram has microseconds.
+const RESOLUTION_NS: f64 = 1_500.0;
+/// The loop of npt is far finer.
+const LOOP_RESOLUTION_NS: f64 = 50.0;
+
+/// Compares each report with the first.
+pub fn compare(reports: &[(String, Report)]) -> Comparison {
+    Comparison {
+        schema: 1,
+        names: reports.iter().map(|(name, _)| name.clone()).collect(),
+        conditions: conditions(reports),
+        settings: settings(reports),
+        times: times(reports),
+    }
+}
+
+impl Comparison {
+    /// Whether any time or setting is worse than the first report's.
+    pub fn is_worse(&self) -> bool {
+        self.settings.iter().chain(&self.times).any(|row| row.changes.contains(&Change::Worse))
+    }
+}
+
+/// A row of texts, if they differ at all.
+fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) -> Change) -> Option<Row> {
+    let (first, others) = values.split_first()?;
+    if others.iter().all(|other| other == first) {
+        return None;
+    }
+    let change = |other: &Option<String>| match (first, other) {
+        (Some(first), Some(other)) if first == other => Change::Same,
+        (Some(first), Some(other)) => change(first, other),
+        _ => Change::Unknown,
+    };
+    let changes = others.iter().map(change).collect();
+    Some(Row { what: what.to_owned(), values, changes })
+}
+
+/// What a report says of one condition.
+type Read = fn(&Report) -> String;
+
+fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
+    let read: [(&str, Read); 9] = [
+        ("host", |report| report.machine.host.clone()),
+        ("processor", |report| report.machine.processor.clone()),
+        ("kernel", |report| report.machine.kernel.clone()),
+        ("command line", |report| report.machine.command_line.clone()),
+        ("CPUs measured", |report| report.settings.cpus.clone()),
+        ("duration", |report| format!("{} s", report.settings.duration_s)),
+        ("load", |report| report.settings.load.clone()),
+        ("steps", |report| {
+            let names: Vec<&str> = report.steps.iter().map(|step| step.name.as_str()).collect();
+            names.join(", ")
+        }),
+        ("held", |report| {
+            let held: Vec<String> =
+                report.settings.held.iter().map(|held| format!("{}={}", held.place, held.held)).collect();
+            held.join(", ")
+        }),
+    ];
+    let row = |(what, read): &(&str, Read)| {
+        texts(what, reports.iter().map(|(_, report)| Some(read(report))).collect(), |_, _| Change::Different)
+    };
+    read.iter().filter_map(row).collect()
+}
+
+/// The lines of all steps, by step and name; several of one name are numbered.
+fn line_keys(reports: &[(String, Report)]) -> BTreeSet<(String, String, usize)> {
+    let mut keys = BTreeSet::new();
+    for step in reports.iter().flat_map(|(_, report)| &report.steps) {
+        for (index, line) in step.lines.iter().enumerate() {
+            let number = step.lines[..index].iter().filter(|other| other.name == line.name).count();
+            keys.insert((step.name.clone(), line.name.clone(), number));
+        }
+    }
+    keys
+}
+
+fn settings(reports: &[(String, Report)]) -> Vec<Row> {
+    let row = |(step, name, number): (String, String, usize)| {
+        let value = |report: &Report| {
+            let step = report.steps.iter().find(|each| each.name == step)?;
+            let line = step.lines.iter().filter(|line| line.name == name).nth(number)?;
+            Some(format!("{} {}", line.verdict, line.value))
+        };
+        let values = reports.iter().map(|(_, report)| value(report)).collect();
+        texts(&name, values, |first, other| match (rank(first), rank(other)) {
+            (Some(first), Some(other)) if other < first => Change::Better,
+            (Some(first), Some(other)) if other > first => Change::Worse,
+            _ => Change::Different,
+        })
+    };
+    // Which steps a report lacks stands among the conditions.
+    let has = |report: &Report, name: &str| report.steps.iter().any(|step| step.name == name);
+    let in_all = |(step, ..): &(String, String, usize)| reports.iter().all(|(_, report)| has(report, step));
+    line_keys(reports).into_iter().filter(in_all).filter_map(row).collect()
+}
+
+/// How bad a line's verdict is, from its text. Of what is not known, nothing follows.
+fn rank(text: &str) -> Option<u32> {
+    match text.split(' ').next()? {
+        "PASS" => Some(0),
+        "INFO" => Some(1),
+        "WARN" => Some(2),
+        "FAIL" => Some(3),
+        _ => None,
+    }
+}
+
+fn times(reports: &[(String, Report)]) -> Vec<Row> {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for step in reports.iter().flat_map(|(_, report)| &report.steps) {
+        for measurement in &step.measurements {
+            let key = (step.name.as_str(), measurement.what.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    let rows = keys.into_iter().flat_map(|(step, what)| {
+        let found: Vec<Option<&Measurement>> =
+            reports.iter().map(|(_, report)| find(&report.steps, step, what)).collect();
+        // Of what stands alone, the longest is enough.
+        let is_alone = found.iter().flatten().count() < 2;
+        let figures = if is_alone { &FIGURES[FIGURES.len() - 1..] } else { FIGURES };
+        figures.iter().filter_map(move |figure| row(step, what, figure, &found))
+    });
+    rows.collect()
+}
+
+fn find<'a>(steps: &'a [Step], step: &str, what: &str) -> Option<&'a Measurement> {
+    steps
+        .iter()
+        .find(|each| each.name == step)?
+        .measurements
+        .iter()
+        .find(|measurement| measurement.what == what)
+}
+
+fn row(step: &str, what: &str, figure: &str, found: &[Option<&Measurement>]) -> Option<Row> {
+    let value = |measurement: &Option<&Measurement>| {
+        let times = &(*measurement)?.times;
+        match figure.strip_prefix('p') {
+            Some(percent) => times.percentile(percent.parse().ok()?),
+            None => Some(times.maximum_ns),
+        }
+    };
+    let values: Vec<Option<f64>> = found.iter().map(value).collect();
+    let (first, others) = values.split_first()?;
+    values.iter().any(Option::is_some).then(|| Row {
+        what: format!("{step}, {what}, {figure}"),
+        values: values.iter().map(|value| value.map(time)).collect(),
+        changes: others.iter().map(|other| judge(step, figure, *first, *other)).collect(),
+    })
+}
+
+fn judge(step: &str, figure: &str, first: Option<f64>, other: Option<f64>) -> Change {
+    let (Some(first), Some(other)) = (first, other) else { return Change::Unknown };
+    let part = if figure == "max" { LONGEST_DIFFER } else { PERCENTILES_DIFFER };
+    let resolution =
+        if matches!(step, "npt" | "hardware" | "preemption") { LOOP_RESOLUTION_NS } else { RESOLUTION_NS };
+    let noise = resolution.max(part * first.min(other));
+    match other - first {
+        difference if difference.abs() <= noise => Change::Same,
+        difference if difference < 0.0 => Change::Better,
+        _ => Change::Worse,
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Same => "same",
+            Self::Better => "better",
+            Self::Worse => "WORSE",
+            Self::Different => "different",
+            Self::Unknown => "not in both",
+        })
+    }
+}
+
+/// For a terminal: each row with its values, and the verdict behind each but the first.
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (letter, name) in ('A'..='Z').zip(&self.names) {
+            writeln!(f, "{letter}: {name}")?;
+        }
+        for (title, rows) in [
+            ("Conditions that differ", &self.conditions),
+            ("Settings that differ", &self.settings),
+            ("Times", &self.times),
+        ] {
+            if rows.is_empty() {
+                continue;
+            }
+            writeln!(f, "\n{title}")?;
+            for row in rows {
+                let mut text = format!("  {:<34}", row.what);
+                let is_long = row.values.iter().flatten().any(|value| value.len() > 24);
+                for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
+                    let value = value.as_deref().unwrap_or("-");
+                    let change = index.checked_sub(1).and_then(|index| row.changes.get(index));
+                    let change = change.map(|change| format!(" {change}")).unwrap_or_default();
+                    let _ = match is_long {
+                        true => write!(text, "\n    {letter}{change}: {value}"),
+                        false => write!(text, " {value:>12}{change:<12}"),
+                    };
+                }
+                writeln!(f, "{}", text.trim_end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{report, step};
+    use crate::{Line, Samples, Verdict};
+
+    fn measured(name: &str, times: &[u64]) -> Report {
+        let mut step = step(name, Verdict::Info);
+        let times = Samples::of(times.iter().copied()).into();
+        step.measurements.push(Measurement { what: "CPU 1".to_owned(), times, interrupters: Vec::new() });
+        report(vec![step])
+    }
+
+    fn changes(name: &str, a: &[u64], b: &[u64]) -> Vec<(String, Change)> {
+        let comparison = compare(&[("a".to_owned(), measured(name, a)), ("b".to_owned(), measured(name, b))]);
+        comparison.times.into_iter().map(|row| (row.what, row.changes[0])).collect()
+    }
+
+    #[test]
+    fn a_difference_within_noise_is_none_and_one_beyond_has_a_direction() {
+        let median = |a, b| changes("npt", &[a, a], &[b, b])[0].1;
+        assert_eq!(
+            [median(1000, 1100), median(1000, 1200), median(1200, 1000)],
+            [Change::Same, Change::Worse, Change::Better]
+        );
+        // Microseconds are all that cyclictest tells.
+        assert_eq!(changes("wake-up", &[1000, 1000], &[2000, 2000])[0].1, Change::Same);
+    }
+
+    #[test]
+    fn the_longest_is_one_sample_and_may_differ_by_more() {
+        assert_eq!(
+            changes("npt", &[10, 10_000], &[10, 14_000]).last().unwrap(),
+            &("npt, CPU 1, max".to_owned(), Change::Same)
+        );
+        assert_eq!(changes("npt", &[10, 10_000], &[10, 16_000]).last().unwrap().1, Change::Worse);
+    }
+
+    #[test]
+    fn what_one_lacks_is_said_and_a_better_verdict_is_better() {
+        let mut shielded = report(vec![step("system", Verdict::Pass)]);
+        let line = |verdict, value: &str| Line {
+            name: "shield".to_owned(),
+            value: value.to_owned(),
+            verdict,
+            why: String::new(),
+            remedy: None,
+        };
+        shielded.steps[0].lines.push(line(Verdict::Pass, "it holds"));
+        let mut bare = measured("npt", &[5]);
+        bare.steps.push(step("system", Verdict::Warn));
+        bare.steps[1].lines.push(line(Verdict::Warn, "none"));
+        let comparison = compare(&[("bare".to_owned(), bare), ("shielded".to_owned(), shielded)]);
+        assert_eq!(comparison.settings[0].changes, [Change::Better]);
+        assert_eq!(comparison.times[0].changes, [Change::Unknown]);
+        assert!(!comparison.is_worse());
+        let text = comparison.to_string();
+        assert!(
+            text.contains("B: shielded") && text.contains("better") && text.contains("not in both"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Load as rteval makes it, kept away from what is measured.
+
+use crate::Sources;
+use sordino_sched::CpuList;
+use std::path::Path;
+
+/// What disturbs a machine on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Many threads that write to each other: the scheduler's load.
+    Hackbench,
+    /// A kernel that is compiled: processes, files, memory.
+    Compile,
+    /// Timers, page faults, context switches, calculation.
+    StressNg,
+}
+
+/// CPUs of one node, with a load of their own: its memory is that node's, as it is first touched there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node; `None` where the machine has no nodes.
+    pub node: Option<u32>,
+    /// Its CPUs that are loaded.
+    pub cpus: CpuList,
+}
+
+/// Where load may run while `measured` is: on all other CPUs, but not on those that share a core with one of them, if others are left.
+/// With it, what has to be known of that.
+pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<Place>, Vec<String>) {
+    let mut notes = Vec::new();
+    let others = online.without(measured);
+    let siblings = siblings(sources, measured);
+    let apart = others.without(&siblings);
+    let cpus = if apart.is_empty() { &others } else { &apart };
+    let shared = cpus.intersection(&siblings);
+    if !shared.is_empty() {
+        notes.push(format!(
+            "the load on CPU {shared} shares cores with what is measured: no other CPU is left"
+        ));
+    }
+    let nodes = sources.names("sys/devices/system/node", "node");
+    let node = |name: &String| {
+        let list = sources.text(&format!("sys/devices/system/node/{name}/cpulist"))?;
+        let place = Place {
+            node: name.strip_prefix("node")?.parse().ok(),
+            cpus: list.parse::<CpuList>().ok()?.intersection(cpus),
+        };
+        (!place.cpus.is_empty()).then_some(place)
+    };
+    let mut places: Vec<Place> = nodes.iter().filter_map(node).collect();
+    if places.is_empty() && !cpus.is_empty() {
+        places.push(Place { node: None, cpus: cpus.clone() });
+    }
+    (places, notes)
+}
+
+/// The CPUs that share a core with one of `cpus`, and are none of them.
+fn siblings(sources: &Sources, cpus: &CpuList) -> CpuList {
+    let of = |cpu: &u32| {
+        let text = sources.text(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))?;
+        text.parse::<CpuList>().ok()
+    };
+    let all = cpus.as_slice().iter().filter_map(of);
+    CpuList::new(all.flat_map(|list| list.as_slice().to_vec())).without(cpus)
+}
+
+impl Load {
+    /// Its name, as `--load` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hackbench => "hackbench",
+            Self::Compile => "compile",
+            Self::StressNg => "stress-ng",
+        }
+    }
+
+    /// The program that it needs, and the Debian packages that have it.
+    pub fn needs(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Hackbench => ("hackbench", "rt-tests"),
+            Self::Compile => ("make", "linux-source gcc make flex bison bc libelf-dev libssl-dev xz-utils"),
+            Self::StressNg => ("stress-ng", "stress-ng"),
+        }
+    }
+
+    /// The command for so many CPUs, to be started again whenever it ends. A compilation reads the kernel's sources at `source` and writes
+    /// to `build` alone.
+    pub fn command(self, cpus: usize, source: &Path, build: &Path) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let cpus = cpus.max(1);
+        match self {
+            // 40 processes a group, as rteval.
+            Self::Hackbench => {
+                words(&["hackbench", "-P", "-g", &cpus.to_string(), "-l", "1000", "-s", "1000"])
+            }
+            Self::Compile => {
+                let (source, build) = (source.display(), build.display());
+                // As much as any configuration compiles; `clean`, so that there is something to do again.
+                let make = format!("make -s -C '{source}' O='{build}'");
+                let script = format!(
+                    "test -e '{build}/.config' || {make} allmodconfig; {make} clean; exec {make} -k -j{} vmlinux",
+                    2 * cpus
+                );
+                words(&["sh", "-c", &script])
+            }
+            Self::StressNg => {
+                let count = cpus.to_string();
+                words(&[
+                    "stress-ng",
+                    "--quiet",
+                    "--cpu",
+                    &count,
+                    "--vm",
+                    "1",
+                    "--vm-bytes",
+                    "64M",
+                    "--switch",
+                    &count,
+                    "--timer",
+                    "1",
+                    "--timeout",
+                    "60s",
+                ])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::tree;
+
+    fn list(text: &str) -> CpuList {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_load_keeps_off_measured_cpus_and_their_cores_and_is_one_for_each_node() {
+        let directory = tempfile::tempdir().unwrap();
+        let sources = tree(
+            directory.path(),
+            &[
+                ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+                ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+                ("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "2,6\n"),
+            ],
+        );
+        let (found, notes) = places(&sources, &list("0-7"), &list("2"));
+        let expected =
+            [Place { node: Some(0), cpus: list("0-1,3") }, Place { node: Some(1), cpus: list("4-5,7") }];
+        assert_eq!((found.as_slice(), notes.len()), (&expected[..], 0));
+    }
+
+    #[test]
+    fn where_only_the_other_half_of_a_core_is_left_it_is_taken_and_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let sources =
+            tree(directory.path(), &[("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n")]);
+        let (found, notes) = places(&sources, &list("0-1"), &list("1"));
+        assert_eq!(found, [Place { node: None, cpus: list("0") }]);
+        assert_eq!(notes.len(), 1);
+        assert_eq!(places(&sources, &list("0-1"), &list("0-1")).0, []);
+    }
+}

@@ -1,0 +1,134 @@
+//! rt-tests' cyclictest: how late a thread wakes from a timer.
+
+use super::BadResult;
+use crate::{Bin, Measurement, Samples};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The file that `--json` writes, as of rt-tests 1.7 to 2.9.
+#[derive(Deserialize)]
+struct File {
+    thread: BTreeMap<u32, Thread>,
+}
+
+#[derive(Deserialize)]
+struct Thread {
+    #[serde(default)]
+    histogram: BTreeMap<u64, u64>,
+    cycles: u64,
+    min: u64,
+    max: u64,
+    avg: f64,
+    cpu: u32,
+}
+
+fn bad(what: impl Into<String>) -> BadResult {
+    BadResult { program: "cyclictest", what: what.into() }
+}
+
+/// One measurement for each thread, of a histogram that was asked for up to `bound_us` (`-h`).
+///
+/// cyclictest leaves out of its histogram what took longer than that, and its JSON does not say how many those were. Nothing is lost by
+/// that: they are the cycles that the histogram lacks, and the longest is the maximum.
+///
+/// # Errors
+/// If it is no such file, or contradicts itself.
+pub fn read(json: &str, bound_us: u64) -> Result<Vec<Measurement>, BadResult> {
+    let file: File =
+        serde_json::from_str(json).map_err(|error| bad(format!("its JSON can't be read: {error}")))?;
+    file.thread
+        .into_values()
+        .filter(|thread| thread.cycles > 0)
+        .map(|thread| measurement(thread, bound_us))
+        .collect()
+}
+
+fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> {
+    let ns = |us: u64| us as f64 * 1e3;
+    let mut bins: Vec<Bin> =
+        thread.histogram.iter().map(|(&us, &count)| Bin { low_ns: ns(us), high_ns: ns(us), count }).collect();
+    let counted: u64 = thread.histogram.values().sum();
+    let over = thread.cycles.checked_sub(counted).ok_or_else(|| {
+        bad(format!("CPU {}: {counted} in the histogram, of {} cycles", thread.cpu, thread.cycles))
+    })?;
+    if over > 0 {
+        // The least of them may be shorter than the greatest by far; only when all are over is the minimum one of them.
+        let low = if counted == 0 { thread.min } else { bound_us };
+        bins.push(Bin { low_ns: ns(low), high_ns: ns(thread.max.max(low)), count: over });
+    }
+    let samples =
+        Samples { bins, minimum_ns: ns(thread.min), mean_ns: thread.avg * 1e3, maximum_ns: ns(thread.max) };
+    Ok(Measurement { what: format!("CPU {}", thread.cpu), times: samples.into(), interrupters: Vec::new() })
+}
+
+/// The longest so far, in microseconds, of what a running one shows.
+///
+/// ```
+/// use sordino_check::peers::cyclictest::running_maximum;
+/// let line = "T: 0 (14308) P: 1 I:1000 C:     10 Min:     12 Act:   33 Avg:   38 Max:      73";
+/// assert_eq!(running_maximum(line), Some(73));
+/// ```
+pub fn running_maximum(line: &str) -> Option<u64> {
+    // Before the first cycle it shows a minimum of a second.
+    let (head, maximum) = line.trim().strip_prefix("T:")?.split_once("Max:")?;
+    (!head.contains("C:      0 ")).then(|| maximum.split_whitespace().next()?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cyclictest -q -t1 -a0 -p1 -i1000 -l50 -h20 --json=...` of rt-tests 2.4: 39 cycles were longer than 20 us.
+    const JSON: &str = r#"{
+  "file_version": 1,
+  "cmdline:": "cyclictest -q -t1 -a0 -p1 -i1000 -l50 -h20 --json=j.json",
+  "rt_test_version:": "2.40",
+  "return_code": 0,
+  "sysinfo": { "sysname": "Linux", "realtime": 0 },
+  "num_threads": 1,
+  "resolution_in_ns": 0,
+  "thread": {
+    "0": {
+      "histogram": { "9": 1, "10": 4, "11": 2, "13": 1, "19": 3 },
+      "cycles": 50, "min": 9, "max": 394, "avg": 41.48, "cpu": 0, "node": 0
+    }
+  }
+}"#;
+
+    #[test]
+    fn overflows_that_the_json_leaves_out_are_in_the_histogram() {
+        let [measurement] = read(JSON, 20).unwrap().try_into().unwrap();
+        let times = measurement.times;
+        assert_eq!(
+            (times.count, times.minimum_ns, times.maximum_ns, times.mean_ns),
+            (50, 9e3, 394e3, 41_480.0)
+        );
+        assert_eq!(times.histogram.last(), Some(&Bin { low_ns: 20e3, high_ns: 394e3, count: 39 }));
+        // Half of all are over the bound: the median is not known better than that.
+        assert_eq!(times.percentile(50.0), Some(394e3));
+        assert_eq!(measurement.what, "CPU 0");
+    }
+
+    #[test]
+    fn a_thread_that_never_woke_measured_nothing() {
+        let json = r#"{"thread":{"0":{"histogram":{},"cycles":0,"min":1000000,"max":0,"avg":0.0,"cpu":0}}}"#;
+        assert_eq!(read(json, 20).unwrap(), []);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let json = r#"{"thread":{"0":{"histogram":{"3":7},"cycles":6,"min":3,"max":3,"avg":3.0,"cpu":2}}}"#;
+        assert_eq!(
+            read(json, 20).unwrap_err().to_string(),
+            "cyclictest: CPU 2: 7 in the histogram, of 6 cycles"
+        );
+        assert!(read("{\"thread\":", 20).is_err() && read("", 20).is_err());
+    }
+
+    #[test]
+    fn nothing_that_was_not_measured_is_shown() {
+        let before = "T: 0 (    0) P: 1 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0";
+        assert_eq!(running_maximum(before), None);
+        assert_eq!(running_maximum("policy: fifo: loadavg: 11.43 8.81 6.91 14/141 14308"), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! rt-tests' pi_stress: whether a mutex lends priority to its holder, without which the three threads of a group are stuck.
+
+use super::BadResult;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct File {
+    return_code: i64,
+    inversion: u64,
+}
+
+/// How many inversions were resolved, from the file that `--json` writes.
+///
+/// # Errors
+/// If it is no such file, or says that a group was stuck.
+pub fn read(json: &str) -> Result<u64, BadResult> {
+    let bad = |what| BadResult { program: "pi_stress", what };
+    let file: File =
+        serde_json::from_str(json).map_err(|error| bad(format!("its JSON can't be read: {error}")))?;
+    match file.return_code {
+        0 => Ok(file.inversion),
+        code => Err(bad(format!("it ended with {code} after {} inversions", file.inversion))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inversions_are_counted_and_a_group_that_is_stuck_is_no_count() {
+        let json = |code| {
+            format!(
+                "{{\"file_version\": 1, \"return_code\": {code}, \"sysinfo\": {{}}, \"inversion\": 95562}}"
+            )
+        };
+        assert_eq!(read(&json(0)), Ok(95_562));
+        assert_eq!(
+            read(&json(1)).unwrap_err().to_string(),
+            "pi_stress: it ended with 1 after 95562 inversions"
+        );
+        assert!(read("").is_err());
+    }
+}

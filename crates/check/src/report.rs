@@ -1,0 +1,275 @@
+//! What a check found: the model that every report is written from, and read back into.
+
+use crate::Distribution;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Of [`Report`] as JSON. Fields may be added to it; what is there keeps its name and meaning.
+pub const SCHEMA: u32 = 1;
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be, or within its limit.
+    Pass,
+    /// Nobody gave a limit, or nothing follows from it.
+    Info,
+    /// This machine or this user can't measure it.
+    NotMeasured,
+    /// It disturbs real-time work, and can be changed.
+    Warn,
+    /// A limit is exceeded, or the kernel does not keep a promise.
+    Fail,
+}
+
+/// As reports have it.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "PASS",
+            Self::Info => "INFO",
+            Self::NotMeasured => "NOT MEASURED",
+            Self::Warn => "WARN",
+            Self::Fail => "FAIL",
+        })
+    }
+}
+
+/// All that a check found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The version of sordino that measured.
+    pub version: String,
+    /// When it began, RFC 3339.
+    pub began: String,
+    /// Whether somebody ended it before it was through: later steps are missing or short.
+    pub interrupted: bool,
+    /// Which machine.
+    pub machine: MachineInfo,
+    /// What was asked for, and held.
+    pub settings: Settings,
+    /// In the order in which they were made.
+    pub steps: Vec<Step>,
+}
+
+/// Which machine was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineInfo {
+    /// Its host name.
+    pub host: String,
+    /// Its processor's name.
+    pub processor: String,
+    /// The CPUs that are online.
+    pub cpus: String,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Maker, model and firmware, where the machine tells.
+    pub hardware: Option<String>,
+    /// The kernel's release and version.
+    pub kernel: String,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// The distribution.
+    pub system: Option<String>,
+    /// The hypervisor's name, if there is one: `KVM`, or `unknown`.
+    pub hypervisor: Option<String>,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The command as it was typed.
+    pub command: String,
+    /// The CPUs that were measured.
+    pub cpus: String,
+    /// How long each measurement was to take, in seconds.
+    pub duration_s: f64,
+    /// The load's name.
+    pub load: String,
+    /// Limits, as they were asked for.
+    pub limits: Vec<String>,
+    /// Steps that have to be measured.
+    pub required: Vec<String>,
+    /// What was changed on the machine while it was measured.
+    pub held: Vec<Held>,
+}
+
+/// Something of the machine's that was held otherwise while it was measured, and was given back. A product that is to do as well has
+/// to set it, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The kernel's file.
+    pub place: String,
+    /// What it held before.
+    pub was: String,
+    /// What it held meanwhile.
+    pub held: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One question and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name: what `--require` and thresholds call it.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why it is that.
+    pub reason: String,
+    /// What to do next, if there is something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Single facts, each with a verdict of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<Line>,
+    /// Figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measurements: Vec<Measurement>,
+    /// The commands that were run for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Command>,
+    /// What else has to be known to judge the figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A fact about how the machine is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// What.
+    pub name: String,
+    /// What it is.
+    pub value: String,
+    /// Whether that is good.
+    pub verdict: Verdict,
+    /// Why it matters.
+    pub why: String,
+    /// What would make it better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Times that were measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Of what: `CPU 1`.
+    pub what: String,
+    /// The times.
+    pub times: Distribution,
+    /// Who interrupted the CPU meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupters: Vec<Interrupter>,
+}
+
+/// Who interrupted, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupter {
+    /// Its name.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A command that was run, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// As a shell takes it.
+    pub line: String,
+    /// How it ended, unless it was ended by us: `exit status: 1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl Step {
+    /// One that was made, with nothing in it yet.
+    pub fn new(name: &str, title: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            verdict: Verdict::Info,
+            reason: String::new(),
+            next: None,
+            lines: Vec::new(),
+            measurements: Vec::new(),
+            commands: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same, which could not be measured.
+    #[must_use]
+    pub fn not_measured(mut self, reason: impl Into<String>, next: Option<String>) -> Self {
+        self.verdict = Verdict::NotMeasured;
+        self.reason = reason.into();
+        self.next = next;
+        self
+    }
+
+    /// The longest of all times measured, and of what.
+    pub fn worst(&self) -> Option<&Measurement> {
+        self.measurements.iter().max_by(|a, b| a.times.maximum_ns.total_cmp(&b.times.maximum_ns))
+    }
+}
+
+impl Report {
+    /// Whether the answer is "no": a step failed, or one was not measured that is required, or is not there at all.
+    pub fn has_failed(&self) -> bool {
+        let is_missing = |name: &String| {
+            let step = self.steps.iter().find(|step| step.name == *name);
+            step.is_none_or(|step| step.verdict == Verdict::NotMeasured)
+        };
+        self.steps.iter().any(|step| step.verdict == Verdict::Fail)
+            || self.settings.required.iter().any(is_missing)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn step(name: &str, verdict: Verdict) -> Step {
+        Step { verdict, reason: format!("{name} is {verdict}"), ..Step::new(name, name) }
+    }
+
+    pub(crate) fn report(steps: Vec<Step>) -> Report {
+        Report {
+            schema: SCHEMA,
+            version: "0".to_owned(),
+            began: "2026-01-31T12:00:00Z".to_owned(),
+            interrupted: false,
+            machine: MachineInfo::default(),
+            settings: Settings::default(),
+            steps,
+        }
+    }
+
+    #[test]
+    fn only_a_failure_and_what_is_required_and_missing_mean_no() {
+        use Verdict::{Fail, Info, NotMeasured, Pass, Warn};
+        let mut fine = report(
+            [Pass, Warn, Info, NotMeasured].map(|verdict| step(&verdict.to_string(), verdict)).to_vec(),
+        );
+        assert!(!fine.has_failed());
+        fine.settings.required = vec!["PASS".to_owned(), "WARN".to_owned()];
+        assert!(!fine.has_failed());
+        for missing in ["NOT MEASURED", "never made"] {
+            fine.settings.required = vec![missing.to_owned()];
+            assert!(fine.has_failed(), "{missing}");
+        }
+        assert!(report(vec![step("a", Pass), step("b", Fail)]).has_failed());
+    }
+
+    #[test]
+    fn a_report_reads_as_it_was_written() {
+        let report = report(vec![step("a", Verdict::NotMeasured)]);
+        let text = serde_json::to_string(&report).unwrap();
+        assert!(text.contains("\"verdict\":\"not-measured\""), "{text}");
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    }
+}

@@ -1,0 +1,203 @@
+//! The kernel: what it is, and what it was built and told to do.
+
+use super::{Line, good};
+use crate::{MachineInfo, Sources, Verdict};
+
+pub(super) fn lines(
+    sources: &Sources,
+    config: Option<&str>,
+    tracers: Result<&[String], &String>,
+) -> Vec<Line> {
+    let version = sources.text("proc/version").unwrap_or_default();
+    vec![
+        Line::new("kernel", short(&version), Verdict::Info, "results are those of this kernel"),
+        preemption(sources, &version),
+        command_line(sources),
+        option_line(
+            "tick",
+            config,
+            &["CONFIG_HZ", "CONFIG_NO_HZ_FULL", "CONFIG_NO_HZ_IDLE"],
+            "a CPU that computes is interrupted so often each second, unless it is without a tick (NO_HZ_FULL)",
+        ),
+        option_line(
+            "RCU",
+            config,
+            &["CONFIG_RCU_NOCB_CPU", "CONFIG_RCU_BOOST", "CONFIG_RCU_LAZY"],
+            "callbacks can be run on other CPUs only with RCU_NOCB_CPU",
+        ),
+        high_resolution(config),
+        facilities(tracers),
+    ]
+}
+
+/// `Linux version 6.1.0 (who) (with what) #1 SMP ...` without who and with what.
+fn short(version: &str) -> String {
+    let release = version.split_whitespace().nth(2).unwrap_or("unknown");
+    let build = version.find(" #").map_or("", |at| &version[at..]);
+    format!("{release}{build}")
+}
+
+fn preemption(sources: &Sources, version: &str) -> Line {
+    let why = "without PREEMPT_RT, interrupt handlers and sections under spin locks delay even the highest priority";
+    let is_rt = sources.text("sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT");
+    if is_rt {
+        return Line::new("preemption", "PREEMPT_RT", Verdict::Pass, why);
+    }
+    // `none voluntary (full)`
+    let modes = sources.text("sys/kernel/debug/sched/preempt");
+    let mode = modes.as_deref().and_then(|modes| modes.split('(').nth(1)?.split(')').next());
+    let model = version.split_whitespace().find(|word| word.starts_with("PREEMPT")).unwrap_or("no PREEMPT");
+    let value = mode.map_or(model.to_owned(), |mode| format!("{model}, {mode}"));
+    Line::new("preemption", value, Verdict::Warn, why)
+        .remedy("boot a PREEMPT_RT kernel (Debian: apt-get install linux-image-rt-amd64)")
+}
+
+fn command_line(sources: &Sources) -> Line {
+    let why = "isolation that only booting can bring";
+    match sources.text("proc/cmdline") {
+        Some(text) => Line::new("command line", text, Verdict::Info, why),
+        None => Line::unknown("command line", "no /proc/cmdline", why),
+    }
+}
+
+/// What a configuration says of some options.
+fn option_line(name: &str, config: Option<&str>, options: &[&str], why: &str) -> Line {
+    let Some(config) = config else {
+        return Line::unknown(name, "neither /boot/config-* nor /proc/config.gz", why);
+    };
+    let text = |option: &&str| match option_value(config, option) {
+        Some(value) => format!("{option}={value}"),
+        None => format!("no {option}"),
+    };
+    Line::new(name, options.iter().map(text).collect::<Vec<_>>().join(", "), Verdict::Info, why)
+}
+
+fn option_value<'a>(config: &'a str, option: &str) -> Option<&'a str> {
+    config.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('='))
+}
+
+fn high_resolution(config: Option<&str>) -> Line {
+    let (name, why) = ("high-resolution timers", "without them, a thread sleeps until the next tick");
+    match config {
+        None => Line::unknown(name, "neither /boot/config-* nor /proc/config.gz", why),
+        Some(config) => {
+            let has = option_value(config, "CONFIG_HIGH_RES_TIMERS") == Some("y");
+            let line = Line::new(name, if has { "built in" } else { "not built in" }, good(has), why);
+            if has { line } else { line.remedy("a kernel with CONFIG_HIGH_RES_TIMERS") }
+        }
+    }
+}
+
+fn facilities(tracers: Result<&[String], &String>) -> Line {
+    let (name, why) = (
+        "tracing",
+        "hwlat tells the hardware's gaps from the kernel's; osnoise and timerlat name what disturbs",
+    );
+    match tracers {
+        Err(reason) => Line::unknown(name, reason, why),
+        Ok(tracers) => {
+            let (has, lacks): (Vec<&str>, Vec<&str>) = ["hwlat", "osnoise", "timerlat"]
+                .into_iter()
+                .partition(|name| tracers.iter().any(|tracer| tracer == name));
+            let list = |list: &[&str]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+            let value = format!("events; of hwlat, osnoise, timerlat: {}", list(&has));
+            let line = Line::new(name, value, Verdict::Info, why);
+            if lacks.is_empty() { line } else { line.remedy(format!("a kernel with {}", list(&lacks))) }
+        }
+    }
+}
+
+/// What machine it is.
+pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
+    let cpuinfo = sources.text("proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let mut values =
+            cpuinfo.lines().filter_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name));
+        values.next().map(|(_, value)| value.trim().to_owned())
+    };
+    let memory = sources.text("proc/meminfo").unwrap_or_default();
+    let memory_kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    let dmi: Vec<String> = ["sys_vendor", "product_name", "bios_version", "bios_date"]
+        .iter()
+        .filter_map(|name| sources.text(&format!("sys/class/dmi/id/{name}")))
+        .filter(|text| !text.is_empty())
+        .collect();
+    let system = sources.text("etc/os-release").unwrap_or_default();
+    let system =
+        system.lines().find_map(|line| Some(line.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()));
+    MachineInfo {
+        host: sources.text("proc/sys/kernel/hostname").unwrap_or_default(),
+        processor: field("model name").unwrap_or_else(|| "unknown".to_owned()),
+        cpus: cpus.to_owned(),
+        memory_mib: memory_kib.unwrap_or(0) / 1024,
+        hardware: (!dmi.is_empty()).then(|| dmi.join(", ")),
+        kernel: short(&sources.text("proc/version").unwrap_or_default()),
+        command_line: sources.text("proc/cmdline").unwrap_or_default(),
+        system,
+        hypervisor: super::processor::hypervisor(sources, &cpuinfo),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{told, tree};
+    use super::*;
+
+    #[test]
+    fn a_real_time_kernel_is_told_from_its_name_or_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let version = "Linux version 6.1.0-rt (x@y) (gcc (Debian) 12) #1 SMP PREEMPT_RT Debian 6.1";
+        let sources = tree(directory.path(), &[("proc/version", version)]);
+        let lines = lines(&sources, None, Ok(&[]));
+        assert_eq!(told(&lines, "preemption"), "PASS PREEMPT_RT");
+        assert_eq!(told(&lines, "kernel"), "INFO 6.1.0-rt #1 SMP PREEMPT_RT Debian 6.1");
+        let older =
+            tree(directory.path(), &[("sys/kernel/realtime", "1\n"), ("proc/version", "Linux version 5.10")]);
+        assert_eq!(preemption(&older, "").verdict, Verdict::Pass);
+    }
+
+    #[test]
+    fn a_kernel_that_is_none_says_how_far_it_preempts() {
+        let directory = tempfile::tempdir().unwrap();
+        let sources =
+            tree(directory.path(), &[("sys/kernel/debug/sched/preempt", "none voluntary (full)\n")]);
+        let line = preemption(&sources, "Linux version 6.18 #1 SMP PREEMPT_DYNAMIC @0");
+        assert_eq!((line.verdict, line.value.as_str()), (Verdict::Warn, "PREEMPT_DYNAMIC, full"));
+        assert!(line.remedy.is_some());
+    }
+
+    #[test]
+    fn options_are_the_configuration_s_and_unknown_without_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let config =
+            "CONFIG_HZ=250\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_HIGH_RES_TIMERS=y\nCONFIG_HZ_250=y\n";
+        let sources = tree(directory.path(), &[]);
+        let with = lines(&sources, Some(config), Ok(&["hwlat".to_owned(), "nop".to_owned()]));
+        assert_eq!(told(&with, "tick"), "INFO CONFIG_HZ=250, no CONFIG_NO_HZ_FULL, no CONFIG_NO_HZ_IDLE");
+        assert_eq!(told(&with, "high-resolution timers"), "PASS built in");
+        assert_eq!(told(&with, "tracing"), "INFO events; of hwlat, osnoise, timerlat: hwlat");
+        let without = lines(&sources, None, Err(&"lockdown".to_owned()));
+        for name in ["tick", "RCU", "high-resolution timers", "tracing", "command line"] {
+            assert!(told(&without, name).starts_with("NOT MEASURED unknown: "), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_machine_tells_who_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let sources = tree(
+            directory.path(),
+            &[
+                ("proc/cpuinfo", "processor : 0\nmodel name\t: A Fast One\nflags : tsc hypervisor\n"),
+                ("proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n"),
+                ("sys/class/dmi/id/sys_vendor", "Maker\n"),
+                ("etc/os-release", "ID=x\nPRETTY_NAME=\"An OS 12\"\n"),
+            ],
+        );
+        let info = machine_info(&sources, "0-1");
+        assert_eq!((info.processor.as_str(), info.memory_mib, info.cpus.as_str()), ("A Fast One", 2, "0-1"));
+        assert_eq!(info.hardware.as_deref(), Some("Maker"));
+        assert_eq!(info.system.as_deref(), Some("An OS 12"));
+        assert_eq!(info.hypervisor.as_deref(), Some("unknown"));
+    }
+}

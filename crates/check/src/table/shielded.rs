@@ -1,0 +1,183 @@
+//! What a shield can set, asked of its knobs; and what only booting can.
+
+use super::{Line, Subject};
+use crate::Verdict;
+use sordino_sched::CpuList;
+use sordino_shield::{Asked, Change, KNOBS, Knob, Level, Request, advice, boot};
+
+pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
+    let mut lines = vec![shield(subject)];
+    let Some(request) = request(subject) else {
+        let reason = "with one CPU, none can be given to real-time work alone";
+        lines.push(Line::unknown("isolation", reason, "other work runs on the CPU"));
+        return lines;
+    };
+    lines.extend(
+        KNOBS.iter().filter(|knob| knob.asked != Asked::Hotplug).map(|knob| line(subject, knob, &request)),
+    );
+    lines.extend(rivals(subject, &request));
+    let parameters = boot::parameters(subject.kernel, subject.machine, &request);
+    lines.extend(parameters.iter().map(parameter));
+    lines
+}
+
+/// What a shield of the measured CPUs would be. One CPU has to be left for everything else: of all of them, the first is.
+fn request(subject: &Subject<'_>) -> Option<Request> {
+    let online = &subject.machine.online;
+    let cpus = match online.without(subject.cpus).is_empty() {
+        true => CpuList::new(online.as_slice().iter().copied().skip(1)),
+        false => subject.cpus.intersection(online),
+    };
+    (!cpus.is_empty()).then_some(Request { cpus, level: Level::Full, hotplug: false })
+}
+
+/// The command that raises it.
+pub(super) fn remedy(subject: &Subject<'_>, is_full: bool) -> String {
+    let cpus = request(subject).map(|request| request.cpus).unwrap_or_default();
+    format!("sudo sordino shield up --cpus {cpus}{}", if is_full { " --level full" } else { "" })
+}
+
+fn shield(subject: &Subject<'_>) -> Line {
+    let (name, why) = ("shield", "CPUs that nothing else uses, read back from the kernel");
+    match &subject.shield {
+        Err(reason) => Line::unknown(name, reason, why),
+        Ok(status) => match &status.shield {
+            None => Line::new(name, "none", Verdict::Warn, why).remedy(remedy(subject, true)),
+            Some(shield) if status.drift.is_empty() => {
+                let Request { cpus, level, .. } = &shield.request;
+                Line::new(name, format!("CPU {cpus}, level {level}; it holds"), Verdict::Pass, why)
+            }
+            Some(shield) => {
+                let value =
+                    format!("CPU {}; {} settings no longer hold", shield.request.cpus, status.drift.len());
+                Line::new(name, value, Verdict::Warn, why).remedy("sordino shield status tells which")
+            }
+        },
+    }
+}
+
+/// How many changes are told one by one.
+const TOLD: usize = 2;
+
+fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
+    let wants = match knob.plan(subject.machine, request) {
+        Ok(wants) => wants,
+        Err(error) => return Line::unknown(knob.name, error.to_string(), knob.why),
+    };
+    let changes: Vec<&Change> = wants.changes.iter().filter(|change| change.to.is_some()).collect();
+    if changes.is_empty() {
+        return match wants.missing.is_empty() {
+            true => Line::new(knob.name, "as it should be", Verdict::Pass, knob.why),
+            false => Line::unknown(knob.name, abridged(&wants.missing), knob.why),
+        };
+    }
+    let text = |change: &&Change| {
+        format!("{}: {}, not {}", change.what, change.from, change.to.as_deref().unwrap_or_default())
+    };
+    let value = abridged(&changes.iter().map(text).collect::<Vec<_>>());
+    Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.asked == Asked::Full))
+}
+
+/// The first few, and how many more there are.
+fn abridged(texts: &[String]) -> String {
+    let told = texts[..texts.len().min(TOLD)].join("; ");
+    match texts.len().saturating_sub(TOLD) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
+    }
+}
+
+/// Who works against it, and shared cores.
+fn rivals(subject: &Subject<'_>, request: &Request) -> Vec<Line> {
+    let texts =
+        [advice::rivals(subject.machine, request), advice::siblings(subject.machine, request)].concat();
+    let line = |text: String| {
+        let (what, remedy) = text
+            .split_once(": ")
+            .map_or((text.clone(), None), |(what, remedy)| (what.to_owned(), Some(remedy.to_owned())));
+        Line { remedy, ..Line::new("others", what, Verdict::Warn, "what one sets, another resets") }
+    };
+    texts.into_iter().map(line).collect()
+}
+
+fn parameter(parameter: &boot::Parameter) -> Line {
+    let boot::Parameter { text, why, state } = parameter;
+    match state {
+        boot::State::InForce => {
+            Line::new("boot parameter", format!("{text} is in force"), Verdict::Pass, why)
+        }
+        boot::State::Absent => Line::new("boot parameter", format!("no {text}"), Verdict::Warn, why)
+            .remedy(format!("add {text} to the kernel's command line")),
+        boot::State::NotBuilt(option) => {
+            Line::new("boot parameter", format!("no {text}"), Verdict::Info, why)
+                .remedy(format!("a kernel with {option}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{told, tree};
+    use super::*;
+    use sordino_shield::{Cpusets, Machine};
+    use std::path::Path;
+
+    fn subject<'a>(machine: &'a Machine, kernel: &'a boot::Kernel, cpus: &'a CpuList) -> Subject<'a> {
+        Subject { machine, kernel, shield: Err("a test".to_owned()), cpus, tracers: Ok(Vec::new()) }
+    }
+
+    fn machine(root: &Path, online: &str) -> Machine {
+        Machine {
+            root: root.into(),
+            online: online.parse().unwrap(),
+            cpusets: Cpusets::None,
+            tasks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_knob_that_is_not_as_the_shield_wants_it_warns_with_the_shield_as_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        tree(
+            directory.path(),
+            &[
+                ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+                ("proc/sys/kernel/timer_migration", "0\n"),
+            ],
+        );
+        let (machine, kernel, cpus) =
+            (machine(directory.path(), "0-3"), boot::Kernel::default(), "2-3".parse().unwrap());
+        let lines = lines(&subject(&machine, &kernel, &cpus));
+        assert_eq!(told(&lines, "throttling"), "WARN microseconds of each period: 950000, not -1");
+        let line = lines.iter().find(|line| line.name == "throttling").unwrap();
+        assert_eq!(line.remedy.as_deref(), Some("sudo sordino shield up --cpus 2-3 --level full"));
+        assert_eq!(told(&lines, "timers"), "PASS as it should be");
+        assert!(told(&lines, "rcu").starts_with("NOT MEASURED unknown: "));
+    }
+
+    #[test]
+    fn of_all_cpus_the_first_is_left_and_of_one_none_can_be_given() {
+        let directory = tempfile::tempdir().unwrap();
+        let kernel = boot::Kernel::default();
+        let (four, all) = (machine(directory.path(), "0-3"), "0-3".parse().unwrap());
+        assert_eq!(request(&subject(&four, &kernel, &all)).unwrap().cpus.to_string(), "1-3");
+        let (one, only) = (machine(directory.path(), "0"), "0".parse().unwrap());
+        assert!(request(&subject(&one, &kernel, &only)).is_none());
+        assert!(told(&lines(&subject(&one, &kernel, &only)), "isolation").starts_with("NOT MEASURED"));
+    }
+
+    #[test]
+    fn boot_parameters_are_told_one_by_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let kernel = boot::Kernel { nohz_full: Some("1".parse().unwrap()), ..boot::Kernel::default() };
+        let (machine, cpus) = (machine(directory.path(), "0-1"), "1".parse().unwrap());
+        let lines = lines(&subject(&machine, &kernel, &cpus));
+        let told: Vec<String> = lines
+            .iter()
+            .filter(|line| line.name == "boot parameter")
+            .map(|line| format!("{} {}", line.verdict, line.value))
+            .collect();
+        assert_eq!(told[0], "PASS nohz_full=1 is in force");
+        assert!(told.contains(&"WARN no irqaffinity=0".to_owned()), "{told:?}");
+    }
+}

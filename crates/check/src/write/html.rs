@@ -1,0 +1,239 @@
+//! One page that needs nothing else: no script, no font, no image from anywhere.
+
+use super::{escape, plot};
+use crate::limits::time;
+use crate::{Line, Report, Step, Verdict};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page. `limit` gives the longest time that a step may take, in nanoseconds, where there is such a limit.
+pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
+    let mut page = String::new();
+    let title = escape(&format!("sordino check: {}, {}", report.machine.host, report.began));
+    let _ = write!(
+        page,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
+    );
+    let (class, answer) = if report.has_failed() { ("fail", "No") } else { ("pass", "Nothing failed") };
+    let _ =
+        writeln!(page, "<p class=\"answer\"><b class=\"{class}\">{answer}</b> {}</p>", escape(&told(report)));
+    overview(report, &mut page);
+    for step in &report.steps {
+        section(step, limit(&step.name), &mut page);
+    }
+    about(report, &mut page);
+    page + "</body></html>\n"
+}
+
+fn told(report: &Report) -> String {
+    let worst = report
+        .steps
+        .iter()
+        .filter(|step| step.verdict == Verdict::Fail)
+        .map(|step| format!("{}: {}", step.name, step.reason));
+    let mut told: Vec<String> = worst.collect();
+    if report.settings.limits.is_empty() {
+        told.push(
+            "no limits were given: figures are for reading (--max-wakeup, --max-gap, --thresholds)"
+                .to_owned(),
+        );
+    }
+    if report.interrupted {
+        told.push("interrupted before it was through".to_owned());
+    }
+    told.join("; ")
+}
+
+fn badge(verdict: Verdict) -> String {
+    let class = match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Info => "info",
+        Verdict::NotMeasured => "missing",
+        Verdict::Warn => "warn",
+        Verdict::Fail => "fail",
+    };
+    format!("<span class=\"badge {class}\">{verdict}</span>")
+}
+
+/// All steps at a glance.
+fn overview(report: &Report, page: &mut String) {
+    page.push_str("<table class=\"overview\"><tr><th>step</th><th></th><th>longest</th><th>why</th></tr>\n");
+    for step in &report.steps {
+        let longest = step.worst().map(|worst| time(worst.times.maximum_ns)).unwrap_or_default();
+        let (name, title, reason) = (escape(&step.name), escape(&step.title), escape(&step.reason));
+        let _ = writeln!(
+            page,
+            "<tr><td><a href=\"#{name}\">{title}</a></td><td>{}</td><td class=\"n\">{longest}</td><td>{reason}</td></tr>",
+            badge(step.verdict)
+        );
+    }
+    page.push_str("</table>\n");
+}
+
+fn section(step: &Step, limit: Option<f64>, page: &mut String) {
+    let _ = writeln!(
+        page,
+        "<section id=\"{}\"><h2>{} {}</h2>",
+        escape(&step.name),
+        escape(&step.title),
+        badge(step.verdict)
+    );
+    let _ = writeln!(page, "<p>{}</p>", escape(&step.reason));
+    if let Some(next) = &step.next {
+        let _ = writeln!(page, "<p class=\"next\"><b>Next:</b> <code>{}</code></p>", escape(next));
+    }
+    table(&step.lines, page);
+    page.push_str(&plot::svg(&step.title, &step.measurements, limit));
+    figures(step, page);
+    for note in &step.notes {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(note));
+    }
+    if !step.commands.is_empty() {
+        page.push_str("<details><summary>commands</summary><pre>");
+        for command in &step.commands {
+            let failed = command.failed.as_ref().map(|failed| format!("   # {failed}")).unwrap_or_default();
+            let _ = writeln!(page, "{}{}", escape(&command.line), escape(&failed));
+        }
+        page.push_str("</pre></details>\n");
+    }
+    page.push_str("</section>\n");
+}
+
+/// What disturbs is seen; the rest can be unfolded.
+fn table(lines: &[Line], page: &mut String) {
+    let (disturbing, others): (Vec<&Line>, Vec<&Line>) =
+        lines.iter().partition(|line| matches!(line.verdict, Verdict::Fail | Verdict::Warn));
+    rows(&disturbing, page);
+    if !others.is_empty() {
+        let _ = writeln!(page, "<details><summary>{} other settings</summary>", others.len());
+        rows(&others, page);
+        page.push_str("</details>\n");
+    }
+}
+
+fn rows(lines: &[&Line], page: &mut String) {
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str("<table class=\"settings\"><tr><th>setting</th><th></th><th>value</th><th>why it matters</th><th>remedy</th></tr>\n");
+    for line in lines {
+        let remedy =
+            line.remedy.as_ref().map(|remedy| format!("<code>{}</code>", escape(remedy))).unwrap_or_default();
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td class=\"value\">{}</td><td>{}</td><td>{remedy}</td></tr>",
+            escape(&line.name),
+            badge(line.verdict),
+            escape(&line.value),
+            escape(&line.why),
+        );
+    }
+    page.push_str("</table>\n");
+}
+
+fn figures(step: &Step, page: &mut String) {
+    let Some(first) = step.measurements.first() else { return };
+    // The one with the most samples tells the most percentiles.
+    let most = step
+        .measurements
+        .iter()
+        .max_by_key(|measurement| measurement.times.percentiles.len())
+        .unwrap_or(first);
+    let percents: Vec<f64> = most.times.percentiles.iter().map(|each| each.percent).collect();
+    page.push_str(
+        "<table class=\"figures\"><tr><th></th><th>of</th><th>samples</th><th>min</th><th>mean</th>",
+    );
+    percents.iter().for_each(|percent| _ = write!(page, "<th>p{percent}</th>"));
+    page.push_str("<th>max</th><th>interrupted by</th></tr>\n");
+    for (index, measurement) in step.measurements.iter().enumerate() {
+        let times = &measurement.times;
+        let _ = write!(
+            page,
+            "<tr><td><i class=\"key c{}\"></i></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+            index % plot::COLOURS,
+            escape(&measurement.what),
+            times.count,
+            time(times.minimum_ns),
+            time(times.mean_ns)
+        );
+        for percent in &percents {
+            let cell = times.percentile(*percent).map(time).unwrap_or_default();
+            let _ = write!(page, "<td class=\"n\">{cell}</td>");
+        }
+        let who: Vec<String> = measurement
+            .interrupters
+            .iter()
+            .take(6)
+            .map(|who| format!("{} {}", who.count, who.name))
+            .collect();
+        let _ = writeln!(
+            page,
+            "<td class=\"n\"><b>{}</b></td><td>{}</td></tr>",
+            time(times.maximum_ns),
+            escape(&who.join(", "))
+        );
+    }
+    page.push_str("</table>\n");
+}
+
+/// The machine, the settings, and what was held.
+fn about(report: &Report, page: &mut String) {
+    let (machine, settings) = (&report.machine, &report.settings);
+    let none = || "none".to_owned();
+    let held = settings
+        .held
+        .iter()
+        .map(|held| format!("{} at {} (was {}): {}", held.place, held.held, held.was, held.why));
+    let held: Vec<String> = held.collect();
+    let rows = [
+        ("machine", format!("{}: {}", machine.host, machine.processor)),
+        ("hardware", machine.hardware.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("hypervisor", machine.hypervisor.clone().unwrap_or_else(none)),
+        ("CPUs, memory", format!("{}; {} MiB", machine.cpus, machine.memory_mib)),
+        ("system", machine.system.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("kernel", machine.kernel.clone()),
+        ("command line", machine.command_line.clone()),
+        ("command", settings.command.clone()),
+        (
+            "measured",
+            format!("CPU {}, {} s each, load {}", settings.cpus, settings.duration_s, settings.load),
+        ),
+        ("limits", if settings.limits.is_empty() { none() } else { settings.limits.join("; ") }),
+        ("required", if settings.required.is_empty() { none() } else { settings.required.join(", ") }),
+        ("held while measuring", if held.is_empty() { none() } else { held.join("; ") }),
+        ("began", report.began.clone()),
+        ("by", format!("sordino {}, schema {}", report.version, report.schema)),
+    ];
+    page.push_str("<section id=\"about\"><h2>Machine and settings</h2><table>\n");
+    for (name, value) in rows {
+        let _ = writeln!(page, "<tr><th>{name}</th><td class=\"value\">{}</td></tr>", escape(&value));
+    }
+    page.push_str("</table></section>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{report, step};
+    use crate::{Measurement, Samples};
+
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere_and_no_text_breaks_it() {
+        let mut npt = step("npt", Verdict::Fail);
+        npt.reason = "<script>alert(1)</script>".to_owned();
+        npt.measurements.push(Measurement {
+            what: "CPU 1".to_owned(),
+            times: Samples::of(10..5000).into(),
+            interrupters: Vec::new(),
+        });
+        let page = html(&report(vec![npt]), |_| Some(1e3));
+        assert!(!page.contains("<script") && !page.contains("http") && !page.contains("url("), "{page}");
+        assert!(
+            page.contains("<svg")
+                && page.contains("<b class=\"fail\">No</b>")
+                && page.contains("limit 1.00 us")
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! For a terminal.
+
+use crate::limits::time;
+use crate::{Line, Report, Step, Verdict};
+use std::fmt::Write;
+
+/// One step, as soon as it is known. Of its lines, those that pass are left out unless asked for.
+pub fn step(step: &Step, is_verbose: bool) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, step.name, step.reason);
+    let is_told = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
+    for line in step.lines.iter().filter(is_told) {
+        let _ = writeln!(text, "  {:<12}  {}: {}", line.verdict, line.name, line.value);
+        if is_verbose {
+            let _ = writeln!(text, "                why: {}", line.why);
+        }
+        if let Some(remedy) = &line.remedy {
+            let _ = writeln!(text, "                remedy: {remedy}");
+        }
+    }
+    measurements(step, &mut text);
+    for command in &step.commands {
+        if let Some(failed) = &command.failed {
+            let _ = writeln!(text, "  {}: {failed}", command.line);
+        } else if is_verbose {
+            let _ = writeln!(text, "  ran: {}", command.line);
+        }
+    }
+    for note in &step.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    if let Some(next) = &step.next {
+        let _ = writeln!(text, "  next: {next}");
+    }
+    text
+}
+
+/// Who is told of those that interrupted a CPU.
+const INTERRUPTERS: usize = 4;
+
+fn measurements(step: &Step, text: &mut String) {
+    for measurement in &step.measurements {
+        let times = &measurement.times;
+        let _ = write!(text, "  {:<22} min {:>9}", measurement.what, time(times.minimum_ns));
+        for percent in [50.0, 99.0, 99.99] {
+            if let Some(ns) = times.percentile(percent) {
+                let _ = write!(text, "  p{percent} {:>9}", time(ns));
+            }
+        }
+        let _ = writeln!(text, "  max {:>9}  of {}", time(times.maximum_ns), times.count);
+        let mut who: Vec<String> = measurement
+            .interrupters
+            .iter()
+            .take(INTERRUPTERS)
+            .map(|who| format!("{} {}", who.count, who.name))
+            .collect();
+        let more = measurement.interrupters.len().saturating_sub(INTERRUPTERS);
+        if more > 0 {
+            who.push(format!("{more} other sources"));
+        }
+        if !who.is_empty() {
+            let _ = writeln!(text, "    interrupted by: {}", who.join(", "));
+        }
+    }
+}
+
+/// The last lines: whether the machine is fit, by what was asked.
+pub fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    let count = |verdict| report.steps.iter().filter(|step| step.verdict == verdict).count();
+    for held in &report.settings.held {
+        let _ = writeln!(
+            text,
+            "held while measuring: {} at {} (was {}): {}",
+            held.place, held.held, held.was, held.why
+        );
+    }
+    if report.interrupted {
+        text.push_str("interrupted: what was measured until then is kept\n");
+    }
+    let all = [Verdict::Pass, Verdict::Warn, Verdict::Fail, Verdict::Info, Verdict::NotMeasured];
+    let counts: Vec<String> = all
+        .into_iter()
+        .filter(|verdict| count(*verdict) > 0)
+        .map(|verdict| format!("{} {verdict}", count(verdict)))
+        .collect();
+    let _ = writeln!(
+        text,
+        "{}: {}",
+        if report.has_failed() { "not fit" } else { "nothing failed" },
+        counts.join(", ")
+    );
+    for name in &report.settings.required {
+        if report.steps.iter().any(|step| step.name == *name && step.verdict == Verdict::NotMeasured) {
+            let _ = writeln!(text, "required, and not measured: {name}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{report, step as a_step};
+    use crate::{Interrupter, Measurement, Samples};
+
+    #[test]
+    fn what_passes_is_not_told_one_by_one_and_the_rest_with_its_remedy() {
+        let mut table = a_step("system", Verdict::Warn);
+        let line = |name: &str, verdict| Line {
+            name: name.to_owned(),
+            value: "on".to_owned(),
+            verdict,
+            why: "because".to_owned(),
+            remedy: Some("switch it off".to_owned()),
+        };
+        table.lines = vec![line("SMT", Verdict::Warn), line("NUMA", Verdict::Pass)];
+        let text = step(&table, false);
+        assert!(text.contains("WARN          SMT: on") && text.contains("remedy: switch it off"), "{text}");
+        assert!(!text.contains("NUMA") && step(&table, true).contains("NUMA"), "{text}");
+    }
+
+    #[test]
+    fn figures_come_with_who_interrupted() {
+        let mut npt = a_step("npt", Verdict::Info);
+        let interrupters = (0..6).map(|n| Interrupter { name: format!("irq {n}"), count: 9 - n }).collect();
+        npt.measurements.push(Measurement {
+            what: "CPU 1".to_owned(),
+            times: Samples::of(1..=2000).into(),
+            interrupters,
+        });
+        let text = step(&npt, false);
+        assert!(text.contains("p99   1.98 us  max   2.00 us  of 2000") && !text.contains("p99.99"), "{text}");
+        assert!(
+            text.contains("interrupted by: 9 irq 0, 8 irq 1, 7 irq 2, 6 irq 3, 2 other sources"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_summary_names_what_was_required_and_is_not_there() {
+        let mut report = report(vec![a_step("npt", Verdict::NotMeasured), a_step("system", Verdict::Pass)]);
+        assert_eq!(summary(&report), "nothing failed: 1 PASS, 1 NOT MEASURED\n");
+        report.settings.required = vec!["npt".to_owned()];
+        assert_eq!(summary(&report), "not fit: 1 PASS, 1 NOT MEASURED\nrequired, and not measured: npt\n");
+    }
+}

@@ -1,0 +1,80 @@
+//! What is held on the machine while it is measured, and given back.
+
+use crate::Failure;
+use crate::commands::guard;
+use crate::privilege::is_root;
+use sordino_check::Held;
+use sordino_undo::{Guardian, Step};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+const LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// What is held; dropping it gives it back.
+pub(super) struct Hold {
+    pub(super) held: Vec<Held>,
+    /// What could not be held, and what follows from that.
+    pub(super) notes: Vec<String>,
+    _guardian: Option<Guardian>,
+    /// The kernel forgets the request when it is closed, by whatever death.
+    _latency: Option<File>,
+}
+
+impl Hold {
+    /// Nothing at all.
+    pub(super) fn nothing() -> Self {
+        Self { held: Vec::new(), notes: Vec::new(), _guardian: None, _latency: None }
+    }
+
+    /// No throttling of real-time threads, no deep sleep.
+    pub(super) fn all() -> Result<Self, Failure> {
+        let mut hold = Self::nothing();
+        if !is_root() {
+            hold.notes.push(format!(
+                "not root: {THROTTLE} stays, and stops a real-time thread for up to 50 ms in each second"
+            ));
+            return Ok(hold);
+        }
+        let was = fs::read_to_string(THROTTLE).unwrap_or_default().trim().to_owned();
+        if !was.is_empty() && was != "-1" {
+            let mut guardian = guard::start()?;
+            guardian.add(Step::restore(THROTTLE)?)?;
+            Step::write(Path::new(THROTTLE), b"-1")?;
+            hold._guardian = Some(guardian);
+            hold.hold(
+                THROTTLE,
+                was,
+                "-1",
+                "real-time threads are not stopped for a twentieth of each second",
+            );
+        }
+        match latency() {
+            Ok((was, file)) => {
+                hold._latency = Some(file);
+                hold.hold(
+                    LATENCY,
+                    format!("{was} us"),
+                    "0 us",
+                    "CPUs sleep no deeper than they wake from at once",
+                );
+            }
+            Err(error) => hold.notes.push(format!("{LATENCY}: {error}: CPUs may sleep deeply")),
+        }
+        Ok(hold)
+    }
+
+    fn hold(&mut self, place: &str, was: String, held: &str, why: &str) {
+        self.held.push(Held { place: place.to_owned(), was, held: held.to_owned(), why: why.to_owned() });
+    }
+}
+
+/// `Documentation/power/pm_qos_interface.rst`: the target in microseconds, as 32 bits.
+fn latency() -> std::io::Result<(i32, File)> {
+    let mut file = OpenOptions::new().read(true).write(true).open(LATENCY)?;
+    let mut was = [0; 4];
+    file.read_exact(&mut was)?;
+    file.write_all(&0i32.to_ne_bytes())?;
+    Ok((i32::from_ne_bytes(was), file))
+}

@@ -1,0 +1,177 @@
+//! The process between a check and what it runs: whatever becomes of the check, it ends all of that.
+
+use crate::Failure;
+use crate::commands::shield;
+use crate::failure::{NOT_FOUND, UNUSABLE};
+use crate::signals;
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, kill_process_group, pidfd_open,
+    set_child_subreaper, set_parent_process_death_signal,
+};
+use sordino_sched::{CpuList, set_affinity};
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Runs a command, and ends it with everything it started: when it is told to, or when its parent is gone.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The process that has to live
+    #[arg(long)]
+    parent: i32,
+    /// Run on these CPUs, outside of a shield
+    #[arg(long)]
+    cpus: Option<CpuList>,
+    /// Start it again when it has ended well
+    #[arg(long)]
+    repeat: bool,
+    /// Ask it with SIGINT to end, and wait so many milliseconds for that
+    #[arg(long, default_value_t = 0)]
+    patience: u64,
+    /// End with the parent by the kernel's doing, and become the command
+    #[arg(long)]
+    bound: bool,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let parent = Pid::from_raw(options.parent);
+    if options.bound {
+        return become_bound(options, parent);
+    }
+    let stop = signals::stop()?;
+    let alive = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
+    let Some(alive) = alive.filter(|_| getppid() == parent) else {
+        return Err(Failure::new(UNUSABLE, "the check is gone"));
+    };
+    // What the command leaves behind becomes ours, and is found.
+    set_child_subreaper(Some(getpid()))?;
+    if let Some(cpus) = &options.cpus {
+        if let Some(up) = shield::current() {
+            // Who is not inside can't be sent out.
+            let _ = up.send_out(std::process::id());
+        }
+        set_affinity(cpus)?;
+    }
+    loop {
+        let mut child = start(options)?;
+        let ended = wait(&mut child, &stop, &alive, options.patience)?;
+        end_group(&child);
+        end_children()?;
+        match ended {
+            Ended::ByItself(status) if status.success() && options.repeat => {}
+            Ended::ByItself(status) => return Ok(as_code(status)),
+            Ended::ByUs => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// In a process group of its own, which a shell's Ctrl-C does not reach.
+fn start(options: &Options) -> Result<Child, Failure> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(["keep", "--bound", "--parent", &std::process::id().to_string(), "--"])
+        .args(&options.command);
+    Ok(command.process_group(0).spawn()?)
+}
+
+fn become_bound(options: &Options, parent: Option<Pid>) -> Result<ExitCode, Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before that.
+    if getppid() != parent {
+        return Err(Failure::new(UNUSABLE, "the check is gone"));
+    }
+    let (program, arguments) =
+        options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(Failure::new(NOT_FOUND, format!("can't start {}: {error}", program.display())))
+}
+
+enum Ended {
+    ByItself(ExitStatus),
+    ByUs,
+}
+
+/// Until the command has ended, or is to end.
+fn wait(child: &mut Child, stop: &OwnedFd, alive: &OwnedFd, patience: u64) -> Result<Ended, Failure> {
+    let pid = Pid::from_child(child);
+    let own = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut ready = [
+        PollFd::new(&own, PollFlags::IN),
+        PollFd::new(stop, PollFlags::IN),
+        PollFd::new(alive, PollFlags::IN),
+    ];
+    // A signal interrupts it, and is then readable.
+    while matches!(poll(&mut ready, None), Err(rustix::io::Errno::INTR)) {}
+    let is_orphaned = !ready[2].revents().is_empty();
+    if !ready[0].revents().is_empty() {
+        return Ok(Ended::ByItself(child.wait()?));
+    }
+    let end = Instant::now() + Duration::from_millis(patience);
+    if patience > 0 && !is_orphaned {
+        let _ = kill_process_group(pid, Signal::INT);
+        while child.try_wait()?.is_none() && Instant::now() < end {
+            let mut ready = [PollFd::new(&own, PollFlags::IN), PollFd::new(alive, PollFlags::IN)];
+            let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }));
+            if !ready[1].revents().is_empty() {
+                break;
+            }
+        }
+    }
+    let _ = kill_process_group(pid, Signal::KILL);
+    child.wait()?;
+    Ok(Ended::ByUs)
+}
+
+/// What is left of the command's group. Its number is nobody else's as long as one is left.
+fn end_group(child: &Child) {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+/// Ends those that left the group, until there is none: what they leave in turn becomes ours.
+fn end_children() -> Result<(), Failure> {
+    loop {
+        match nix::sys::wait::waitpid(None, Some(nix::sys::wait::WaitPidFlag::WNOHANG)) {
+            Err(nix::errno::Errno::ECHILD) => return Ok(()),
+            Ok(nix::sys::wait::WaitStatus::StillAlive) => {
+                for child in children() {
+                    let _ = kill_process(child, Signal::KILL);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(nix::errno::Errno::EINTR) | Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn children() -> Vec<Pid> {
+    let own = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_ours = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // proc(5): behind the name are the state and the parent.
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)) == Some(&own)
+    };
+    pids.filter(is_ours).filter_map(Pid::from_raw).collect()
+}
+
+fn as_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Such a process for a command, of this process.
+pub(super) fn command(options: &[String], line: &[String]) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["keep", "--parent", &std::process::id().to_string()]).args(options).arg("--").args(line);
+    // Ctrl-C is for the check, which then tells it.
+    command.process_group(0).env("SORDINO_RESERVE", "0");
+    command
+}

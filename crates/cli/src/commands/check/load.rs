@@ -1,0 +1,166 @@
+//! The load around a measurement.
+
+use super::keep;
+use super::tool::{self, ask_to_end};
+use crate::Failure;
+use sordino_check::loads::{Load, places};
+use sordino_check::{Command, Sources};
+use sordino_sched::CpuList;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use tempfile::TempDir;
+
+/// Loads that can be made on this machine, and why others can't.
+pub(super) struct Loads {
+    loads: Vec<Load>,
+    /// The kernel's sources, and where they are unpacked.
+    source: PathBuf,
+    unpacked: Option<TempDir>,
+    pub(super) missing: Vec<(String, Option<String>)>,
+    /// All that was started, each once.
+    pub(super) commands: Vec<Command>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Loads {
+    /// Looks what is there. Sources of the kernel come from `named`, or from Debian's package `linux-source`.
+    pub(super) fn find(wanted: &[Load], named: Option<&Path>) -> Self {
+        let mut loads = Self {
+            loads: Vec::new(),
+            source: PathBuf::new(),
+            unpacked: None,
+            missing: Vec::new(),
+            commands: Vec::new(),
+            notes: Vec::new(),
+        };
+        for &load in wanted {
+            let (program, package) = load.needs();
+            if let Some(missing) = tool::missing(program, package) {
+                loads.missing.push(missing);
+            } else if load == Load::Compile {
+                match sources(named) {
+                    Some(source) => {
+                        loads.source = source;
+                        loads.loads.push(load);
+                    }
+                    None => {
+                        let why =
+                            "compile: no sources of the kernel in /usr/src, and none named with --source"
+                                .to_owned();
+                        loads.missing.push((why, Some(format!("apt-get install {package}"))));
+                    }
+                }
+            } else {
+                loads.loads.push(load);
+            }
+        }
+        loads
+    }
+
+    pub(super) fn names(&self) -> String {
+        let names: Vec<&str> = self.loads.iter().map(|load| load.name()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    /// Loads all CPUs but those that are measured; until the result is dropped.
+    pub(super) fn start(&mut self, measured: &CpuList) -> Result<Running, Failure> {
+        let mut running = Running { keepers: Vec::new(), builds: Vec::new() };
+        if self.loads.is_empty() {
+            return Ok(running);
+        }
+        let (places, notes) = places(&Sources::new("/"), &CpuList::online()?, measured);
+        for note in notes {
+            self.note(note);
+        }
+        if places.is_empty() {
+            self.note(format!("no load while CPU {measured} is measured: no other CPU is left"));
+        }
+        self.unpack()?;
+        for place in &places {
+            for &load in &self.loads {
+                let build = tempfile::Builder::new().prefix("sordino-build-").tempdir()?;
+                let words = load.command(place.cpus.as_slice().len(), &self.source, build.path());
+                running.builds.push(build);
+                let options = ["--repeat".to_owned(), format!("--cpus={}", place.cpus)];
+                let child = keep::command(&options, &words)
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()?;
+                let line = format!("taskset -c {} {}", place.cpus, tool::line(&words));
+                running.keepers.push((load, child));
+                if !self.commands.iter().any(|command| command.line == line) {
+                    self.commands.push(Command { line, failed: None });
+                }
+            }
+        }
+        Ok(running)
+    }
+
+    /// Says what ended before it should have.
+    pub(super) fn stop(&mut self, mut running: Running) {
+        for (load, keeper) in &mut running.keepers {
+            if let Ok(Some(status)) = keeper.try_wait() {
+                self.note(format!("the load {} ended early: {status}", load.name()));
+            }
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// An archive becomes a directory, once.
+    fn unpack(&mut self) -> Result<(), Failure> {
+        if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
+            return Ok(());
+        }
+        let directory = tempfile::Builder::new().prefix("sordino-source-").tempdir()?;
+        let words = ["tar", "-x", "--strip-components=1", "-C"].map(str::to_owned);
+        let paths = [directory.path(), Path::new("-f"), &self.source].map(|path| path.display().to_string());
+        let words = [&words[..], &paths].concat();
+        let status = keep::command(&[], &words).stdin(Stdio::null()).stderr(Stdio::null()).status()?;
+        self.commands.push(Command { line: tool::line(&words), failed: None });
+        if status.success() {
+            self.source = directory.path().to_owned();
+            self.unpacked = Some(directory);
+        } else {
+            self.note(format!("compile: {} can't be unpacked: {status}", self.source.display()));
+            self.loads.retain(|load| *load != Load::Compile);
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's sources: a directory with a Kbuild, or an archive.
+fn sources(named: Option<&Path>) -> Option<PathBuf> {
+    if let Some(named) = named {
+        return (named.join("Kbuild").exists() || named.is_file()).then(|| named.to_owned());
+    }
+    let entries = fs::read_dir("/usr/src").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_source = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("linux-source-") && (path.join("Kbuild").exists() || name.contains(".tar"))
+    };
+    entries.filter(is_source).max()
+}
+
+/// Loads that run; dropping it ends them.
+pub(super) struct Running {
+    keepers: Vec<(Load, Child)>,
+    /// Goes when nothing writes to it any more.
+    builds: Vec<TempDir>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.keepers.iter().for_each(|(_, keeper)| ask_to_end(keeper));
+        for (_, keeper) in &mut self.keepers {
+            let _ = keeper.wait();
+        }
+        self.builds.clear();
+    }
+}

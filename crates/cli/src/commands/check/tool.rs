@@ -1,0 +1,125 @@
+//! Running another program to its end, or until the user wants it to be over.
+
+use super::keep;
+use super::watch::Watch;
+use crate::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use sordino_check::Command;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to end after it was asked to: it has results to write.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much later than planned it may end.
+const GRACE: Duration = Duration::from_secs(60);
+/// Of what it prints, the last so many bytes are kept.
+const KEPT: usize = 4 << 20;
+
+/// What came of it.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) output: String,
+    /// The last line it said on standard error, or printed.
+    pub(super) last_words: String,
+    pub(super) command: Command,
+    /// Whether it did not end when it should have.
+    pub(super) was_stuck: bool,
+}
+
+/// The Debian package that has a program, if it can't be found.
+pub(super) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
+    let is_there = sordino_collect::command::find(program.as_ref()).is_ok();
+    (!is_there).then(|| (format!("{program} is not installed"), Some(format!("apt-get install {package}"))))
+}
+
+/// As a shell takes it.
+pub(super) fn line(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let is_plain = !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=./,:+@%".contains(&byte));
+        if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Runs it for about `time`, showing it each line that it prints.
+pub(super) fn run(
+    words: &[String],
+    time: Duration,
+    watch: &mut Watch,
+    mut on_line: impl FnMut(&str, &mut Watch),
+) -> Result<Ended, Failure> {
+    let mut errors = tempfile::tempfile()?;
+    let patience = format!("--patience={}", PATIENCE.as_millis());
+    let mut child = keep::command(&[patience], words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors.try_clone()?)
+        .spawn()?;
+    let mut stdout =
+        child.stdout.take().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::BrokenPipe))?;
+    let deadline = Instant::now() + time + time / 10 + GRACE;
+    let (mut output, mut rest, mut was_stuck, mut is_asked) = (String::new(), Vec::new(), false, false);
+    loop {
+        let mut ready = [PollFd::new(&stdout, PollFlags::IN)];
+        let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 200_000_000 }));
+        if !ready[0].revents().is_empty() {
+            let mut buffer = [0; 8192];
+            let read = stdout.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            rest.extend_from_slice(&buffer[..read]);
+            while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                on_line(&line, watch);
+                output.push_str(&line);
+            }
+            keep_tail(&mut output);
+        }
+        was_stuck |= Instant::now() > deadline;
+        if (watch.is_interrupted() || was_stuck) && !is_asked {
+            is_asked = true;
+            ask_to_end(&child);
+        }
+        watch.tick();
+    }
+    let status = child.wait()?;
+    let mut said = String::new();
+    errors.seek(SeekFrom::Start(0))?;
+    errors.by_ref().take(1 << 16).read_to_string(&mut said).unwrap_or_default();
+    let last =
+        |text: &str| text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+    let last_words = last(&said).or_else(|| last(&output)).unwrap_or_default();
+    let failed = (!status.success()).then(|| format!("{status}: {last_words}"));
+    Ok(Ended { status, output, last_words, command: Command { line: line(words), failed }, was_stuck })
+}
+
+fn keep_tail(output: &mut String) {
+    if output.len() > 2 * KEPT {
+        let mut cut = output.len() - KEPT;
+        while !output.is_char_boundary(cut) {
+            cut += 1;
+        }
+        output.drain(..cut);
+    }
+}
+
+/// Tells the process that keeps it.
+pub(super) fn ask_to_end(child: &Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_what_a_shell_takes() {
+        let words = ["sh", "-c", "echo 'a' b", "x=1", ""].map(str::to_owned);
+        assert_eq!(line(&words), r"sh -c 'echo '\''a'\'' b' x=1 ''");
+    }
+}

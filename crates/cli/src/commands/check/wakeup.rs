@@ -1,0 +1,239 @@
+//! Steps that drive rt-tests and rtla, and the preempt-test.
+
+use super::Run;
+use super::loops::tell;
+use super::tool::{self, Ended};
+use crate::Failure;
+use crate::privilege::is_root;
+use sordino_check::peers::{cyclictest, pi_stress, timerlat};
+use sordino_check::{Measurement, Step, Verdict, preemption};
+use sordino_sched::CpuList;
+use sordino_tracefs::Tracefs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// rteval's.
+const PRIORITY: &str = "95";
+/// The longest time in cyclictest's histogram, in microseconds; longer ones are kept as what is over it.
+const BOUND: u64 = 100_000;
+/// What the traced run records: what `explain` needs.
+const KERNEL: &str = "sched,irq,irq_vectors,timer";
+
+const NEEDS_ROOT: &str = "real-time priority is root's: run as root";
+
+/// The steps `wake-up` and, with the kernel traced meanwhile, `wake-up-traced`.
+pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
+    let mut step = match is_traced {
+        false => Step::new("wake-up", "How late a thread wakes under load (cyclictest)"),
+        true => Step::new("wake-up-traced", "The same while sordino traces the kernel"),
+    };
+    if let Some((reason, next)) = tool::missing("cyclictest", "rt-tests") {
+        return Ok(step.not_measured(reason, next));
+    }
+    if !is_root() {
+        return Ok(step.not_measured(NEEDS_ROOT, None));
+    }
+    for group in run.groups() {
+        if !one_group(run, &group, is_traced, &mut step)? || run.watch.is_interrupted() {
+            break;
+        }
+    }
+    if step.verdict != Verdict::NotMeasured {
+        tell(&mut step, "latest wake-up");
+        step.notes.push("what was longer than its histogram is kept as the bin up to the longest".to_owned());
+    }
+    if is_traced {
+        step.notes.push(format!("traced: {KERNEL}, overwriting, as 'sordino record --overwrite' does"));
+    } else {
+        step.next = step
+            .worst()
+            .map(|_| format!("sudo sordino record --kernel {KERNEL} -- YOUR-PROGRAM, then sordino explain"));
+    }
+    Ok(step)
+}
+
+/// Whether there may be more.
+fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
+    let directory = tempfile::tempdir()?;
+    let json = directory.path().join("cyclictest.json");
+    let mut words = Vec::new();
+    if is_traced {
+        let trace = directory.path().join("trace");
+        words = recorder(&trace)?;
+    }
+    words.extend(cyclictest_command(group, run.duration, &json));
+    run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
+    let running = run.loads.start(group)?;
+    let ended = tool::run(&words, run.duration, &mut run.watch, |line, watch| {
+        if let Some(us) = cyclictest::running_maximum(line) {
+            watch.longest(us as f64 * 1e3);
+        }
+    });
+    run.loads.stop(running);
+    let ended = ended?;
+    let read = std::fs::read_to_string(&json)
+        .map_err(|error| format!("it left no result ({error}): {}", ended.last_words));
+    let read = read.and_then(|text| cyclictest::read(&text, BOUND).map_err(|error| error.to_string()));
+    step.commands.push(ended.command.clone());
+    match read {
+        Ok(measurements) => {
+            step.measurements.extend(measurements);
+            Ok(true)
+        }
+        Err(reason) => {
+            *step = fail(std::mem::replace(step, Step::new("", "")), &ended, reason);
+            Ok(false)
+        }
+    }
+}
+
+fn recorder(trace: &Path) -> Result<Vec<String>, Failure> {
+    let sordino = std::env::current_exe()?;
+    let words = ["record", "--as", "root", "--overwrite", "--kernel", KERNEL, "-o"].map(str::to_owned);
+    Ok([&[sordino.display().to_string()], &words[..], &[trace.display().to_string(), "--".to_owned()]]
+        .concat())
+}
+
+/// What it would tune itself, the check holds and reports.
+fn cyclictest_command(group: &CpuList, duration: Duration, json: &Path) -> Vec<String> {
+    let (count, cpus) = (group.as_slice().len(), group.to_string());
+    let line = format!(
+        "cyclictest -m -p {PRIORITY} -i 1000 -D {} -t {count} -a {cpus} -h {BOUND} --default-system --json={}",
+        duration.as_secs_f64().ceil().max(1.0),
+        json.display()
+    );
+    line.split(' ').map(str::to_owned).collect()
+}
+
+/// A step whose program did not do what it should.
+fn fail(step: Step, ended: &Ended, reason: String) -> Step {
+    let reason = if ended.was_stuck { format!("it did not end by itself; {reason}") } else { reason };
+    step.not_measured(reason, None)
+}
+
+/// The step `timerlat`.
+pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
+    let step = Step::new("timerlat", "How late the timer's interrupt and the thread are (rtla timerlat)");
+    let tracers = Tracefs::open().and_then(|tracefs| tracefs.tracers());
+    match tracers {
+        Err(error) => return Ok(step.not_measured(error.to_string(), None)),
+        Ok(tracers) if !tracers.iter().any(|tracer| tracer == "timerlat") => {
+            let next = Some("boot a kernel with CONFIG_TIMERLAT_TRACER (Debian's have it)".to_owned());
+            return Ok(step.not_measured("this kernel is built without the timerlat tracer", next));
+        }
+        Ok(_) => {}
+    }
+    if let Some((reason, next)) = tool::missing("rtla", "rtla") {
+        return Ok(step.not_measured(reason, next));
+    }
+    let mut step = step;
+    for group in run.groups() {
+        run.watch.begin(format!("timerlat: CPU {group}"), run.duration);
+        let running = run.loads.start(&group)?;
+        let seconds = run.duration.as_secs_f64().ceil().max(1.0);
+        let line = format!("rtla timerlat hist -c {group} -P f:{PRIORITY} -E 9999 -d {seconds}");
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let ended = tool::run(&words, run.duration, &mut run.watch, |_, _| {});
+        run.loads.stop(running);
+        let ended = ended?;
+        step.commands.push(ended.command.clone());
+        match timerlat::read(&ended.output) {
+            Ok(measurements) => step.measurements.extend(measurements),
+            Err(error) => return Ok(fail(step, &ended, format!("{error}: {}", ended.last_words))),
+        }
+        if run.watch.is_interrupted() {
+            break;
+        }
+    }
+    tell(&mut step, "latest");
+    Ok(step)
+}
+
+/// The step `preemption`.
+pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
+    let mut step =
+        Step::new("preemption", "Whether higher priorities preempt lower ones in time (preempt-test)");
+    let (mut rounds, mut out_of_order) = (0, 0);
+    let duration = run.duration;
+    for cpu in run.cpus.as_slice().to_vec() {
+        run.watch.begin(format!("preemption: CPU {cpu}"), duration);
+        let running = run.loads.start(&CpuList::new([cpu]))?;
+        let stop = AtomicBool::new(false);
+        let result = thread::scope(|scope| {
+            let test = scope.spawn(|| preemption::run(cpu, duration, &stop));
+            while !test.is_finished() {
+                thread::sleep(Duration::from_millis(100));
+                stop.store(run.watch.is_interrupted(), Relaxed);
+                run.watch.tick();
+            }
+            test.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        run.loads.stop(running);
+        match result {
+            Err(preemption::Error::Policy(_)) => return Ok(step.not_measured(NEEDS_ROOT, None)),
+            Err(error) => return Ok(step.not_measured(error.to_string(), None)),
+            Ok(measured) => {
+                rounds += measured.rounds;
+                out_of_order += measured.out_of_order;
+                let what = format!("CPU {cpu}");
+                step.measurements.push(Measurement {
+                    what,
+                    times: measured.times.into(),
+                    interrupters: Vec::new(),
+                });
+            }
+        }
+        if run.watch.is_interrupted() {
+            break;
+        }
+    }
+    step.notes.push("8 threads of rising SCHED_FIFO priorities on one CPU, each wakes the next".to_owned());
+    tell(&mut step, "latest preemption");
+    if out_of_order > 0 {
+        step.verdict = Verdict::Fail;
+        step.reason = format!(
+            "in {out_of_order} of {rounds} rounds a lower priority ran before a higher one that was awake"
+        );
+        step.next = Some("the scheduler does not keep priorities: look for throttling (sched_rt_runtime_us) and other classes (SCHED_DEADLINE, stop)".to_owned());
+    }
+    Ok(step)
+}
+
+/// The step `priority-inheritance`.
+pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
+    let mut step =
+        Step::new("priority-inheritance", "Whether a mutex lends priority to its holder (pi_stress)");
+    if let Some((reason, next)) = tool::missing("pi_stress", "rt-tests") {
+        return Ok(step.not_measured(reason, next));
+    }
+    if !is_root() {
+        return Ok(step.not_measured(NEEDS_ROOT, None));
+    }
+    let json = tempfile::NamedTempFile::new()?;
+    // It has no figures, and takes all CPUs: it is either right or stuck.
+    let duration = run.duration.min(Duration::from_secs(10));
+    let seconds = duration.as_secs_f64().ceil().max(1.0);
+    let line = format!("pi_stress -q -m -D {seconds} --json={}", json.path().display());
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    run.watch.begin("priority inheritance", duration);
+    let ended = tool::run(&words, duration, &mut run.watch, |_, _| {})?;
+    step.commands.push(ended.command.clone());
+    let is_interrupted = run.watch.is_interrupted();
+    match pi_stress::read(&std::fs::read_to_string(json.path()).unwrap_or_default()) {
+        Ok(0) => Ok(step.not_measured("no inversion happened", None)),
+        Ok(inversions) => {
+            step.verdict = Verdict::Pass;
+            step.reason = format!("{inversions} inversions, each resolved");
+            Ok(step)
+        }
+        Err(error) if is_interrupted => Ok(step.not_measured(format!("interrupted: {error}"), None)),
+        Err(error) if ended.was_stuck || ended.status.code() == Some(1) => {
+            step.verdict = Verdict::Fail;
+            step.reason = format!("a group of threads was stuck: {error}: {}", ended.last_words);
+            Ok(step)
+        }
+        Err(error) => Ok(step.not_measured(format!("{error}: {}", ended.last_words), None)),
+    }
+}

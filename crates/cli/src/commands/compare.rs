@@ -1,0 +1,34 @@
+//! `sordino compare`
+
+use crate::Failure;
+use crate::commands::check::read_report;
+use crate::commands::print;
+use crate::failure::NO;
+use clap::Args;
+use sordino_check::compare;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Put results of 'sordino check' side by side, with a verdict on each difference
+///
+/// Of machines, kernels, or dates. Each is compared with the first. A difference counts if it is larger than runs of one machine
+/// differ by: 15 % in percentiles, half in the longest time, which is a single sample. Exit status: 1 if any is worse than the first.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sordino compare results-standard results-rt")]
+pub(crate) struct Options {
+    /// The directories of the results, or their report.json
+    #[arg(required = true, num_args = 2.., value_name = "RESULTS")]
+    results: Vec<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let named = |path: &PathBuf| Ok((path.display().to_string(), read_report(path)?));
+    let reports = options.results.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
+    let comparison = compare(&reports);
+    let text = if options.json { serde_json::to_string(&comparison)? + "\n" } else { comparison.to_string() };
+    print(text)?;
+    Ok(if comparison.is_worse() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
+}
