@@ -36,7 +36,7 @@ static void *work(void *argument)
             sordino_context("phase", "%u", said);
             if (said == 2) {
                 sordino_context("role", "%s", "");
-                prctl(PR_SET_NAME, "renamed");
+                prctl(PR_SET_NAME, "named \xff");
             }
         }
         sordino_tracepoint(contexts, step, worker, said);

@@ -1,5 +1,12 @@
 //! `/proc/PID/stat` and `/proc/PID/status`.
 
+use std::fs;
+
+/// A file of `/proc` as text: names of threads and paths may hold any bytes. `None` if the thread is gone.
+pub(crate) fn read(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
 /// A thread's `stat`: its name, which may hold anything, and numbers.
 #[derive(Debug)]
 pub(crate) struct Stat<'a> {

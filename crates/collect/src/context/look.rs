@@ -3,11 +3,10 @@
 use super::{Contexts, Thread, What};
 use crate::discover::tids;
 use crate::program::Traced;
-use crate::stat::{Stat, innermost};
+use crate::stat::{Stat, innermost, read};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_ring::value::Copied;
-use std::fs;
 
 /// A thread, and what is to be said of it, each with its age in nanoseconds.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub(super) fn look(program: &Traced, contexts: Contexts, now: &Sample) -> Vec<Se
 
 /// A thread, and when it began, in nanoseconds since boot.
 fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen, u64)> {
-    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
     let stat = read("stat")?;
     let stat = Stat::parse(&stat)?;
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
@@ -63,10 +62,16 @@ fn add_values(program: &Traced, now: &Sample, seen: &mut [(Seen, u64)]) {
             |(seen, began): &&mut (Seen, u64)| seen.thread.vtid == value.tid as i32 && *began <= value.since;
         let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
         // A signal handler may have made a second one.
-        seen.whats.retain(|(what, _)| !matches!(what, What::Value { name, .. } if name == value.name));
-        let what = What::Value { name: value.name.to_owned(), text: value.text.to_owned() };
+        let [name, text] = [value.name, value.text].map(without_zeros);
+        seen.whats.retain(|(what, _)| !matches!(what, What::Value { name: other, .. } if *other == name));
+        let what = What::Value { name, text };
         seen.whats.push((what, now.boottime.saturating_sub(value.since)));
     }
+}
+
+/// As the event `sordino:context` has it: a zero byte would end the string in the trace.
+fn without_zeros(text: &str) -> String {
+    text.replace('\0', "?")
 }
 
 /// Where a thread is, of its `cgroup`: the path of version 2, and those of version 1 that are no root, with their controllers.
@@ -98,6 +103,11 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_byte_ends_no_string() {
+        assert_eq!(without_zeros("a\0b"), "a?b");
+    }
+
+    #[test]
     fn this_thread_is_seen_as_it_is() {
         let here = std::process::id() as i32;
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
@@ -105,9 +115,10 @@ mod tests {
         let (seen, began) = thread(here, here, tid, all).unwrap();
         assert_eq!(seen.thread, Thread { pid: here, tid, vtid: tid });
         assert!(seen.whats.contains(&(What::Ids { vpid: here }, 0)));
-        let comm = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
+        let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
         assert!(seen.whats.contains(&(What::Comm(comm.trim_end().to_owned()), 0)));
-        assert!(seen.whats.contains(&(What::Priority { policy: 0, priority: 0, nice: 0 }, 0)));
+        let nice = rustix::process::getpriority_process(None).unwrap();
+        assert!(seen.whats.contains(&(What::Priority { policy: 0, priority: 0, nice }, 0)));
         let age = Sample::take().boottime - began;
         assert!(began > 0 && age < 3_600_000_000_000, "{began}");
     }

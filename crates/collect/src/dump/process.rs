@@ -2,9 +2,8 @@
 
 use super::build_id::BuildIds;
 use crate::discover::{processes, tids};
-use crate::stat::{Stat, innermost, status_line};
+use crate::stat::{Stat, innermost, read, status_line};
 use sordino_ctf::write::Argument;
-use std::fs;
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +39,12 @@ pub(super) fn all(build_ids: &mut BuildIds) -> (Vec<Thread>, Vec<Mapping>) {
     let (mut threads, mut mappings) = (Vec::new(), Vec::new());
     for pid in processes() {
         for tid in tids(pid) {
-            let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
-            // Gone by now, if it can't be read.
-            if let (Ok(stat), Ok(status)) = (read("stat"), read("status")) {
+            let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
+            if let (Some(stat), Some(status)) = (read("stat"), read("status")) {
                 threads.extend(thread(tid, pid, &stat, &status));
             }
         }
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let maps = read(&format!("/proc/{pid}/maps")).unwrap_or_default();
         mappings.extend(maps.lines().filter_map(|line| mapping(pid, line)).map(|mut mapping| {
             mapping.build_id = build_ids.of(&mapping.path);
             mapping
