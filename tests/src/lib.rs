@@ -12,6 +12,7 @@
 //! | [`machine`] | what tests could leave behind on a machine |
 //! | [`exchange`] | a collector of our own that exchanges sub-buffers as fast as it can |
 //! | [`stepper`] | a debugger that counts the instructions of a hit |
+//! | [`order`] | a recording as a machine of the other byte order writes it |
 //! | [`storm`] | a program under all loads at once |
 //! | [`verified`] | its records, which verify themselves |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod install;
 pub mod listing;
 pub mod lttng;
 pub mod machine;
+pub mod order;
 pub mod recording;
 pub mod running;
 pub mod scene;

@@ -1,7 +1,8 @@
 //! What can be typed.
 
 use crate::commands::{
-    become_user, check, compare, demo, disturb, events, explain, list, npt, record, recover, session, shield,
+    become_user, check, compare, demo, disturb, events, explain, grant, list, npt, record, recover, session,
+    shield,
 };
 use clap::{Parser, Subcommand};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Shield(shield::Options),
     Check(check::Options),
     Compare(compare::Options),
+    Grant(grant::GrantOptions),
+    Revoke(grant::RevokeOptions),
     Recover(recover::Options),
     Disturb(disturb::Options),
     Demo(demo::Options),

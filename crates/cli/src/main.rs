@@ -35,6 +35,8 @@ fn main() -> ExitCode {
         Command::Shield(options) => commands::shield::run(options),
         Command::Check(options) => commands::check::run(options),
         Command::Compare(options) => commands::compare::run(options),
+        Command::Grant(options) => commands::grant::grant(options),
+        Command::Revoke(options) => commands::grant::revoke(options),
         Command::Recover(options) => commands::recover::run(options),
         Command::Demo(options) => commands::demo::run(options),
         Command::Disturb(options) => commands::disturb::run(options),

@@ -27,6 +27,12 @@ pub enum Error {
         /// What is missing.
         reason: String,
     },
+    /// It can be read here, and not be finished.
+    #[error("{} is in another byte order than this machine's: recover it on the machine that recorded it", path.display())]
+    OtherOrder {
+        /// The trace.
+        path: PathBuf,
+    },
     /// A recorder is still writing there.
     #[error("{} is being recorded by process {pid}: stop it first", path.display())]
     StillRecording {

@@ -83,7 +83,7 @@ struct Request {
 }
 
 impl Kernel {
-    /// Makes the instance and chooses its events. Whatever happens to this process, the guardian removes it.
+    /// Obtains an instance and chooses its events. Whatever happens to this process, the guardian removes or resets it.
     pub(crate) fn prepare(
         options: &Options,
         clock: &TraceClock,
@@ -92,9 +92,7 @@ impl Kernel {
     ) -> Result<Self, Error> {
         let tracefs = Tracefs::open()?;
         Instance::sweep(&tracefs)?;
-        let name = format!("sordino-{}", std::process::id());
-        let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
-        let mut instance = Instance::create(&tracefs, &name)?;
+        let (mut instance, change) = obtain(&tracefs, guardian)?;
         instance.set_tracing(false)?;
         instance.set_clock(clock.kernel_name())?;
         instance.set_overwrite(true)?;
@@ -106,7 +104,7 @@ impl Kernel {
             instance.set_threads(&threads, true)?;
         }
         let events = instance.select(&options.kernel)?;
-        let text = |event: EventName| tracefs.format_text(&event).map(|text| (event, text));
+        let text = |event: EventName| instance.format_text(&event).map(|text| (event, text));
         let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
         let drain = Drain::new(instance, &mut file)?;
         let formats = Arc::new(Formats { events, layout: drain.page_layout() });
@@ -192,6 +190,21 @@ impl Kernel {
         };
         self.lost.iter().map(since).collect()
     }
+}
+
+/// An instance, and what undoes that: one of our own, or, for whom may make none, one that root made ahead.
+fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {
+    let name = format!("sordino-{}", std::process::id());
+    let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
+    let refused = match Instance::create(tracefs, &name) {
+        Err(error @ tracefs::Error::NotPermitted { .. }) => error,
+        made => return Ok((made?, change)),
+    };
+    guardian.forget(change)?;
+    let mut instance = Instance::take(tracefs)?.ok_or(refused)?;
+    let change = guardian.add(Step::ResetInstance { name: instance.name().to_owned() })?;
+    instance.reset()?;
+    Ok((instance, change))
 }
 
 fn empty(

@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::session::Watch;
 use crate::summary::{ProgramSummary, State, StreamSummary, Summary};
 use crate::{Error, discover};
-use sordino_ctf::read::Trace;
+use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::PacketHeader;
 use sordino_event::Classes;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// What the programs' rings still held is gone with the programs, or belongs to the next recorder.
 ///
 /// # Errors
-/// [`Error::StillRecording`] if the recorder is alive; that the directory is no recording, or can't be written to.
+/// [`Error::StillRecording`] if the recorder is alive; [`Error::OtherOrder`]; that the directory is no recording, or can't be written to.
 pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, Error> {
     let mut summary = Summary::read(directory)?;
     if summary.state != State::Recording {
@@ -31,6 +31,7 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     if recorder != std::process::id() && is_recorder(recorder as i32) {
         return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
     }
+    refuse_other_order(directory)?;
     directory.use_room();
     summary.programs = programs(directory)?;
     if directory.raw().exists() {
@@ -47,6 +48,17 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
 fn is_recorder(pid: i32) -> bool {
     let executable = discover::identity(pid).executable;
     Path::new(&executable).file_name().is_some_and(|name| name.to_string_lossy().starts_with("sordino"))
+}
+
+/// Packets and pages are cut and converted as they were written: where bytes have another order, nothing would look whole.
+fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
+    for path in find(directory.path())? {
+        let is_native = Trace::open(&path, &mut Classes::default()).map_or(true, |trace| trace.is_native());
+        if !is_native {
+            return Err(Error::OtherOrder { path });
+        }
+    }
+    Ok(())
 }
 
 fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The tracer's files, reached through descriptors of directories: the mount they lie in may have no path.
 
 use crate::Error;
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, chmodat, chownat, openat, statat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,16 @@ impl Dir {
         }
         let got = got.trim().to_owned();
         Err(Error::NotTaken { path: self.path(name), wanted: text.to_owned(), got })
+    }
+
+    /// Gives `name` to a group, which may use it as these bits of the mode say.
+    pub(crate) fn give(&self, name: &str, group: u32, bits: u32) -> Result<(), Error> {
+        let change = || -> rustix::io::Result<()> {
+            chownat(&self.fd, name, None, Some(Gid::from_raw(group)), AtFlags::empty())?;
+            let mode = statat(&self.fd, name, AtFlags::empty())?.st_mode;
+            chmodat(&self.fd, name, Mode::from_raw_mode(mode & 0o7777 | bits), AtFlags::empty())
+        };
+        change().map_err(|errno| Error::io("give away", &self.path(name), errno))
     }
 
     /// The names of what it holds, sorted.

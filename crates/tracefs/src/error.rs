@@ -18,8 +18,8 @@ pub enum Error {
     Lockdown,
     /// The caller may not.
     #[error(
-        "no permission for {}; be root, or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be the user whom root lets \
-         make instances (mount -o remount,mode=0750,gid=GROUP /sys/kernel/tracing; chown USER /sys/kernel/tracing/instances)",
+        "no permission for {}; be root, or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be in a group that root lets \
+         trace the kernel (sudo sordino grant GROUP)",
         path.display()
     )]
     NotPermitted {
@@ -67,11 +67,20 @@ pub enum Error {
         found: String,
     },
     /// No name for an instance of ours.
-    #[error("'{0}' is no name for an instance: it has to be sordino- and letters, digits, '-', '_' or '.'")]
+    #[error(
+        "'{0}' is no name for an instance: it has to be sordino- (sordino. if it is made ahead) and letters, digits, '-', '_' or '.'"
+    )]
     Name(String),
     /// Another process traces under this name.
     #[error("the tracing instance {0} is in use")]
     InUse(String),
+    /// A group has instances, and all of them are in use.
+    #[error(
+        "of the {0} tracing instances that root made for your group, none is free; wait, or have root make more \
+         (sudo sordino grant GROUP --instances {more})",
+        more = .0 + 1
+    )]
+    AllTaken(u32),
     /// Something still uses the instance, so that it can't be removed.
     #[error("the tracing instance {0} is still busy; some process reads it or follows it")]
     Busy(String),

@@ -15,6 +15,13 @@ pub struct EventName {
     pub name: String,
 }
 
+impl EventName {
+    /// One of its files, seen from an instance.
+    pub(crate) fn file(&self, name: &str) -> String {
+        format!("events/{}/{}/{name}", self.system, self.name)
+    }
+}
+
 impl fmt::Display for EventName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.system, self.name)
@@ -194,7 +201,7 @@ impl Instance {
         let chosen = choose(selections, &available)?;
         self.dir.write("events/enable", "0")?;
         for event in std::mem::take(&mut self.filtered) {
-            self.dir.write(&file(&event, "filter"), "0")?;
+            self.dir.write(&event.file("filter"), "0")?;
         }
         for (event, filter) in &chosen {
             if let Some(filter) = filter {
@@ -209,14 +216,14 @@ impl Instance {
                 continue;
             }
             for event in events {
-                self.dir.set(&file(event, "enable"), "1")?;
+                self.dir.set(&event.file("enable"), "1")?;
             }
         }
         Ok(chosen.into_keys().collect())
     }
 
     fn filter(&self, event: &EventName, filter: &str) -> Result<(), Error> {
-        let path = file(event, "filter");
+        let path = event.file("filter");
         let Err(error) = self.dir.write(&path, filter) else { return Ok(()) };
         // The file of a refused filter holds it with a caret below and the reason; the error's number may be
         // any.
@@ -231,10 +238,6 @@ impl Instance {
             context: context.to_owned(),
         })
     }
-}
-
-fn file(event: &EventName, name: &str) -> String {
-    format!("events/{}/{}/{name}", event.system, event.name)
 }
 
 fn by_system<'a>(events: impl Iterator<Item = &'a EventName>) -> BTreeMap<&'a str, Vec<&'a EventName>> {

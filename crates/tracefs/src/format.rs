@@ -4,7 +4,7 @@
 //! fields; the first of them is the event's number, by which its format is found.
 
 use crate::print::Hints;
-use crate::{Error, EventName, Tracefs};
+use crate::{Error, EventName, Instance, Tracefs};
 use sordino_event::{
     Enumeration, Field as SchemaField, Integer, Level, MAX_FIELDS, MAX_NAME, Scalar, Schema, Type, Width,
 };
@@ -275,7 +275,17 @@ impl Tracefs {
     /// # Errors
     /// If there is no such event.
     pub fn format_text(&self, event: &EventName) -> Result<String, Error> {
-        self.root.read(&format!("events/{}/{}/format", event.system, event.name))
+        self.root.read(&event.file("format"))
+    }
+}
+
+impl Instance {
+    /// The same as [`Tracefs::format_text`] says: who was granted the instance may read no other.
+    ///
+    /// # Errors
+    /// If there is no such event.
+    pub fn format_text(&self, event: &EventName) -> Result<String, Error> {
+        self.dir.read(&event.file("format"))
     }
 }
 

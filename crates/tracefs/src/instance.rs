@@ -1,22 +1,23 @@
 //! Instances: trace buffers of our own, beside what others trace.
 
 use crate::dir::Dir;
+use crate::grant::GRANTED;
 use crate::{Error, EventName, Tracefs};
 use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fstat, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
 use std::time::{Duration, Instant as Moment};
 
-/// What the names of all our instances begin with.
+/// What the names of the instances begin with that a process makes for itself.
 pub const PREFIX: &str = "sordino-";
 /// For how long a busy instance is given the chance to become free: its files are closed a little later than
 /// the process that read them ends.
-const BUSY: Duration = Duration::from_secs(2);
+pub(crate) const BUSY: Duration = Duration::from_secs(2);
 /// For how long a lock may be no more than a sweep's.
-const SWEEP: Duration = Duration::from_millis(100);
+pub(crate) const SWEEP: Duration = Duration::from_millis(100);
 /// Between two tries.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 
-/// A trace buffer of our own with settings of its own, removed on drop.
+/// A trace buffer of our own with settings of its own, removed on drop. One that was [taken](Self::take) is [reset](Self::reset) instead.
 ///
 /// Its directory is locked with `flock` as long as the instance lives. So whoever finds an instance of ours
 /// knows whether it is in use, whatever became of its process; ids of processes are used again.
@@ -26,17 +27,26 @@ pub struct Instance {
     /// Holds the lock.
     pub(crate) dir: Dir,
     name: String,
+    /// Whether it was made ahead, and is there for the next.
+    stays: bool,
     removed: bool,
     /// Which events have a filter.
     pub(crate) filtered: Vec<EventName>,
 }
 
 impl Instance {
+    pub(crate) fn new(tracefs: &Tracefs, dir: Dir, name: String, stays: bool) -> Self {
+        Self { tracefs: tracefs.clone(), dir, name, stays, removed: false, filtered: Vec::new() }
+    }
+
     /// Creates an instance called `name`, which begins with [`PREFIX`]. It traces nothing yet.
     ///
     /// # Errors
     /// [`Error::InUse`] if there is one of that name in use; one that nobody uses is replaced.
     pub fn create(tracefs: &Tracefs, name: &str) -> Result<Self, Error> {
+        if !name.starts_with(PREFIX) {
+            return Err(Error::Name(name.to_owned()));
+        }
         validate(name)?;
         let instances = tracefs.root.directory("instances")?;
         let since = Moment::now();
@@ -47,10 +57,7 @@ impl Instance {
                 Err(errno) => return Err(Error::io("create", &instances.path(name), errno)),
             };
             match lock(&instances, name)? {
-                Lock::Held(dir) if created => {
-                    let (tracefs, name) = (tracefs.clone(), name.to_owned());
-                    return Ok(Self { tracefs, dir, name, removed: false, filtered: Vec::new() });
-                }
+                Lock::Held(dir) if created => return Ok(Self::new(tracefs, dir, name.to_owned(), false)),
                 Lock::Held(dir) => remove(&instances, &dir, name)?,
                 // What has no lock yet looks left behind: a sweep may hold or have removed what was created here.
                 Lock::Busy | Lock::Gone if since.elapsed() < SWEEP => std::thread::sleep(PAUSE),
@@ -64,16 +71,19 @@ impl Instance {
         &self.name
     }
 
-    /// Removes the instance; what was traced and not read is gone with it.
+    /// Removes the instance, or resets it where it was taken; what was traced and not read is gone with it.
     ///
     /// # Errors
-    /// As for [`remove_by_name`](Self::remove_by_name).
+    /// As for [`remove_by_name`](Self::remove_by_name) and [`reset`](Self::reset).
     pub fn remove(mut self) -> Result<(), Error> {
         self.removed = true;
-        self.remove_directory()
+        self.end()
     }
 
-    fn remove_directory(&self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), Error> {
+        if self.stays {
+            return self.reset();
+        }
         remove(&self.tracefs.root.directory("instances")?, &self.dir, &self.name)
     }
 
@@ -101,7 +111,13 @@ impl Instance {
         let instances = tracefs.root.directory("instances")?;
         let (mut swept, mut failed) = (Vec::new(), Ok(()));
         for name in instances.entries()?.into_iter().filter(|name| name.starts_with(PREFIX)) {
-            let Lock::Held(dir) = lock(&instances, &name)? else { continue };
+            let dir = match lock(&instances, &name) {
+                Ok(Lock::Held(dir)) => dir,
+                Ok(Lock::Busy | Lock::Gone) => continue,
+                // Another user's, who sweeps it.
+                Err(Error::NotPermitted { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             match remove(&instances, &dir, &name) {
                 Ok(()) => swept.push(name),
                 Err(error) => failed = Err(error),
@@ -114,8 +130,8 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if !self.removed {
-            // A sweep finds what could not be removed.
-            let _ = self.remove_directory();
+            // A sweep finds what could not be removed, and who takes what could not be reset does that first.
+            let _ = self.end();
         }
     }
 }
@@ -130,16 +146,16 @@ impl Tracefs {
     }
 }
 
-fn validate(name: &str) -> Result<(), Error> {
+pub(crate) fn validate(name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    match name.strip_prefix(PREFIX) {
+    match name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(GRANTED)) {
         Some(rest) if !rest.is_empty() && name.len() <= 255 && rest.chars().all(plain) => Ok(()),
         _ => Err(Error::Name(name.to_owned())),
     }
 }
 
 /// What became of locking an instance.
-enum Lock {
+pub(crate) enum Lock {
     /// It is ours and exists.
     Held(Dir),
     /// Another process has it.
@@ -148,7 +164,7 @@ enum Lock {
     Gone,
 }
 
-fn lock(instances: &Dir, name: &str) -> Result<Lock, Error> {
+pub(crate) fn lock(instances: &Dir, name: &str) -> Result<Lock, Error> {
     let dir = match instances.directory(name) {
         Ok(dir) => dir,
         Err(Error::Missing { .. }) => return Ok(Lock::Gone),

@@ -85,11 +85,11 @@ impl Instance {
     /// If the kernel does not describe it, or describes something unknown.
     pub fn page_layout(&self) -> Result<PageLayout, Error> {
         // Before kernel 6.8 only the whole tracer has it: there all pages are alike.
-        let page = match self.dir.read("events/header_page") {
-            Err(Error::Missing { .. }) => self.tracefs.root.read("events/header_page")?,
-            page => page?,
+        let read = |name| match self.dir.read(name) {
+            Err(Error::Missing { .. }) => self.tracefs.root.read(name),
+            text => text,
         };
-        PageLayout::parse(&page, &self.tracefs.root.read("events/header_event")?)
+        PageLayout::parse(&read("events/header_page")?, &read("events/header_event")?)
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! * [`Tracefs`] is the tracer, [`Instance`] a trace buffer of our own with its events and settings, [`Drain`]
 //!   moves what it records into files;
+//! * [`Granted`] is an instance that root made ahead, for a group whose members may make none;
 //! * a [`Format`] is the layout of an event's records, [`lttng()`] says what other tools call the event;
 //! * a [`Page`] is what lies in those files, and a [`Converter`] turns its [`Record`]s into payloads.
 //!
@@ -33,6 +34,7 @@ mod drain;
 mod error;
 mod events;
 mod format;
+mod grant;
 mod instance;
 mod layout;
 mod lttng;
@@ -48,10 +50,11 @@ pub use drain::{Drain, Drained};
 pub use error::Error;
 pub use events::{EventName, Selection, choose};
 pub use format::{Field, Format, Kind};
+pub use grant::{Granted, SHARED};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;
 pub use lttng::{Conversion, Mapping, Source, lttng};
-pub use mount::Tracefs;
+pub use mount::{Tracefs, mount_point};
 pub use page::{Damage, Missed, Page, Record, Records};
 pub use record::{Converter, Header};
 pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};

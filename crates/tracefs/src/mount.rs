@@ -53,9 +53,16 @@ impl Tracefs {
     }
 }
 
+/// Where all users find tracefs, if it is mounted there: what lies above the older place is root's alone.
+pub fn mount_point() -> Option<&'static Path> {
+    let path = Path::new(MOUNT_POINTS[0]);
+    matches!(mounted(path), Ok(Some(_))).then_some(path)
+}
+
 /// The tracefs mounted at `path`, if there is one.
 fn mounted(path: &Path) -> Result<Option<Dir>, Error> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Who may walk through it may not be allowed to list it.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
         Ok(fd) => {
             let kind = fstatfs(&fd).map_err(|errno| Error::io("inspect", path, errno))?.f_type;

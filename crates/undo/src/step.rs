@@ -3,9 +3,10 @@
 use sordino_sched::{CpuList, Thread};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -24,6 +25,18 @@ pub enum Step {
     RemoveInstance {
         /// Its name in `instances/`.
         name: String,
+    },
+    /// Make an instance of the kernel's tracer that was made ahead as it was before it was taken.
+    ResetInstance {
+        /// Its name in `instances/`.
+        name: String,
+    },
+    /// Give a file back the rights that it had.
+    Access {
+        /// The file's absolute path.
+        file: PathBuf,
+        /// The rights of its owner, its group, and others.
+        mode: u32,
     },
     /// Let a thread run on these CPUs again.
     Affinity {
@@ -53,6 +66,24 @@ impl Step {
         Ok(Self::Write { file, text })
     }
 
+    /// The step that gives `file` the rights that it has now.
+    ///
+    /// # Errors
+    /// If it can't be looked at.
+    pub fn restore_access(file: impl AsRef<Path>) -> io::Result<Self> {
+        let file = std::path::absolute(file)?;
+        let mode = fs::metadata(&file)?.permissions().mode() & 0o7777;
+        Ok(Self::Access { file, mode })
+    }
+
+    /// Gives `file` these rights.
+    ///
+    /// # Errors
+    /// If they are not ours to give.
+    pub fn give_access(file: &Path, mode: u32) -> io::Result<()> {
+        fs::set_permissions(file, Permissions::from_mode(mode))
+    }
+
     /// Writes `text` to `file`, replacing what it holds. Never creates a file: one that is gone was not the
     /// one that was changed.
     ///
@@ -77,6 +108,12 @@ impl fmt::Display for Step {
             Self::RemoveInstance { name } => {
                 write!(f, "remove-instance\t{}", name.as_bytes().escape_ascii())
             }
+            Self::ResetInstance { name } => {
+                write!(f, "reset-instance\t{}", name.as_bytes().escape_ascii())
+            }
+            Self::Access { file, mode } => {
+                write!(f, "access\t{}\t{mode:o}", file.as_os_str().as_bytes().escape_ascii())
+            }
             Self::Affinity { thread, cpus } => write!(f, "affinity\t{thread}\t{cpus}"),
             Self::RemoveGroup { directory, heir } => {
                 let (directory, heir) = (directory.as_os_str().as_bytes(), heir.as_os_str().as_bytes());
@@ -100,6 +137,10 @@ impl FromStr for Step {
             let path = unescape(text).ok_or_else(malformed)?;
             Ok(PathBuf::from(OsStr::from_bytes(&path)))
         };
+        let name = |text| {
+            let name = unescape(text).and_then(|name| String::from_utf8(name).ok());
+            name.ok_or_else(malformed)
+        };
         Ok(match words[..] {
             ["write", file, text] => {
                 Self::Write { file: path(file)?, text: unescape(text).ok_or_else(malformed)? }
@@ -115,10 +156,12 @@ impl FromStr for Step {
             ["remove-group", directory, heir] => {
                 Self::RemoveGroup { directory: path(directory)?, heir: path(heir)? }
             }
-            ["remove-instance", name] => {
-                let name = unescape(name).and_then(|name| String::from_utf8(name).ok());
-                Self::RemoveInstance { name: name.ok_or_else(malformed)? }
-            }
+            ["remove-instance", text] => Self::RemoveInstance { name: name(text)? },
+            ["reset-instance", text] => Self::ResetInstance { name: name(text)? },
+            ["access", file, mode] => Self::Access {
+                file: path(file)?,
+                mode: u32::from_str_radix(mode, 8).map_err(|_| malformed())?,
+            },
             _ => return Err(malformed()),
         })
     }
@@ -168,6 +211,12 @@ impl fmt::Display for Failure {
             Step::RemoveInstance { name } => {
                 write!(f, "removing the tracing instance {name}: {}", self.reason)
             }
+            Step::ResetInstance { name } => {
+                write!(f, "resetting the tracing instance {name}: {}", self.reason)
+            }
+            Step::Access { file, mode } => {
+                write!(f, "giving {} its mode {mode:o} back: {}", file.display(), self.reason)
+            }
             Step::Affinity { thread, cpus } => {
                 write!(f, "giving CPUs {cpus} back to thread {}: {}", thread.tid, self.reason)
             }
@@ -189,6 +238,7 @@ mod tests {
             path in proptest::collection::vec(any::<u8>(), 0..40),
             text in proptest::collection::vec(any::<u8>(), 0..40),
             name in ".*",
+            mode in 0u32..0o10000,
             tid in 1i32..,
             started: u64,
             cpus in proptest::collection::vec(0u32..1000, 0..20),
@@ -196,7 +246,9 @@ mod tests {
             let path = PathBuf::from(OsStr::from_bytes(&path));
             let steps = [
                 Step::Write { file: path.clone(), text },
-                Step::RemoveInstance { name },
+                Step::RemoveInstance { name: name.clone() },
+                Step::ResetInstance { name },
+                Step::Access { file: path.clone(), mode },
                 Step::Affinity { thread: Thread { tid, started }, cpus: CpuList::new(cpus) },
                 Step::RemoveGroup { directory: path.clone(), heir: path },
             ];
@@ -208,7 +260,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(line in "(write|remove-instance|affinity|remove-group)?[\\\\xnt\t0-9a-fé]*") {
+        fn no_text_makes_the_parser_panic(line in "(write|remove-instance|reset-instance|access|affinity|remove-group)?[\\\\xnt\t0-9a-fé]*") {
             let _ = line.parse::<Step>();
         }
     }
@@ -226,6 +278,9 @@ mod tests {
             "remove-instance\t\\x",
             "remove-instance\t\\",
             "remove-instance\té",
+            "access\t/a",
+            "access\t/a\t8",
+            "access\t/a\t750\t0",
             "affinity\t1@2",
             "affinity\t1\t2",
             "affinity\t1@2\tx",

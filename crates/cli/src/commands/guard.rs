@@ -12,13 +12,19 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn carry_out(step: &Step) -> Result<(), String> {
+/// Undoes one change of a recorder's or of `sordino grant`.
+pub(super) fn carry_out(step: &Step) -> Result<(), String> {
     match step {
         Step::Write { file, text } => Step::write(file, text).map_err(|error| error.to_string()),
         Step::RemoveInstance { name } => {
             let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
             Instance::remove_by_name(&tracefs, name).map_err(|error| error.to_string())
         }
+        Step::ResetInstance { name } => {
+            let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
+            Instance::reset_by_name(&tracefs, name).map_err(|error| error.to_string())
+        }
+        Step::Access { file, mode } => Step::give_access(file, *mode).map_err(|error| error.to_string()),
         other => Err(format!("this sordino does not know how to undo '{other}'")),
     }
 }

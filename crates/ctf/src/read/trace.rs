@@ -8,6 +8,7 @@ use super::lex::position;
 use super::metadata::Metadata;
 use super::program::Program;
 use super::source::Source;
+use super::types::Order;
 use super::unpack;
 use crate::{Clock, Environment, Error, Uuid};
 use sordino_event::{Classes, Pid, Time};
@@ -25,6 +26,7 @@ const METADATA_MAX: u64 = 1 << 25;
 pub struct Trace {
     path: PathBuf,
     uuid: Option<Uuid>,
+    order: Order,
     environment: Environment,
     clocks: Vec<Clock>,
     streams: Vec<Stream>,
@@ -100,7 +102,8 @@ impl Trace {
         let vpid = metadata.environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok());
         let streams = group(sources, Arc::new(program), vpid.map(Pid), metadata.uuid)?;
         let clocks = metadata.clocks.into_values().collect();
-        Ok(Self { path, uuid: metadata.uuid, environment: metadata.environment, clocks, streams })
+        let order = metadata.order;
+        Ok(Self { path, uuid: metadata.uuid, order, environment: metadata.environment, clocks, streams })
     }
 
     /// The directory it was opened from.
@@ -111,6 +114,14 @@ impl Trace {
     /// What identifies it, if anything does.
     pub fn uuid(&self) -> Option<Uuid> {
         self.uuid
+    }
+
+    /// Whether it was written in this machine's byte order. It is read either way.
+    pub fn is_native(&self) -> bool {
+        match self.order {
+            Order::Little => cfg!(target_endian = "little"),
+            Order::Big => cfg!(target_endian = "big"),
+        }
     }
 
     /// Where and by what it was recorded.

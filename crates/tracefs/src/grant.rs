@@ -1,0 +1,224 @@
+//! Instances that root makes ahead for a group.
+//!
+//! A group can't be given the right to make its own: the kernel gives a new instance's files to the owner of `instances/` and lets
+//! only that user write them. Files that are there already can be given away, and stay so until the instance is removed.
+
+use crate::dir::Dir;
+use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, validate};
+use crate::{Error, Instance, Tracefs};
+use std::collections::BTreeSet;
+use std::time::Instant as Moment;
+
+/// What their names begin with; no [`sweep`](Instance::sweep) takes them for left behind.
+pub(crate) const GRANTED: &str = "sordino.";
+
+/// What a group needs of the tracer outside of its instances: below the mount point, with these bits of the mode. They are everybody's:
+/// all files take over the group of the uppermost directory, so that this group would read what root traces. Others still read
+/// nothing but the names of instances and events, as long as no file is theirs to read.
+pub const SHARED: [(&str, u32); 3] = [(".", 0o001), ("instances", 0o005), ("available_events", 0o004)];
+
+/// What a group may read and write in its instances, each CPU's and each event's files aside. Neither tracers nor triggers, which
+/// do more than record.
+const SETTINGS: [&str; 8] = [
+    "buffer_size_kb",
+    "events/enable",
+    "options/event-fork",
+    "options/overwrite",
+    "set_event_pid",
+    "trace_clock",
+    "tracing_cpumask",
+    "tracing_on",
+];
+const READ: u32 = 0o040;
+const WRITE: u32 = 0o060;
+const LIST: u32 = 0o050;
+
+/// What a buffer that nobody uses is left with.
+const LEAST_KIB: u64 = 8;
+
+/// An instance that was made ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Its name in `instances/`.
+    pub name: String,
+    /// The group's, as it was called then.
+    pub group: String,
+    /// From 1.
+    pub number: u32,
+}
+
+impl Granted {
+    /// Instance `number` of the group called `group`.
+    pub fn new(group: &str, number: u32) -> Self {
+        Self { name: format!("{GRANTED}{group}.{number}"), group: group.to_owned(), number }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (group, number) = name.strip_prefix(GRANTED)?.rsplit_once('.')?;
+        Some(Self::new(group, number.parse().ok()?)).filter(|granted| granted.name == name)
+    }
+}
+
+impl Tracefs {
+    /// The instances that were made ahead, of whatever group.
+    ///
+    /// # Errors
+    /// If they can't be listed.
+    pub fn granted(&self) -> Result<Vec<Granted>, Error> {
+        Ok(self.instances()?.iter().filter_map(|name| Granted::parse(name)).collect())
+    }
+
+    /// Makes an instance for the group with this id, or gives it what it lacks of one that is there. The group may then read it and set
+    /// what a recording sets, nothing else. What modules bring with them later is closed to it.
+    ///
+    /// # Errors
+    /// If it can't be made or given away.
+    pub fn grant(&self, granted: &Granted, group: u32) -> Result<(), Error> {
+        validate(&granted.name)?;
+        let dir = self.root.directory("instances")?.make(&granted.name)?;
+        for (name, bits) in SETTINGS.map(|name| (name, WRITE)) {
+            dir.give(name, group, bits)?;
+        }
+        for (name, bits) in [("options", LIST), ("per_cpu", LIST)] {
+            dir.give(name, group, bits)?;
+        }
+        for cpu in dir.directory("per_cpu")?.entries()? {
+            for (name, bits) in [("", LIST), ("/trace_pipe_raw", READ), ("/stats", READ)] {
+                dir.give(&format!("per_cpu/{cpu}{name}"), group, bits)?;
+            }
+        }
+        for name in ["header_page", "header_event"] {
+            there(dir.give(&format!("events/{name}"), group, READ))?;
+        }
+        let events = self.events()?;
+        for system in events.iter().map(|event| &event.system).collect::<BTreeSet<_>>() {
+            there(dir.give(&format!("events/{system}/enable"), group, WRITE))?;
+        }
+        for event in &events {
+            for (name, bits) in [("enable", WRITE), ("filter", WRITE), ("format", READ)] {
+                there(dir.give(&event.file(name), group, bits))?;
+            }
+        }
+        // Last: nobody takes one that is only half given.
+        dir.give(".", group, LIST)
+    }
+
+    /// Whether somebody has taken it. Who asks may belong to the group, or be root.
+    ///
+    /// # Errors
+    /// If it can't be looked at.
+    pub fn is_taken(&self, granted: &Granted) -> Result<bool, Error> {
+        Ok(matches!(lock(&self.root.directory("instances")?, &granted.name)?, Lock::Busy))
+    }
+}
+
+/// A file that some kernels or events do not have needs not be given.
+fn there(given: Result<(), Error>) -> Result<(), Error> {
+    match given {
+        Err(Error::Missing { .. }) => Ok(()),
+        given => given,
+    }
+}
+
+impl Instance {
+    /// Takes a free one of the instances that were made ahead for a group that this process is in; `None` if there is none for it.
+    /// Nobody else gets it as long as the result lives. It is as it was left: [`reset`](Self::reset) it first.
+    ///
+    /// # Errors
+    /// [`Error::AllTaken`].
+    pub fn take(tracefs: &Tracefs) -> Result<Option<Self>, Error> {
+        let instances = tracefs.root.directory("instances")?;
+        let since = Moment::now();
+        loop {
+            let mut taken = 0;
+            for Granted { name, .. } in tracefs.granted()? {
+                match lock(&instances, &name) {
+                    Ok(Lock::Held(dir)) => return Ok(Some(Self::new(tracefs, dir, name, true))),
+                    Ok(Lock::Busy) => taken += 1,
+                    Ok(Lock::Gone) => {}
+                    // Another group's.
+                    Err(Error::NotPermitted { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match taken {
+                0 => return Ok(None),
+                // Someone may only have looked whether it is taken.
+                _ if since.elapsed() < SWEEP => std::thread::sleep(PAUSE),
+                _ => return Err(Error::AllTaken(taken)),
+            }
+        }
+    }
+
+    /// Makes the instance trace nothing, with the settings of a new one, an empty buffer and as little memory as there can be.
+    ///
+    /// # Errors
+    /// If the kernel refuses one of the settings.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        self.set_tracing(false)?;
+        self.dir.write("events/enable", "0")?;
+        self.filtered.clear();
+        for file in self.tracefs.events()?.iter().map(|event| event.file("filter")) {
+            match self.dir.read(&file) {
+                // To take away what is not there would wait for all CPUs each time.
+                Ok(filter) if filter.trim() == "none" => {}
+                Ok(_) => self.dir.write(&file, "0")?,
+                // A module's that was loaded since it was given, or that is gone, or an event that has none.
+                Err(Error::NotPermitted { .. } | Error::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.set_threads(&[], false)?;
+        self.set_cpus(&self.cpus()?)?;
+        self.set_overwrite(true)?;
+        // Also empties the buffer and clears its counts.
+        self.set_clock("local")?;
+        self.set_buffer_kib(LEAST_KIB).map(drop)
+    }
+
+    /// Resets the instance called `name`, which was made ahead, for one who took it and is gone. That somebody else has taken it since,
+    /// or that it was removed, is as good.
+    ///
+    /// # Errors
+    /// As for [`reset`](Self::reset).
+    pub fn reset_by_name(tracefs: &Tracefs, name: &str) -> Result<(), Error> {
+        validate(name)?;
+        let instances = tracefs.root.directory("instances")?;
+        let since = Moment::now();
+        loop {
+            match lock(&instances, name)? {
+                Lock::Held(dir) => return Self::new(tracefs, dir, name.to_owned(), true).remove(),
+                Lock::Busy if since.elapsed() < BUSY => std::thread::sleep(PAUSE),
+                Lock::Busy | Lock::Gone => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Dir {
+    /// Makes the directory called `name`, if there is none.
+    fn make(&self, name: &str) -> Result<Self, Error> {
+        use rustix::fs::{Mode, mkdirat};
+        match mkdirat(&self.fd, name, Mode::from_raw_mode(0o750)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => self.directory(name),
+            Err(errno) => Err(Error::io("create", &self.path(name), errno)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_group_and_number() {
+        for (group, number) in [("tracing", 1), ("a.b-c_d", 12), ("4711", 3)] {
+            let granted = Granted::new(group, number);
+            assert!(validate(&granted.name).is_ok(), "{granted:?}");
+            assert_eq!(Granted::parse(&granted.name), Some(granted));
+        }
+        for name in ["sordino-4711", "sordino.tracing", "sordino.tracing.x", "sordino.tracing.01", "other"] {
+            assert_eq!(Granted::parse(name), None, "{name}");
+        }
+    }
+}

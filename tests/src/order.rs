@@ -1,0 +1,274 @@
+//! A recording of ours as a machine of the other byte order would have written it.
+//!
+//! Reads the metadata with a small parser of its own, which knows no more than what our writer writes, so that an error of the reader
+//! that is tested is not here, too.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// What lies in a file, in the order in which it does.
+#[derive(Clone, Debug)]
+enum Shape {
+    /// So many bytes; swapped unless the metadata gives the number an order of its own.
+    Number(usize, bool),
+    /// Up to and with a zero byte.
+    Text,
+    /// Fields, each with its name and how often it is there, begun at a multiple of so many bytes.
+    Struct(Vec<(String, Shape, Times)>, usize),
+}
+
+#[derive(Clone, Debug)]
+enum Times {
+    Once,
+    Fixed(usize),
+    /// As an earlier field says.
+    Counted(String),
+}
+
+/// Words of the metadata: names, numbers, quoted strings and single signs.
+struct Words<'a>(std::iter::Peekable<std::vec::IntoIter<&'a str>>);
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Self {
+        let (mut words, mut rest) = (Vec::new(), text);
+        while let Some(first) = rest.chars().next() {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            let end = match first {
+                '"' => {
+                    let mut escaped = false;
+                    let closes = |c: char| {
+                        let ends = c == '"' && !escaped;
+                        escaped = c == '\\' && !escaped;
+                        ends
+                    };
+                    2 + rest[1..].find(closes).expect("a closed string")
+                }
+                '/' => 2 + rest.find("*/").expect("a closed comment"),
+                c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                c => c.len_utf8(),
+            };
+            let (word, behind) = rest.split_at(end);
+            if first != '/' && !first.is_whitespace() {
+                words.push(word);
+            }
+            rest = behind;
+        }
+        Self(words.into_iter().peekable())
+    }
+
+    fn next(&mut self) -> &'a str {
+        self.0.next().expect("more metadata")
+    }
+
+    fn is_next(&mut self, word: &str) -> bool {
+        self.0.next_if(|next| *next == word).is_some()
+    }
+
+    /// Whatever is there up to the end of this block, as `NAME = VALUE;`.
+    fn attributes(&mut self) -> HashMap<&'a str, &'a str> {
+        assert_eq!(self.next(), "{");
+        let mut attributes = HashMap::new();
+        while !self.is_next("}") {
+            let (name, sign, value, end) = (self.next(), self.next(), self.next(), self.next());
+            assert_eq!((sign, end), ("=", ";"), "{name}");
+            attributes.insert(name, value);
+        }
+        attributes
+    }
+
+    fn shape(&mut self, known: &HashMap<&'a str, Shape>) -> Shape {
+        match self.next() {
+            "integer" => {
+                // A clock's integer has `map = clock.NAME.value`, one word here.
+                let attributes = self.attributes();
+                let size: usize = attributes["size"].parse().expect("a size");
+                Shape::Number(size / 8, !attributes.contains_key("byte_order"))
+            }
+            "floating_point" => {
+                let attributes = self.attributes();
+                let bits =
+                    ["exp_dig", "mant_dig"].map(|name| attributes[name].parse::<usize>().expect("digits"));
+                Shape::Number(bits.iter().sum::<usize>() / 8, true)
+            }
+            "string" => {
+                self.attributes();
+                Shape::Text
+            }
+            "enum" => {
+                assert_eq!(self.next(), ":");
+                let number = self.shape(known);
+                while self.next() != "}" {}
+                number
+            }
+            "struct" => {
+                assert_eq!(self.next(), "{");
+                let mut fields = Vec::new();
+                while !self.is_next("}") {
+                    let (shape, name) = (self.shape(known), self.next());
+                    let times = if self.is_next("[") { self.times() } else { Times::Once };
+                    assert_eq!(self.next(), ";", "behind {name}");
+                    fields.push((name.to_owned(), shape, times));
+                }
+                let mut align = 1;
+                if self.is_next("align") {
+                    let words = [self.next(), self.next(), self.next()];
+                    align = words[1].parse::<usize>().expect("bits") / 8;
+                }
+                Shape::Struct(fields, align)
+            }
+            name => known[name].clone(),
+        }
+    }
+
+    fn times(&mut self) -> Times {
+        let (length, end) = (self.next(), self.next());
+        assert_eq!(end, "]");
+        length.parse().map_or_else(|_| Times::Counted(length.to_owned()), Times::Fixed)
+    }
+}
+
+/// What the metadata declares.
+#[derive(Debug, Default)]
+struct Layout {
+    /// `packet.header`
+    header: Option<Shape>,
+    /// `packet.context`, `event.header` and `event.context` of each class of streams.
+    streams: HashMap<u64, HashMap<String, Shape>>,
+    /// The fields of each class of events, by stream and number.
+    events: HashMap<(u64, u64), Shape>,
+}
+
+impl Layout {
+    fn of(metadata: &str) -> Self {
+        let (mut words, mut known, mut layout) = (Words::of(metadata), HashMap::new(), Self::default());
+        while words.0.peek().is_some() {
+            let block = words.next();
+            if block == "typealias" {
+                let shape = words.shape(&known);
+                assert_eq!([words.next(), words.next()], [":", "="]);
+                known.insert(words.next(), shape);
+            } else {
+                layout.block(block, &mut words, &known);
+            }
+            assert_eq!(words.next(), ";", "behind {block}");
+        }
+        layout
+    }
+
+    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, Shape>) {
+        let (mut numbers, mut shapes) = (HashMap::new(), HashMap::new());
+        assert_eq!(words.next(), "{");
+        while !words.is_next("}") {
+            let name = words.next();
+            let is_shape = words.is_next(":");
+            assert_eq!(words.next(), "=", "{name}");
+            if is_shape {
+                shapes.insert(name.to_owned(), words.shape(known));
+            } else {
+                numbers.insert(name, words.next());
+            }
+            assert_eq!(words.next(), ";", "behind {name}");
+        }
+        let number = |name: &str| numbers[name].parse::<u64>().expect("a number");
+        match block {
+            "trace" => self.header = shapes.remove("packet.header"),
+            "stream" => drop(self.streams.insert(number("id"), shapes)),
+            "event" => {
+                let fields = shapes.remove("fields").expect("fields");
+                self.events.insert((number("stream_id"), number("id")), fields);
+            }
+            _ => {}
+        }
+    }
+
+    /// Swaps all packets of a file.
+    fn swap(&self, bytes: &mut [u8]) {
+        let mut packet = bytes;
+        while !packet.is_empty() {
+            let mut walk = Walk { bytes: packet, at: 0, seen: BTreeMap::new() };
+            walk.swap(self.header.as_ref().expect("a packet header"));
+            let stream = walk.seen["stream_id"];
+            let shapes = &self.streams[&stream];
+            walk.swap(&shapes["packet.context"]);
+            let [content, size] = ["content_size", "packet_size"].map(|name| walk.seen[name] as usize / 8);
+            while walk.at < content {
+                walk.swap(&shapes["event.header"]);
+                let event = walk.seen["id"];
+                walk.swap(&shapes["event.context"]);
+                walk.swap(&self.events[&(stream, event)]);
+            }
+            assert_eq!(walk.at, content, "a packet's content ends where its last event does");
+            packet = &mut packet[size..];
+        }
+    }
+}
+
+/// A packet that is being swapped.
+struct Walk<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+    /// The numbers that were there, the last of each name.
+    seen: BTreeMap<String, u64>,
+}
+
+impl Walk<'_> {
+    fn swap(&mut self, shape: &Shape) -> u64 {
+        match shape {
+            &Shape::Number(width, swapped) => {
+                let bytes = &mut self.bytes[self.at..self.at + width];
+                self.at += width;
+                let mut wide = [0; 8];
+                wide[..width].copy_from_slice(bytes);
+                if swapped {
+                    bytes.reverse();
+                }
+                u64::from_le_bytes(wide)
+            }
+            Shape::Text => {
+                let length = self.bytes[self.at..].iter().position(|&byte| byte == 0);
+                self.at += length.expect("a string that ends") + 1;
+                0
+            }
+            Shape::Struct(fields, align) => {
+                self.at = self.at.next_multiple_of(*align);
+                for (name, shape, times) in fields {
+                    let times = match times {
+                        Times::Once => 1,
+                        Times::Fixed(times) => *times,
+                        Times::Counted(by) => self.seen[by] as usize,
+                    };
+                    for _ in 0..times {
+                        let number = self.swap(shape);
+                        self.seen.insert(name.clone(), number);
+                    }
+                }
+                0
+            }
+        }
+    }
+}
+
+/// Rewrites the trace in `directory`, which a little-endian machine wrote, as a big-endian one would have; how many bytes are others
+/// than before.
+///
+/// # Panics
+/// If there is anything in it that sordino does not write.
+pub fn to_big_endian(directory: &Path) -> usize {
+    let path = directory.join("metadata");
+    let metadata = fs::read_to_string(&path).expect("metadata");
+    let layout = Layout::of(&metadata);
+    assert_eq!(metadata.matches("\tbyte_order = le;").count(), 1, "{metadata}");
+    fs::write(path, metadata.replace("\tbyte_order = le;", "\tbyte_order = be;")).expect("metadata");
+    let mut changed = 0;
+    for file in fs::read_dir(directory).expect("a trace").flatten().map(|entry| entry.path()) {
+        if !file.ends_with("metadata") {
+            let before = fs::read(&file).expect("a stream");
+            let mut bytes = before.clone();
+            layout.swap(&mut bytes);
+            changed += bytes.iter().zip(&before).filter(|(new, old)| new != old).count();
+            fs::write(file, bytes).expect("a stream");
+        }
+    }
+    changed
+}
