@@ -28,7 +28,7 @@ pub(crate) fn sordino(
 
 /// LTTng's daemons.
 pub(crate) fn lttng() -> Result<Lttng, Error> {
-    Lttng::start(COLLECTOR_CPU, false)
+    Lttng::start(COLLECTOR_CPU, false, &std::env::temp_dir())
 }
 
 /// One of its sessions, into `directory`.

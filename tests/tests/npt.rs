@@ -5,6 +5,7 @@ use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::{Ended, NOBODY, Scene, wait_until};
 use std::fs;
+use std::process::Command;
 
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
@@ -98,6 +99,9 @@ fn what_can_t_be_measured_is_refused() {
         (&["add it to --body"], &["--body", "syscall", "-f", "1000"]),
         (&["hits in a second"], &["-f", "0"]),
         (&["--wait-window"], &["--trace-window", "1ms"]),
+        (&["--pace is longer than --duration"], &["--pace", "1h", "-d", "1s"]),
+        (&["--loops"], &["-l", "0"]),
+        (&["--trigger-output", "give both"], &["--trigger-output", "x", "-o", "y"]),
         (&["make it longer"], &["--trace-window", "0s", "--wait-window", "1ms"]),
         (&["can't write", "/nowhere/report", "No such file"], &["-o", "/nowhere/report"]),
         (&["it is a directory"], &["-o", "/"]),
@@ -123,6 +127,36 @@ fn a_trigger_ends_it_with_the_explanation_of_the_gap() {
         scene.sordino(&["npt", "--duration", "300ms", "--trigger", "10s", "--trigger-output", "none"]);
     assert!(quiet.succeeded().contains("no gap of 10s"));
     scene.refuses(2, &["--no-tracepoint"], &["npt", "--trigger", "1ms", "--no-tracepoint"]);
+}
+
+#[test]
+fn a_gap_on_one_of_several_cpus_ends_the_loops_on_all() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let cpus = sordino_sched::affinity().unwrap().to_string();
+    let npt = ["npt", "-a", &cpus, "-p", "0", "-d", "1h", "--faults-at", "300ms", "--pace", "1us"];
+    let ended = scene.sordino(&[&npt[..], &["--trigger", "100us", "--trigger-output", "gap"]].concat());
+    assert_eq!(ended.status, 1, "{}", ended.errors);
+    assert!(ended.output.contains("The gap that ended it"), "{}", ended.output);
+}
+
+#[test]
+fn loops_on_all_cpus_that_it_may_use_leave_it_room_to_hear_its_end() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let ours = sordino_sched::affinity().unwrap();
+    let cpu = ours.as_slice()[0].to_string();
+    let npt = scene.command(&["npt", "-a", &cpu, "-d", "40s", "--json"]);
+    let mut confined = Command::new("taskset");
+    confined.args(["--cpu-list", &cpu]).arg(npt.get_program()).args(npt.get_args());
+    let npt = scene.start(&mut confined);
+    let is_measuring = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", npt.pid())).into_iter().flatten().flatten();
+        let names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        names.into_iter().any(|name| name == "npt\n")
+    };
+    wait_until("it measures", is_measuring);
+    npt.signal(Signal::INT);
+    let value: Value = serde_json::from_str(npt.end().succeeded()).unwrap();
+    assert!(value["cpus"][0]["seconds"].as_f64() < Some(39.0), "{}", value["cpus"][0]["seconds"]);
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Counts {
     pub fn since(&self, earlier: &Self, cpu: u32) -> Vec<Interrupter> {
         let count = |counts: &Self, name: &str| counts.sources.get(name)?.get(&cpu).copied();
         let interrupters = self.sources.keys().filter_map(|name| {
-            let count = count(self, name)?.checked_sub(count(earlier, name).unwrap_or(0))?;
+            let count = more(count(self, name)?, count(earlier, name).unwrap_or(0))?;
             (count > 0).then(|| Interrupter { name: name.clone(), count })
         });
         let mut interrupters: Vec<_> = interrupters.collect();
@@ -95,6 +95,11 @@ impl Counts {
         let ticks = self.stolen.get(&cpu)?.saturating_sub(*earlier.stolen.get(&cpu)?);
         Some(TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
     }
+}
+
+/// How many came: the kernel counts in 32 bits, which a timer fills in weeks. A CPU that went and came may count less.
+fn more(now: u64, earlier: u64) -> Option<u64> {
+    now.checked_sub(earlier).or_else(|| (now + (1 << 32)).checked_sub(earlier).filter(|more| *more < 1 << 31))
 }
 
 /// From the text of `/proc/stat`: of each CPU's line, field 8.
@@ -147,6 +152,12 @@ ERR:          9
         assert_eq!(Counts::parse(one, "").since(&Counts::parse(two, ""), 1), []);
         assert_eq!(Counts::parse(one, "").since(&Counts::parse(two, ""), 0), []);
         assert_eq!(Counts::parse("", "x: y\n:::").since(&Counts::default(), 0), []);
+    }
+
+    #[test]
+    fn a_count_that_has_begun_again_goes_on() {
+        let almost_full = (1 << 32) - 3;
+        assert_eq!([more(9, 4), more(2, almost_full), more(4, 5)], [Some(5), Some(5), None]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The loop with interrupts disabled. No program can disable them: the loop is a kernel module's, `crates/npt/module`.
 
+use crate::measure::on_each;
 use crate::{Bucket, Error, Histogram, Measured, Monitor, Plan};
 use sordino_clock::Rate;
 use sordino_sched::{CpuList, set_affinity, set_policy};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// What the module makes.
@@ -14,17 +14,17 @@ pub const DEVICE: &str = "/dev/sordino_npt";
 /// For how long interrupts are disabled at a time, in microseconds: less than the tick of any kernel can be late without notice.
 const WINDOW_US: u64 = 1_000;
 
-/// As [`run`](crate::run), on the CPU that the plan names, with interrupts disabled for a millisecond at a time; what comes between two
-/// such windows does not count. Of the plan, the duration counts, the loops (to the next window) and the policy.
+/// As [`run_on`](crate::run_on), with interrupts disabled for a millisecond at a time; what comes between two such windows does not
+/// count. Of the plan, the duration counts, the loops (to the next window) and the policy.
 ///
 /// # Errors
 /// [`Error::Module`] where the module is not loaded or may not be used.
-pub fn run_without_interrupts(plan: &Plan, monitor: &Monitor) -> Result<Measured, Error> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("npt".to_owned());
-        let handle = thread.spawn_scoped(scope, || measure(plan, monitor)).map_err(Error::Thread)?;
-        handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+pub fn run_without_interrupts(
+    cpus: &CpuList,
+    plan: &Plan,
+    monitors: &[Monitor],
+) -> Result<Vec<Measured>, Error> {
+    on_each(cpus, plan, monitors, measure)
 }
 
 fn measure(plan: &Plan, monitor: &Monitor) -> Result<Measured, Error> {
@@ -125,7 +125,9 @@ mod tests {
             return;
         }
         let plan = Plan { policy: sordino_sched::Policy::Other, ..Plan::default() };
-        let refused = run_without_interrupts(&plan, &Monitor::default()).unwrap_err();
+        let ours = sordino_sched::affinity().unwrap();
+        let monitors: Vec<_> = ours.as_slice().iter().map(|_| Monitor::default()).collect();
+        let refused = run_without_interrupts(&ours, &plan, &monitors).unwrap_err();
         assert!(refused.to_string().contains("insmod"), "{refused}");
     }
 }

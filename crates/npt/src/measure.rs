@@ -91,7 +91,7 @@ pub fn run_watched(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64) + Send
 }
 
 /// Measures on all `cpus` at once, so that what one disturbs on another is seen: what each of them measured, in their order.
-/// There is a monitor for each, and [`Plan::cpu`] does not count.
+/// There is a monitor for each, and [`Plan::cpu`] does not count. The gap that ends one's measurement ends all.
 ///
 /// # Errors
 /// Why there was no measurement on one of them; the others end early then.
@@ -99,21 +99,38 @@ pub fn run_on(
     cpus: &CpuList,
     plan: &Plan,
     monitors: &[Monitor],
-    hit: impl Fn(u64, u64) + Send + Copy,
+    hit: impl Fn(u64, u64) + Sync,
 ) -> Result<Vec<Measured>, Error> {
+    if plan.lock_memory {
+        lock_memory(Lock::All).map_err(Error::Memory)?;
+    }
+    on_each(cpus, plan, monitors, |plan, monitor| measure(plan, monitor, &hit))
+}
+
+/// Has a thread of its own for each of `cpus` call `measure`. Where one fails or is stopped, all end.
+pub(crate) fn on_each(
+    cpus: &CpuList,
+    plan: &Plan,
+    monitors: &[Monitor],
+    measure: impl Fn(&Plan, &Monitor) -> Result<Measured, Error> + Sync,
+) -> Result<Vec<Measured>, Error> {
+    let stop_all = || monitors.iter().for_each(Monitor::stop);
+    let measure_on = |cpu, monitor: &Monitor| {
+        let measured = measure(&Plan { cpu: Some(cpu), ..plan.clone() }, monitor);
+        if measured.is_err() || monitor.is_stopped() {
+            stop_all();
+        }
+        measured
+    };
     thread::scope(|scope| {
         let start = |(&cpu, monitor)| {
-            scope.spawn(move || {
-                let measured = run_watched(&Plan { cpu: Some(cpu), ..plan.clone() }, monitor, hit);
-                if measured.is_err() {
-                    monitors.iter().for_each(Monitor::stop);
-                }
-                measured
-            })
+            let (thread, measure_on) = (thread::Builder::new().name("npt".to_owned()), &measure_on);
+            let started = thread.spawn_scoped(scope, move || measure_on(cpu, monitor));
+            started.map_err(Error::Thread).inspect_err(|_| stop_all())
         };
         let threads: Vec<_> = cpus.as_slice().iter().zip(monitors).map(start).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let join = |thread: Result<thread::ScopedJoinHandle<'_, _>, Error>| {
+            thread?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         threads.into_iter().map(join).collect()
     })
@@ -195,19 +212,23 @@ fn trace(
         notes.measure(&mut body);
         return 0;
     }
-    let limits = Limits {
-        period: plan.most_hits.map_or(0, |frequency| (rate.hertz / frequency) as u64),
-        trace: plan.windows.map_or(u64::MAX, |(trace, _)| in_cycles(trace, rate)),
-        wait: plan.windows.map_or(0, |(_, wait)| in_cycles(wait, rate)),
-    };
     if plan.most_hits.is_none() && plan.windows.is_none() {
         let mut both = (body, Hit { hit, hits: 0 });
         notes.measure(&mut both);
         both.hits()
     } else {
-        let mut both = (body, Limited::new(hit, limits, monitor));
+        let mut both = (body, Limited::new(hit, limits(plan, rate), monitor));
         notes.measure(&mut both);
         both.hits()
+    }
+}
+
+fn limits(plan: &Plan, rate: &Rate) -> Limits {
+    Limits {
+        // Rounded up: never more often.
+        period: plan.most_hits.map_or(0, |frequency| (rate.hertz / frequency).ceil() as u64),
+        trace: plan.windows.map_or(u64::MAX, |(trace, _)| in_cycles(trace, rate)),
+        wait: plan.windows.map_or(0, |(_, wait)| in_cycles(wait, rate)),
     }
 }
 
@@ -215,6 +236,7 @@ fn trace(
 mod tests {
     use super::*;
     use sordino_sched::Policy;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn plan() -> Plan {
         Plan { policy: Policy::Other, lock_memory: false, ..Plan::default() }
@@ -267,23 +289,25 @@ mod tests {
     fn each_burst_of_faults_shows_as_a_gap() {
         let measured = run(&Plan {
             loops: u64::MAX,
-            duration: Some(Duration::from_millis(50)),
+            duration: Some(Duration::from_millis(600)),
             // In any order.
-            faults_at: [30, 10].map(Duration::from_millis).to_vec(),
+            faults_at: [300, 10].map(Duration::from_millis).to_vec(),
             note_over: Duration::from_micros(5),
             ..plan()
         })
         .unwrap();
         let begin = measured.span.0;
         let at = |gap: &Gap| measured.rate.nanoseconds(gap.end - begin) / 1e6;
-        for burst in [9.9..30.0, 29.9..50.0] {
+        for burst in [9.9..300.0, 299.9..600.0] {
             assert!(measured.gaps.iter().any(|gap| burst.contains(&at(gap))), "{:?}", measured.gaps);
         }
     }
 
     #[test]
     fn who_looks_on_sees_how_far_it_is_and_ends_it() {
-        let (monitor, endless) = (Monitor::default(), Plan { loops: u64::MAX, ..plan() });
+        // None is noted: the longest is known all the same.
+        let note_over = Duration::from_secs(3600);
+        let (monitor, endless) = (Monitor::default(), Plan { loops: u64::MAX, note_over, ..plan() });
         let measured = thread::scope(|scope| {
             let loops = scope.spawn(|| run_watched(&endless, &monitor, hit).unwrap());
             while monitor.loops() == 0 {
@@ -301,7 +325,7 @@ mod tests {
     #[test]
     fn a_tracepoint_of_another_kind_is_hit_as_often_as_it_may_be() {
         let hits = std::sync::atomic::AtomicU64::new(0);
-        let count = |_, _| _ = hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let count = |_, _| _ = hits.fetch_add(1, Relaxed);
         let few = Plan {
             loops: u64::MAX,
             duration: Some(Duration::from_millis(100)),
@@ -309,7 +333,7 @@ mod tests {
             ..plan()
         };
         let measured = run_watched(&few, &Monitor::default(), count).unwrap();
-        assert_eq!(measured.hits, hits.load(std::sync::atomic::Ordering::Relaxed));
+        assert_eq!(measured.hits, hits.load(Relaxed));
         assert!((1..=101).contains(&measured.hits), "{}", measured.hits);
         assert!(measured.histogram.count() > measured.hits);
         let each = run(&Plan { loops: 500, warm_up: 3, ..plan() }).unwrap();
@@ -354,6 +378,44 @@ mod tests {
             (CpuList::new([ours.as_slice()[0], 60_000]), [Monitor::default(), Monitor::default()]);
         let endless = Plan { loops: u64::MAX, ..plan() };
         assert!(matches!(run_on(&bad, &endless, &monitors, hit), Err(Error::Affinity { cpu: 60_000, .. })));
+    }
+
+    #[test]
+    fn the_gap_that_ends_one_cpus_loop_ends_all() {
+        let ours = sordino_sched::affinity().unwrap();
+        let monitors: Vec<_> = ours.as_slice().iter().map(|_| Monitor::default()).collect();
+        let plan = Plan {
+            loops: u64::MAX,
+            duration: Some(Duration::from_secs(60)),
+            end_at: Some(Duration::from_millis(1400)),
+            ..plan()
+        };
+        let is_asleep = AtomicBool::new(false);
+        let sleep_once = |number, _| {
+            if number == 10_000 && !is_asleep.swap(true, Relaxed) {
+                thread::sleep(Duration::from_millis(1500));
+            }
+        };
+        let all = run_on(&ours, &plan, &monitors, sleep_once).unwrap();
+        assert!(all.iter().all(|one| one.seconds() < 50.0), "{:?}", all.iter().map(Measured::seconds));
+    }
+
+    #[test]
+    fn a_loop_that_keeps_a_long_pace_is_stopped_all_the_same() {
+        let monitor = Monitor::default();
+        monitor.stop();
+        let plan = Plan { loops: 1, warm_up: 0, pace: Duration::from_secs(60), ..plan() };
+        assert!(run_watched(&plan, &monitor, hit).unwrap().seconds() < 50.0);
+    }
+
+    #[test]
+    fn limits_are_in_cycles_and_a_frequency_is_never_exceeded() {
+        let rate = Rate { hertz: 1e9, uncertainty: 0.0 };
+        let of = |most_hits, windows| limits(&Plan { most_hits, windows, ..plan() }, &rate);
+        assert_eq!(of(None, None), Limits { period: 0, trace: u64::MAX, wait: 0 });
+        assert_eq!([3e8, 1e9, 1e-30].map(|hits| of(Some(hits), None).period), [4, 1, u64::MAX]);
+        let windows = of(None, Some((Duration::from_micros(3), Duration::from_millis(5))));
+        assert_eq!(windows, Limits { period: 0, trace: 3_000, wait: 5_000_000 });
     }
 
     #[test]

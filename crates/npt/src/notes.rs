@@ -115,12 +115,12 @@ impl<'a> Notes<'a> {
         self.monitor.show(number, self.rate.nanoseconds(self.longest));
     }
 
-    /// The clock, once the pace is kept.
+    /// The clock, once the pace is kept, or the measurement is stopped.
     #[inline(always)]
     fn read_clock(&self, last: u64) -> u64 {
         loop {
             let now = cycles();
-            if now.wrapping_sub(last) >= self.pace {
+            if now.wrapping_sub(last) >= self.pace || self.monitor.is_stopped() {
                 return now;
             }
         }
@@ -130,7 +130,7 @@ impl<'a> Notes<'a> {
     #[cold]
     fn note(&mut self, end: u64, gap: u64) -> bool {
         self.longest = self.longest.max(gap);
-        self.notice = self.note_over.min(self.longest + 1);
+        self.notice = self.note_over.min(self.longest.saturating_add(1));
         if gap >= self.note_over {
             if self.gaps.len() < self.gaps.capacity() {
                 self.gaps.push(Gap { end, cycles: gap });
@@ -138,7 +138,11 @@ impl<'a> Notes<'a> {
                 self.gaps_without_room += 1;
             }
         }
-        gap >= self.end_at
+        let is_the_end = gap >= self.end_at;
+        if is_the_end {
+            self.monitor.stop();
+        }
+        is_the_end
     }
 
     /// What is due `since` so many cycles after the first loop; whether it is the end.

@@ -109,9 +109,8 @@ pub enum Error {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cpu {
-            Some(cpu) => write!(f, "CPU {cpu}, ")?,
-            None => f.write_str("any CPU, ")?,
+        if let Some(cpu) = self.cpu {
+            write!(f, "CPU {cpu}, ")?;
         }
         write!(f, "{}, ", self.policy)?;
         match self.duration {

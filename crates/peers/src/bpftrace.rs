@@ -1,6 +1,7 @@
 //! bpftrace, which counts the hits of a statically defined tracepoint. Needs root.
 
 use crate::Error;
+use crate::command::bound;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -53,7 +54,7 @@ impl Counter {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", mount, "sh", &program]);
         // A Ctrl-C is for who started it, and reads what it counted.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+        bound(command.process_group(0), libc::SIGKILL).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut bpftrace = command.spawn().map_err(|error| Error::failed(&command, error))?;
         let output = bpftrace.stdout.take();
         let (sender, lines) = channel();
@@ -102,6 +103,9 @@ impl Drop for Counter {
     fn drop(&mut self) {
         if let Ok(None) = self.bpftrace.try_wait() {
             self.interrupt();
+            // Its output ends with it. One that does not even attach may not hear that it is to end.
+            while self.lines.recv_timeout(PATIENCE).is_ok() {}
+            let _ = self.bpftrace.kill();
             let _ = self.bpftrace.wait();
         }
     }

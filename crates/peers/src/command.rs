@@ -1,6 +1,7 @@
 //! Commands of others, and why they fail.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 /// Why a peer can't be measured.
@@ -56,7 +57,7 @@ impl From<Error> for String {
 /// # Errors
 /// If it can't be started, or fails: with what it says on standard error.
 pub fn output_of(command: &mut Command) -> Result<String, Error> {
-    let output = command.output().map_err(|error| Error::failed(command, error))?;
+    let output = bound(command, libc::SIGTERM).output().map_err(|error| Error::failed(command, error))?;
     checked(command, &output)
 }
 
@@ -66,11 +67,27 @@ pub(crate) fn output_of_package(
     what: &'static str,
     remedy: &'static str,
 ) -> Result<String, Error> {
-    let output = command.output().map_err(|error| match error.kind() {
+    let output = bound(command, libc::SIGTERM).output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing { what, remedy },
         _ => Error::failed(command, error),
     })?;
     checked(command, &output)
+}
+
+/// Has the kernel send `signal` to the command when the thread that starts it is gone, by whatever death.
+pub(crate) fn bound(command: &mut Command, signal: libc::c_int) -> &mut Command {
+    let parent = std::process::id();
+    let bind = move || {
+        // SAFETY: no pointers.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // It may have died before that. SAFETY: no preconditions.
+        let is_there = u32::try_from(unsafe { libc::getppid() }) == Ok(parent);
+        if is_there { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    };
+    // SAFETY: system calls alone; nothing is allocated or locked after the fork.
+    unsafe { command.pre_exec(bind) }
 }
 
 fn checked(command: &Command, output: &Output) -> Result<String, Error> {

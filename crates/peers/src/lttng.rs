@@ -1,5 +1,6 @@
 //! LTTng's daemons and sessions: 32 sub-buffers of 1 MiB for programs, and of 4 MiB for the kernel, as in the papers.
 
+use crate::command::bound;
 use crate::{Error, Kernel, Polling, output_of};
 use std::fs;
 use std::io;
@@ -39,12 +40,13 @@ pub fn has_modules() -> Result<(), Error> {
 }
 
 impl Lttng {
-    /// Starts them on `cpu`, with the kernel's tracer if it is asked for.
+    /// Starts them on `cpu`, with a home in `place`, and with the kernel's tracer if it is asked for. They end with the thread
+    /// that calls this at the latest.
     ///
     /// # Errors
     /// Naming the package where they are not installed.
-    pub fn start(cpu: u32, kernel: bool) -> Result<Self, Error> {
-        let home = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+    pub fn start(cpu: u32, kernel: bool, place: &Path) -> Result<Self, Error> {
+        let home = tempfile::tempdir_in(place).map_err(Error::io("a temporary directory"))?;
         if let Err(error) = Command::new("lttng").arg("--version").output() {
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             return Err(if is_missing { TOOLS } else { Error::io("lttng")(error) });
@@ -58,7 +60,7 @@ impl Lttng {
             daemon.arg("--no-kernel");
         }
         // A Ctrl-C is for who started them, and ends them in order.
-        environment(daemon.process_group(0), home.path());
+        environment(bound(daemon.process_group(0), libc::SIGTERM), home.path());
         let daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let lttng = Self { home, daemon: daemon.map_err(Error::io("lttng-sessiond"))?, sessions: 0 };
         let begin = Instant::now();

@@ -50,12 +50,12 @@ pub struct Built {
 }
 
 impl Built {
-    /// Compiles it.
+    /// Compiles it, in a directory of its own in `place`.
     ///
     /// # Errors
     /// Naming the package where the compiler or the tracer's header is missing.
-    pub fn new(kind: Kind) -> Result<Self, Error> {
-        let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+    pub fn new(kind: Kind, place: &Path) -> Result<Self, Error> {
+        let directory = tempfile::tempdir_in(place).map_err(Error::io("a temporary directory"))?;
         let (source, libraries) = kind.source();
         for (name, text) in [("provider.c", source), ("npt.h", include_str!("../providers/npt.h"))] {
             fs::write(directory.path().join(name), text).map_err(Error::io(name))?;
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_provider_is_built_and_hit_or_the_package_is_named() {
         for kind in [Kind::Lttng, Kind::Usdt] {
-            match Built::new(kind) {
+            match Built::new(kind, &std::env::temp_dir()) {
                 Ok(built) => Provider::load(built.file()).unwrap().hit(1, 2),
                 Err(error) => assert!(error.to_string().contains("apt install"), "{error}"),
             }

@@ -52,6 +52,11 @@ pub enum Step {
         /// The directory of the group that its members go to.
         heir: PathBuf,
     },
+    /// Remove a directory with all that is in it.
+    RemoveDirectory {
+        /// Its absolute path.
+        directory: PathBuf,
+    },
 }
 
 impl Step {
@@ -119,6 +124,9 @@ impl fmt::Display for Step {
                 let (directory, heir) = (directory.as_os_str().as_bytes(), heir.as_os_str().as_bytes());
                 write!(f, "remove-group\t{}\t{}", directory.escape_ascii(), heir.escape_ascii())
             }
+            Self::RemoveDirectory { directory } => {
+                write!(f, "remove-directory\t{}", directory.as_os_str().as_bytes().escape_ascii())
+            }
         }
     }
 }
@@ -162,6 +170,7 @@ impl FromStr for Step {
                 file: path(file)?,
                 mode: u32::from_str_radix(mode, 8).map_err(|_| malformed())?,
             },
+            ["remove-directory", directory] => Self::RemoveDirectory { directory: path(directory)? },
             _ => return Err(malformed()),
         })
     }
@@ -223,6 +232,9 @@ impl fmt::Display for Failure {
             Step::RemoveGroup { directory, .. } => {
                 write!(f, "removing the control group {}: {}", directory.display(), self.reason)
             }
+            Step::RemoveDirectory { directory } => {
+                write!(f, "removing {}: {}", directory.display(), self.reason)
+            }
         }
     }
 }
@@ -250,7 +262,8 @@ mod tests {
                 Step::ResetInstance { name },
                 Step::Access { file: path.clone(), mode },
                 Step::Affinity { thread: Thread { tid, started }, cpus: CpuList::new(cpus) },
-                Step::RemoveGroup { directory: path.clone(), heir: path },
+                Step::RemoveGroup { directory: path.clone(), heir: path.clone() },
+                Step::RemoveDirectory { directory: path },
             ];
             for step in steps {
                 let line = step.to_string();
@@ -260,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(line in "(write|remove-instance|reset-instance|access|affinity|remove-group)?[\\\\xnt\t0-9a-fé]*") {
+        fn no_text_makes_the_parser_panic(line in "(write|remove-instance|reset-instance|access|affinity|remove-group|remove-directory)?[\\\\xnt\t0-9a-fé]*") {
             let _ = line.parse::<Step>();
         }
     }
@@ -285,6 +298,7 @@ mod tests {
             "affinity\t1\t2",
             "affinity\t1@2\tx",
             "remove-group\t/a",
+            "remove-directory\t/a\tb",
         ] {
             assert_eq!(line.parse::<Step>(), Err(Malformed(line.to_owned())), "{line}");
         }

@@ -4,7 +4,11 @@ use crate::Failure;
 use sordino_collect::command::SESSION;
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::{Guardian, Step, guard};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// Waits for the parent's end, and undoes.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
@@ -25,7 +29,22 @@ pub(super) fn carry_out(step: &Step) -> Result<(), String> {
             Instance::reset_by_name(&tracefs, name).map_err(|error| error.to_string())
         }
         Step::Access { file, mode } => Step::give_access(file, *mode).map_err(|error| error.to_string()),
+        Step::RemoveDirectory { directory } => remove(directory),
         other => Err(format!("this sordino does not know how to undo '{other}'")),
+    }
+}
+
+/// Whoever wrote there is being ended, too, and may go on for a moment.
+fn remove(directory: &Path) -> Result<(), String> {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() > give_up => return Err(error.to_string()),
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+            // Looked at once more: somebody may have made it again.
+            Ok(()) => {}
+        }
     }
 }
 

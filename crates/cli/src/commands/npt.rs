@@ -8,6 +8,7 @@ mod output;
 mod plot;
 mod report;
 mod run;
+mod scratch;
 mod tracers;
 mod trigger;
 
@@ -19,6 +20,7 @@ use crate::failure::{NO, UNUSABLE};
 use arguments::{Part, Sink, body, frequency, sink};
 use clap::Args;
 use report::Report;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_npt::Unit;
 use sordino_sched::CpuList;
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ use tracers::{Tracer, tracer};
 /// As root, the kernel's limit on real-time threads (sched_rt_runtime_us) is lifted meanwhile, unless all CPUs are measured;
 /// otherwise it would stop the thread for 50 ms in each second. Ctrl-C ends it with what was measured.
 ///
-/// Exit status: 1 if a gap was longer than --max-gap, or reached --trigger.
+/// Exit status: 1 if a gap was longer than --max-gap, or reached --trigger; 2 if nothing could be measured.
 #[derive(Args, Debug)]
 #[command(
     version,
@@ -59,7 +61,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "PRIO", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=99))]
     prio: u8,
     /// Loops to measure [default: 10,000,000; no limit with --duration]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
     /// End after this time, from nanoseconds to days
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
@@ -74,7 +76,7 @@ pub(crate) struct Options {
     #[arg(short = 'i', long, conflicts_with = "interrupts_off")]
     allow_interrupts: bool,
     /// Measure with interrupts disabled, a millisecond at a time: needs the kernel module of crates/npt/module
-    #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "pace", "faults_at", "trigger", "warm_up"])]
+    #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     interrupts_off: bool,
     /// What each loop does: empty, or memory[=SIZE] (writes to each cache line), syscall (getppid) and tracepoint, with commas
     #[arg(long, value_name = "PARTS", value_parser = body, value_delimiter = ',', default_value = "tracepoint")]
@@ -103,26 +105,29 @@ pub(crate) struct Options {
     /// Exit with 1 if a gap was longer than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
-    /// End with the first gap of at least this, and explain it: records itself and, as root, the kernel meanwhile
+    /// End with the first gap of at least this, on whichever CPU, and explain it: records itself and, as root, the kernel meanwhile
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["output", "max_gap"])]
     trigger: Option<Duration>,
     /// Where --trigger records to: a new or empty directory [default: sordino- and the time, here]
-    #[arg(long, value_name = "DIR", requires = "trigger")]
+    #[arg(long, value_name = "DIR")]
     trigger_output: Option<PathBuf>,
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     end_at: Option<Duration>,
+    /// End with who started it
+    #[arg(long, hide = true)]
+    bound: bool,
     /// Record the loop with one of these tracers after the other, in rounds, and compare: untraced, sordino-timer, sordino-wakeup,
     /// sordino-busy, lttng-timer, lttng-wakeup, usdt
     #[arg(long, value_name = "TRACERS", value_parser = tracer, value_delimiter = ',', conflicts_with_all = ["trigger", "find_max_rate", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at"])]
     compare: Vec<Tracer>,
-    /// How many rounds --compare makes
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    /// How many rounds --compare makes [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
     /// Draw what --compare measured into this file, as SVG
-    #[arg(long, value_name = "FILE", requires = "compare")]
+    #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Search the highest tracepoint frequency without a lost event: of sordino and LTTng, with the kernel's events and without
-    #[arg(long, conflicts_with_all = ["trigger", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at", "max_frequency", "trace_window"])]
+    #[arg(long, conflicts_with_all = ["trigger", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at", "max_frequency", "trace_window", "wait_window", "pace", "warm_up"])]
     find_max_rate: bool,
     /// Write the report and the whole histogram to this file, too
     #[arg(short, long, value_name = "FILE")]
@@ -152,6 +157,16 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if options.bound {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+    }
+    // Not clap's `requires`: that overlooks it where what is required conflicts with something else that is given.
+    if options.trigger.is_none() && options.trigger_output.is_some() {
+        return Err(contradiction("--trigger-output is where --trigger records to: give both"));
+    }
+    if options.compare.is_empty() && (options.rounds.is_some() || options.plot.is_some()) {
+        return Err(contradiction("--rounds and --plot are about --compare: give that, too"));
+    }
     if let Some(gap) = options.trigger {
         return trigger::run(options, gap);
     }

@@ -112,6 +112,9 @@ fn parts(options: &Options) -> Result<(Body, bool), Failure> {
     if options.trace_window.is_some_and(|window| window.is_zero()) {
         return Err(contradiction("--trace-window 0s: nothing would be measured; make it longer"));
     }
+    if options.duration.is_some_and(|duration| options.pace > duration) {
+        return Err(contradiction("--pace is longer than --duration: not one loop would come to its end"));
+    }
     Ok((body.unwrap_or_default(), tracepoint))
 }
 

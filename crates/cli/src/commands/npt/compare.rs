@@ -4,6 +4,7 @@ use super::plot;
 use super::tracers::{Stage, Traced, Tracer};
 use super::{Options, arguments, contradiction, output};
 use crate::Failure;
+use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use crate::signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 /// Of the JSON.
 const SCHEMA: u32 = 1;
+/// How many, unless the user says so.
+const ROUNDS: u32 = 5;
 
 /// One tracer's rounds.
 pub(super) struct Contender {
@@ -128,6 +131,9 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     {
         return Err(contradiction(&format!("--compare: {} is named twice", tracers[first])));
     }
+    if options.plot.is_some() && options.plot == options.output {
+        return Err(contradiction("--plot and --output name the same file"));
+    }
     for file in [&options.output, &options.plot].into_iter().flatten() {
         output::may_write(file)?;
     }
@@ -140,10 +146,10 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
         let missing = stage.prepare(tracer, Kernel::Nothing).err();
         contenders.push(Contender { tracer, rounds: Vec::new(), missing });
     }
-    let words = words(options);
-    for round in 1..=options.rounds {
+    let (words, rounds) = (words(options), options.rounds.unwrap_or(ROUNDS));
+    for round in 1..=rounds {
         for contender in contenders.iter_mut().filter(|contender| contender.missing.is_none()) {
-            progress.doing(format!("round {round} of {}: {}", options.rounds, contender.tracer));
+            progress.doing(format!("round {round} of {}: {}", rounds, contender.tracer));
             let traced = stage.run(contender.tracer, Kernel::Nothing, &words);
             if is_stopped(&stop) {
                 break;
@@ -159,8 +165,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
         }
     }
     progress.clear();
-    let about =
-        format!("{} rounds, interleaved, of {}; {}", options.rounds, words.join(" "), stage.describe());
+    let about = format!("{} rounds, interleaved, of {}; {}", rounds, words.join(" "), stage.describe());
     report(options, &about, &contenders)
 }
 
@@ -186,7 +191,8 @@ fn report(options: &Options, about: &str, contenders: &[Contender]) -> Result<Ex
         let measured: Vec<&Contender> = contenders.iter().filter(|one| !one.rounds.is_empty()).collect();
         output::write(file, &plot::svg(about, &measured)?)?;
     }
-    Ok(ExitCode::SUCCESS)
+    let is_any = contenders.iter().any(|contender| !contender.rounds.is_empty());
+    Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
 /// Medians of all rounds, their spread below, and how many times that is what the loop takes untraced.

@@ -72,7 +72,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(file) = &options.output {
         output::write(file, &text)?;
     }
-    Ok(ExitCode::SUCCESS)
+    let is_any = all.iter().any(|found| found.highest.is_ok());
+    Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
 fn search(

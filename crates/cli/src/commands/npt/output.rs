@@ -22,7 +22,11 @@ pub(super) fn may_write(file: &Path) -> Result<(), Failure> {
     if file.is_dir() {
         return Err(failed(file, "it is a directory; name a file in it"));
     }
-    access(directory(file), Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(file, error))
+    let may = match fs::metadata(file) {
+        Ok(metadata) if !metadata.is_file() => access(file, Access::WRITE_OK),
+        _ => access(directory(file), Access::WRITE_OK | Access::EXEC_OK),
+    };
+    may.map_err(|error| failed(file, error))
 }
 
 /// Writes the whole file or, on a full disk, none: what was there before stays then. A device is written to as it is.

@@ -12,6 +12,7 @@ const SCHEMA: u32 = 2;
 /// A measurement of one CPU or several.
 pub(super) struct Report {
     pub(super) plan: Plan,
+    pub(super) interrupts_off: bool,
     pub(super) cpus: Vec<OfCpu>,
 }
 
@@ -30,9 +31,10 @@ pub(super) struct OfCpu {
 const MOST_INTERRUPTERS: usize = 12;
 
 impl OfCpu {
-    fn text(&self, plan: &Plan, unit: Unit) -> String {
+    fn text(&self, plan: &Plan, interrupts_off: bool, unit: Unit) -> String {
         let plan = Plan { cpu: Some(self.cpu), ..plan.clone() };
-        let mut text = format!("npt: {plan}\n{}", statistics_text(&self.statistics, unit));
+        let interrupts = if interrupts_off { ", interrupts disabled" } else { "" };
+        let mut text = format!("npt: {plan}{interrupts}\n{}", statistics_text(&self.statistics, unit));
         let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<22}{value:>16}");
         if plan.tracepoint {
             line("tracepoint hit", self.measured.hits.to_string());
@@ -99,7 +101,8 @@ impl Report {
 
     /// For a person.
     pub(super) fn text(&self, unit: Unit) -> String {
-        let each: Vec<String> = self.cpus.iter().map(|of_cpu| of_cpu.text(&self.plan, unit)).collect();
+        let of_cpu = |of_cpu: &OfCpu| of_cpu.text(&self.plan, self.interrupts_off, unit);
+        let each: Vec<String> = self.cpus.iter().map(of_cpu).collect();
         let mut text = each.join("\n");
         if self.cpus.len() > 1
             && let Some((_, all)) = self.all()
@@ -115,6 +118,7 @@ impl Report {
         let value = json!({
             "schema": SCHEMA,
             "plan": self.plan.to_string(),
+            "interrupts_off": self.interrupts_off,
             "cpus": self.cpus.iter().map(OfCpu::json).collect::<Vec<_>>(),
             "all": self.all().map(|(_, statistics)| statistics),
         });

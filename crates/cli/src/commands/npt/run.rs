@@ -4,6 +4,7 @@ use super::Options;
 use super::arguments::Sink;
 use super::marker::Marker;
 use super::report::{OfCpu, Report};
+use super::scratch::Scratch;
 use crate::Failure;
 use crate::commands::{guard, shield};
 use crate::privilege::is_root;
@@ -14,7 +15,7 @@ use sordino_npt::{
     Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
 };
 use sordino_peers::provider::{Built, Kind, Provider};
-use sordino_sched::{CpuList, Policy};
+use sordino_sched::{CpuList, Policy, affinity, set_policy};
 use sordino_undo::{Guardian, Step};
 use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
@@ -34,7 +35,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
     }
     let before = Counts::now();
     let measured = if options.interrupts_off {
-        watched(cpus, plan, &stop, |monitors| without_interrupts(cpus, plan, monitors))?
+        watched(cpus, plan, &stop, |monitors| run_without_interrupts(cpus, plan, monitors))?
     } else {
         with_sink(&options.sink, cpus, plan, &stop)?
     };
@@ -56,7 +57,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
         }
     };
     let cpus = cpus.as_slice().iter().zip(measured).map(of_cpu).collect();
-    Ok(Report { plan: plan.clone(), cpus })
+    Ok(Report { plan: plan.clone(), interrupts_off: options.interrupts_off, cpus })
 }
 
 /// What is set, and what is known, for who asked.
@@ -83,7 +84,11 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
             measured
         }
         Sink::Provider(kind, file) => {
-            let built = if file.is_none() { Some(Built::new(*kind)?) } else { None };
+            let mut scratch = Scratch::new()?;
+            let built = match file {
+                Some(_) => None,
+                None => Some(Built::new(*kind, &scratch.directory(&std::env::temp_dir())?)?),
+            };
             let built = built.as_ref().map(Built::file);
             if let Some(file) = built.filter(|_| *kind == Kind::Usdt) {
                 eprintln!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
@@ -95,24 +100,26 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
     }
 }
 
-/// One CPU after the other would take as long as all; at once, the windows of one leave the others' interrupts alone.
-fn without_interrupts(cpus: &CpuList, plan: &Plan, monitors: &[Monitor]) -> Result<Vec<Measured>, Error> {
-    thread::scope(|scope| {
-        let start = |(&cpu, monitor)| {
-            scope.spawn(move || run_without_interrupts(&Plan { cpu: Some(cpu), ..plan.clone() }, monitor))
-        };
-        let threads: Vec<_> = cpus.as_slice().iter().zip(monitors).map(start).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    })
-}
-
 /// How often the loops are looked at.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// What is over sooner needs no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Loops on all CPUs that this thread may run on would keep it from hearing a Ctrl-C. It comes before them then; whether it does, and
+/// so should not run unless it is called.
+fn come_before(cpus: &CpuList, plan: &Plan) -> Result<bool, Failure> {
+    let Policy::Fifo(priority) = plan.policy else { return Ok(false) };
+    if !affinity()?.without(cpus).is_empty() {
+        return Ok(false);
+    }
+    if priority == 99 {
+        eprintln!(
+            "sordino: nothing comes before priority 99: Ctrl-C may come too late; -p 98 leaves room for it"
+        );
+    }
+    // Without the right to more than the loops have, it stays as it is.
+    Ok(set_policy(Policy::Fifo(99.min(priority + 1))).is_ok())
+}
 
 /// Has `measure` measure, and looks on.
 fn watched(
@@ -122,6 +129,7 @@ fn watched(
     measure: impl FnOnce(&[Monitor]) -> Result<Vec<Measured>, Error> + Send,
 ) -> Result<Vec<Measured>, Failure> {
     let monitors: Vec<Monitor> = cpus.as_slice().iter().map(|_| Monitor::default()).collect();
+    let comes_before = come_before(cpus, plan)?;
     let measured: Result<_, Error> = thread::scope(|scope| {
         // Its end becomes readable when the loops are over.
         let (over, loops_over) = std::io::pipe().map_err(Error::Thread)?;
@@ -134,7 +142,7 @@ fn watched(
         let (begin, mut progress) = (Instant::now(), Progress::new(!std::io::stderr().is_terminal()));
         loop {
             let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(&over, PollFlags::IN)];
-            let _ = poll(&mut ready, Some(&LOOK));
+            let _ = poll(&mut ready, if comes_before { None } else { Some(&LOOK) });
             if !ready[1].revents().is_empty() {
                 break;
             }
@@ -142,12 +150,15 @@ fn watched(
                 monitors.iter().for_each(Monitor::stop);
                 break;
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > PATIENCE && !comes_before {
                 progress.doing(how_far(cpus, plan, monitors, begin.elapsed()));
             }
         }
         loops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
+    if comes_before {
+        set_policy(Policy::Other)?;
+    }
     Ok(measured?)
 }
 
@@ -160,7 +171,7 @@ fn how_far(cpus: &CpuList, plan: &Plan, monitors: &[Monitor], elapsed: Duration)
         Some(duration) => format!("{} s of {} s", elapsed.as_secs(), duration.as_secs()),
         None => {
             let loops = monitors.iter().map(Monitor::loops).min().unwrap_or(0);
-            format!("{} million loops of {}", loops / 1_000_000, plan.loops / 1_000_000)
+            format!("{loops} loops of {}", plan.loops)
         }
     };
     format!("{done}; {}; Ctrl-C ends it", longest.collect::<Vec<_>>().join(", "))

@@ -1,6 +1,7 @@
 //! npt's loop under one tracer after the other.
 
 use super::Options;
+use super::scratch::Scratch;
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::privilege::is_root;
@@ -70,14 +71,18 @@ pub(super) struct Traced {
 /// Where loops are measured: on one CPU, with the tracers on another one.
 pub(super) struct Stage {
     sordino: PathBuf,
-    /// Where is written to: memory, so that no disk decides.
-    place: tempfile::TempDir,
     cpu: u32,
     tracers_cpu: u32,
     /// Of the loop, whoever traces it.
     words: Vec<String>,
     lttng: Option<(Lttng, Built)>,
     usdt: Option<Built>,
+    /// Where traces are written to: memory, so that no disk decides.
+    traces: PathBuf,
+    /// Where programs are built: memory may be mounted without the right to run any.
+    builds: PathBuf,
+    /// Dropped after those who write there.
+    _scratch: Scratch,
 }
 
 impl Stage {
@@ -91,17 +96,19 @@ impl Stage {
         let tracers_cpu = others.as_slice().first().copied();
         let tracers_cpu = tracers_cpu
             .ok_or_else(|| bad("there is one CPU only: a tracer needs another one than the loop"))?;
-        let place = tempfile::Builder::new().prefix("sordino-npt-").tempdir_in("/dev/shm")?;
-        let words = ["npt", "--json", "-a", &cpu.to_string(), "-p", &options.prio.to_string()];
+        let mut scratch = Scratch::new()?;
+        let words = ["npt", "--bound", "--json", "-a", &cpu.to_string(), "-p", &options.prio.to_string()];
         let words = words.map(str::to_owned).to_vec();
         Ok(Self {
             sordino: std::env::current_exe()?,
-            place,
             cpu,
             tracers_cpu,
             words,
             lttng: None,
             usdt: None,
+            traces: scratch.directory("/dev/shm".as_ref())?,
+            builds: scratch.directory(&std::env::temp_dir())?,
+            _scratch: scratch,
         })
     }
 
@@ -125,13 +132,13 @@ impl Stage {
                     lttng::has_modules()?;
                 }
                 if self.lttng.is_none() {
-                    let built = Built::new(Kind::Lttng)?;
+                    let built = Built::new(Kind::Lttng, &self.builds)?;
                     let modules = is_root() && lttng::has_modules().is_ok();
-                    self.lttng = Some((Lttng::start(self.tracers_cpu, modules)?, built));
+                    self.lttng = Some((Lttng::start(self.tracers_cpu, modules, &self.builds)?, built));
                 }
             }
             Tracer::Usdt if self.usdt.is_none() => {
-                let built = Built::new(Kind::Usdt)?;
+                let built = Built::new(Kind::Usdt, &self.builds)?;
                 // Attaching is tried once, and not only when all others have been measured.
                 Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
                 self.usdt = Some(built);
@@ -143,7 +150,7 @@ impl Stage {
 
     /// Runs the loop once, with these options besides, under a tracer that is prepared.
     pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
-        let directory = self.place.path().join("trace");
+        let directory = self.traces.join("trace");
         let _ = fs::remove_dir_all(&directory);
         let (output, lost, read) = match tracer {
             Tracer::Untraced => (self.untraced(more, None)?, 0, None),
