@@ -2,8 +2,11 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use sordino_check::peers::cyclictest;
+use sordino_tests::disk::SmallDisk;
 use sordino_tests::{Scene, wait_until};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -12,14 +15,29 @@ fn throttle() -> String {
     fs::read_to_string(THROTTLE).unwrap().trim().to_owned()
 }
 
-/// The command lines of all processes that mention this.
-fn running(what: &str) -> Vec<String> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.contains(what))
-        .collect()
+/// The last CPU that this test may use: its hackbench and its recorder have the others.
+fn last_cpu() -> String {
+    sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string()
+}
+
+/// What a check wrote.
+#[track_caller]
+fn report(directory: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(directory.join("report.json")).unwrap()).unwrap()
+}
+
+/// This stands in the environment of a check, and so of all that it starts.
+const MARK: &str = "SORDINO_TEST_MARK";
+
+/// The command lines of all processes with this mark.
+fn marked(mark: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let read =
+        |path: std::path::PathBuf| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+    let has_mark = |path: &std::path::PathBuf| {
+        read(path.join("environ")).split('\0').any(|variable| variable == format!("{MARK}={mark}"))
+    };
+    entries.filter(has_mark).map(|path| read(path.join("cmdline")).replace('\0', " ")).collect()
 }
 
 #[test]
@@ -30,15 +48,22 @@ fn what_can_not_be_done_is_refused_before_anything_is_measured() {
     fs::write(full.join("x"), "").unwrap();
     let limits = scene.path("limits.toml");
     fs::write(&limits, "[npt]\nmaximum = \"1us\"\n").unwrap();
-    let (full, limits) = (full.to_str().unwrap(), limits.to_str().unwrap());
+    let timeless = scene.path("timeless.toml");
+    fs::write(&timeless, "[system]\nmax = \"1us\"\n").unwrap();
+    let [full, limits, timeless] = [&full, &limits, &timeless].map(|path| path.to_str().unwrap());
     for (words, what) in [
         (&["--cpus", "60000"][..], "CPU 60000 is not online"),
         (&["--cpus", "x"], "'x' is no CPU"),
+        (&["--cpus", ""], "--cpus"),
         (&["--require", "nothing"], "there is no such step; there are system, hardware, npt"),
         (&["--only", "npt", "--require", "wake-up"], "--only leaves it out"),
         (&["--duration", "0s"], "it takes some time"),
         (&["-o", full], "is not empty"),
         (&["--thresholds", limits], "[npt] maximum: it is max"),
+        (&["--thresholds", timeless], "[system]: that step measures no times"),
+        (&["--max-wakeup", "1us", "--only", "npt"], "--max-wakeup is for wake-up"),
+        (&["--source", "/usr/src"], "--source is for --load compile"),
+        (&["--load", "compile", "--source", "/proc"], "/proc: neither a directory with the kernel's sources"),
         (&["--thresholds", "/nowhere"], "/nowhere: No such file"),
     ] {
         let ended = scene.sordino(&[&["check"], words].concat());
@@ -58,9 +83,7 @@ fn the_table_is_the_machine_s_and_its_report_can_be_compared() {
     for output in [&a, &b] {
         let ended = scene.sordino(&["check", "--only", "system", "--json", "-o", output]);
         let report: Value = serde_json::from_str(ended.succeeded()).unwrap();
-        let written: Value =
-            serde_json::from_str(&fs::read_to_string(format!("{output}/report.json")).unwrap()).unwrap();
-        assert_eq!(report, written);
+        assert_eq!(report, self::report(Path::new(output)));
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         assert!(report["machine"]["kernel"].as_str().unwrap().starts_with(release.trim()));
         let lines = report["steps"][0]["lines"].as_array().unwrap();
@@ -81,7 +104,7 @@ fn a_limit_that_nothing_keeps_fails_and_the_page_shows_it() {
     let Some(scene) = Scene::new().as_root() else { return };
     let before = throttle();
     let output = scene.path("results");
-    let cpu = sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string();
+    let cpu = last_cpu();
     let words = [
         "check",
         "--only",
@@ -98,8 +121,7 @@ fn a_limit_that_nothing_keeps_fails_and_the_page_shows_it() {
     ];
     let ended = scene.sordino(&[&words[..], &[output.to_str().unwrap()]].concat());
     assert_eq!((ended.status, throttle()), (1, before), "{}", ended.errors);
-    let report: Value =
-        serde_json::from_str(&fs::read_to_string(output.join("report.json")).unwrap()).unwrap();
+    let report = report(&output);
     let [npt, preemption] = [0, 1].map(|index| &report["steps"][index]);
     assert!(
         npt["verdict"] == "fail" && npt["reason"].as_str().unwrap().contains("over the limit of 1ns"),
@@ -119,9 +141,10 @@ fn a_limit_that_nothing_keeps_fails_and_the_page_shows_it() {
 
 /// Has a browser make the page, and looks at what became of it.
 #[track_caller]
-fn renders(page: &std::path::Path) {
+fn renders(page: &Path) {
     let url = format!("file://{}", page.display());
     let browser = Command::new("chromium")
+        .arg(format!("--user-data-dir={}", page.with_file_name("browser").display()))
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom", &url])
         .output();
     let Ok(browser) = browser else {
@@ -134,43 +157,97 @@ fn renders(page: &std::path::Path) {
 }
 
 #[test]
+fn a_thread_that_takes_the_cpu_is_named_with_the_gap_it_made() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (cpu, output) = (last_cpu(), scene.path("results"));
+    // Again and again, as nobody knows how soon the check is so far.
+    let times = (1..60).map(|second| format!("{second}s")).collect::<Vec<_>>().join(",");
+    let mut hog = scene.command(&["disturb", "hog", "--cpu", &cpu, "--for", "20ms", "--at", &times]);
+    let _hog = scene.start(&mut hog);
+    let words = ["check", "--only", "npt", "--load", "none", "--duration", "4s", "--cpus", &cpu, "-o"];
+    let ended = scene.sordino(&[&words[..], &[output.to_str().unwrap()]].concat());
+    ended.succeeded();
+    let npt = &report(&output)["steps"][0]["measurements"][0];
+    let who = npt["interrupters"].as_array().unwrap();
+    let hog = who.iter().find(|who| who["name"] == "thread hog").expect("the hog");
+    assert!(hog["count"].as_u64().unwrap() >= 1, "{hog}");
+    assert!(npt["times"]["maximum_ns"].as_f64().unwrap() >= 20e6, "{npt}");
+    assert!(npt["stolen_ms"].is_u64(), "{npt}");
+}
+
+#[test]
+fn what_we_read_of_cyclictest_is_what_it_says_itself() {
+    let scene = Scene::new();
+    let json = scene.path("cyclictest.json");
+    let cpu = last_cpu();
+    // A histogram of 30 us: on any machine some are over it.
+    let mut command = Command::new("cyclictest");
+    command.args(["-q", "-t1", "-i1000", "-l500", "-h30", "--default-system", "-a", &cpu]);
+    let Ok(text) = command.arg(format!("--json={}", json.display())).output() else {
+        return Scene::not_measured("rt-tests is not installed");
+    };
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let said = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name}:")));
+        line.and_then(|rest| rest.trim().parse().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    let [read] = cyclictest::read(&fs::read_to_string(&json).unwrap(), 30).unwrap().try_into().unwrap();
+    let (times, us) = (&read.times, |ns: f64| (ns / 1e3) as u64);
+    assert_eq!(
+        (us(times.minimum_ns), us(times.mean_ns), us(times.maximum_ns)),
+        (said("Min Latencies"), said("Avg Latencies"), said("Max Latencies"))
+    );
+    let counted = |is_over: bool| -> u64 {
+        let bins = times.histogram.iter().filter(|bin| (bin.high_ns > 30e3) == is_over);
+        bins.map(|bin| bin.count).sum()
+    };
+    assert_eq!((counted(false), counted(true)), (said("Total"), said("Histogram Overflows")), "{text}");
+    assert_eq!(times.count, 500);
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_and_what_was_measured_is_printed() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let place = scene.path("disk");
+    let _disk = SmallDisk::mount(&place, "size=4k");
+    let ended = scene.sordino(&["check", "--only", "system", "--json", "-o", "disk/results"]);
+    assert_eq!(ended.status, 2, "{}", ended.errors);
+    assert!(ended.errors.contains("disk/results/report.json: No space left on device"), "{}", ended.errors);
+    let printed: Value = serde_json::from_str(&ended.output).unwrap();
+    assert_eq!(printed["steps"][0]["name"], "system");
+    // Nothing half.
+    assert_eq!(fs::read_dir(place.join("results")).unwrap().count(), 0);
+}
+
+#[test]
 fn whatever_becomes_of_a_check_its_load_ends_and_the_machine_is_as_it_was() {
     let Some(scene) = Scene::new().as_root() else { return };
     let before = throttle();
+    let cpu = last_cpu();
+    if cpu == "0" {
+        return Scene::not_measured("one CPU alone");
+    }
     for signal in [Signal::INT, Signal::KILL] {
-        // One CPU is loaded only if there is another that is measured.
-        let cpu = sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string();
-        if cpu == "0" {
-            return Scene::not_measured("one CPU alone");
-        }
-        let output = scene.path(&format!("results-{}", signal.as_raw()));
-        let words = [
-            "check",
-            "--only",
-            "npt,preemption",
-            "--duration",
-            "60s",
-            "--cpus",
-            &cpu,
-            "-o",
-            output.to_str().unwrap(),
-        ];
+        let name = format!("results-{}", signal.as_raw());
+        let (output, temporary) = (scene.path(&name), scene.path(&format!("tmp-{}", signal.as_raw())));
+        fs::create_dir(&temporary).unwrap();
+        let words = ["check", "--only", "npt,preemption", "--duration", "60s", "--cpus", &cpu, "-o", &name];
         let mut check = scene.command(&words);
+        let mark = output.display().to_string();
+        check.env(MARK, &mark).env("TMPDIR", &temporary);
         let check = scene.start(&mut check);
-        let load = "-l 1000 -s 1000";
-        wait_until("the load runs", || !running(load).is_empty());
+        let is_load = |line: &String| line.starts_with("hackbench ");
+        wait_until("the load runs", || marked(&mark).iter().any(is_load));
         check.signal(signal);
         let ended = check.end();
-        wait_until("the load is gone", || running(load).is_empty());
+        wait_until("the load is gone", || marked(&mark).is_empty());
         wait_until("the limit is back", || throttle() == before);
+        assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "its files are gone");
         if signal == Signal::INT {
             assert_eq!(ended.status, 0, "{}", ended.errors);
-            let report: Value =
-                serde_json::from_str(&fs::read_to_string(output.join("report.json")).unwrap()).unwrap();
-            assert!(
-                report["interrupted"] == true && report["steps"].as_array().unwrap().len() == 1,
-                "{report}"
-            );
+            let report = report(&output);
+            let steps = report["steps"].as_array().unwrap();
+            assert!(report["interrupted"] == true && steps.len() == 1, "{report}");
         } else {
             assert_eq!(ended.status, 128 + 9);
         }

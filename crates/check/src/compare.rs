@@ -1,10 +1,11 @@
 //! Two or more reports side by side, with a verdict on each difference.
 
+mod text;
+
 use crate::limits::time;
 use crate::{Measurement, Report, Step};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::fmt::{self, Write};
 
 /// What a difference means, from the first report to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -224,52 +225,6 @@ fn judge(step: &str, figure: &str, first: Option<f64>, other: Option<f64>) -> Ch
     }
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Same => "same",
-            Self::Better => "better",
-            Self::Worse => "WORSE",
-            Self::Different => "different",
-            Self::Unknown => "not in both",
-        })
-    }
-}
-
-/// For a terminal: each row with its values, and the verdict behind each but the first.
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (letter, name) in ('A'..='Z').zip(&self.names) {
-            writeln!(f, "{letter}: {name}")?;
-        }
-        for (title, rows) in [
-            ("Conditions that differ", &self.conditions),
-            ("Settings that differ", &self.settings),
-            ("Times", &self.times),
-        ] {
-            if rows.is_empty() {
-                continue;
-            }
-            writeln!(f, "\n{title}")?;
-            for row in rows {
-                let mut text = format!("  {:<34}", row.what);
-                let is_long = row.values.iter().flatten().any(|value| value.len() > 24);
-                for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
-                    let value = value.as_deref().unwrap_or("-");
-                    let change = index.checked_sub(1).and_then(|index| row.changes.get(index));
-                    let change = change.map(|change| format!(" {change}")).unwrap_or_default();
-                    let _ = match is_long {
-                        true => write!(text, "\n    {letter}{change}: {value}"),
-                        false => write!(text, " {value:>12}{change:<12}"),
-                    };
-                }
-                writeln!(f, "{}", text.trim_end())?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,8 +233,7 @@ mod tests {
 
     fn measured(name: &str, times: &[u64]) -> Report {
         let mut step = step(name, Verdict::Info);
-        let times = Samples::of(times.iter().copied()).into();
-        step.measurements.push(Measurement { what: "CPU 1".to_owned(), times, interrupters: Vec::new() });
+        step.measurements.push(Measurement::new("CPU 1", Samples::of(times.iter().copied())));
         report(vec![step])
     }
 

@@ -42,7 +42,7 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// Of a million.
+/// The percentiles that are kept, of a million.
 const PARTS: [u64; 7] = [500_000, 900_000, 990_000, 999_000, 999_900, 999_990, 999_999];
 
 /// A report's bins are as wide as this part of their times: what a plot can show.
@@ -118,6 +118,13 @@ impl From<Samples> for Distribution {
                 .collect(),
             histogram: coarse(&samples.bins),
         }
+    }
+}
+
+impl Percentile {
+    /// Those that reports have, of a hundred.
+    pub(crate) fn kept() -> [f64; PARTS.len()] {
+        PARTS.map(|parts| parts as f64 / 1e4)
     }
 }
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod conditions;
 mod distribution;
 mod limits;
 pub mod loads;
@@ -22,9 +23,8 @@ pub mod table;
 pub mod write;
 
 pub use compare::{Change, Comparison, Row, compare};
+pub use conditions::{Held, MachineInfo, Settings};
 pub use distribution::{Bin, Distribution, Percentile, Samples};
 pub use limits::{BadLimits, Limit, Limits, duration, time};
-pub use report::{
-    Command, Held, Interrupter, Line, MachineInfo, Measurement, Report, SCHEMA, Settings, Step, Verdict,
-};
+pub use report::{Command, Interrupter, Line, Measurement, Report, SCHEMA, Step, Verdict};
 pub use sources::Sources;

@@ -1,5 +1,9 @@
 //! What the user asks of a machine.
 
+mod file;
+
+pub use file::{BadLimits, duration};
+
 use crate::{Distribution, Step, Verdict};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,96 +26,18 @@ pub struct Limit {
     pub time: Duration,
 }
 
-/// Why a file with thresholds can't be used.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum BadLimits {
-    /// It is no TOML, or has what does not belong there.
-    #[error("{0}")]
-    Syntax(String),
-    /// It speaks of a step that there is not.
-    #[error("there is no step '{name}'; there are {}", known.join(", "))]
-    Step {
-        /// The name.
-        name: String,
-        /// Those that there are.
-        known: Vec<String>,
-    },
-    /// A limit is none.
-    #[error("[{step}] {key}: {what}")]
-    Value {
-        /// Of which step.
-        step: String,
-        /// Of which key.
-        key: String,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-/// `200us`, `1.5ms`, `2s`.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is no time; write it as 200us, 1.5ms or 2s");
-    let (number, unit) =
-        text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end)).ok_or_else(bad)?;
-    let one = humantime::parse_duration(&format!("1{unit}")).map_err(|_| bad())?;
-    let number: f64 = number.parse().map_err(|_| bad())?;
-    Duration::try_from_secs_f64(one.as_secs_f64() * number).map_err(|_| bad())
-}
-
 impl Limits {
-    /// From a file's text: `require = ["npt"]`, and for each step a table with `max` or percentiles, such as `"p99.99" = "50us"`.
-    ///
-    /// ```
-    /// use sordino_check::Limits;
-    /// let limits = Limits::parse("[wake-up]\nmax = \"100us\"\n\"p99.9\" = \"20us\"", &["npt", "wake-up"])?;
-    /// assert_eq!(limits.texts(), ["wake-up: p99.9 at most 20us", "wake-up: max at most 100us"]);
-    /// # Ok::<(), sordino_check::BadLimits>(())
-    /// ```
-    ///
-    /// # Errors
-    /// What is wrong, and where.
-    pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadLimits> {
-        let mut file: toml::Table = text.parse().map_err(|error| BadLimits::Syntax(format!("{error}")))?;
-        let mut limits = Self::default();
-        let bad = |step: &str, key: &str, what: &str| BadLimits::Value {
-            step: step.to_owned(),
-            key: key.to_owned(),
-            what: what.to_owned(),
-        };
-        if let Some(required) = file.remove("require") {
-            let names = required.try_into::<Vec<String>>();
-            limits.required = names.map_err(|_| bad("", "require", "it is a list of steps"))?;
-        }
-        let names = limits.required.iter().chain(file.keys());
-        if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
-            let known = known.iter().map(ToString::to_string).collect();
-            return Err(BadLimits::Step { name: name.clone(), known });
-        }
-        for (step, keys) in file {
-            let keys = keys.as_table().ok_or_else(|| bad(&step, "", "it is a table of limits"))?;
-            for (key, value) in keys {
-                let percent = match key.strip_prefix('p').map(str::parse) {
-                    _ if key == "max" => 100.0,
-                    Some(Ok(percent)) if (0.0..100.0).contains(&percent) => percent,
-                    _ => return Err(bad(&step, key, "it is max, or a percentile such as p99.9")),
-                };
-                let text =
-                    value.as_str().ok_or_else(|| bad(&step, key, "a time is a text, such as \"100us\""))?;
-                let time = duration(text).map_err(|what| bad(&step, key, &what))?;
-                limits.add(&step, Limit { percent, time });
-            }
-        }
-        Ok(limits)
-    }
-
     /// One more; of two for the same percentile, the stricter holds as well.
     pub fn add(&mut self, step: &str, limit: Limit) {
         let limits = self.steps.entry(step.to_owned()).or_default();
         limits.push(limit);
         limits.sort_by(|a, b| a.percent.total_cmp(&b.percent).then(a.time.cmp(&b.time)));
+    }
+
+    /// The longest time that a step may take, if there is such a limit.
+    pub fn longest(&self, step: &str) -> Option<Duration> {
+        let limits = self.steps.get(step)?.iter().filter(|limit| limit.percent >= 100.0);
+        limits.map(|limit| limit.time).min()
     }
 
     /// Each as a line for people.
@@ -203,12 +129,7 @@ mod tests {
     fn measured(name: &str, times: &[u64]) -> Step {
         let mut step = Step::new(name, name);
         for (cpu, &time) in times.iter().enumerate() {
-            let what = format!("CPU {cpu}");
-            step.measurements.push(Measurement {
-                what,
-                times: Samples::of([10, time]).into(),
-                interrupters: Vec::new(),
-            });
+            step.measurements.push(Measurement::new(format!("CPU {cpu}"), Samples::of([10, time])));
         }
         step
     }
@@ -234,6 +155,9 @@ mod tests {
         let mut other = measured("wake-up", &[1_000_000]);
         limits("[npt]\nmax = \"1us\"").judge(&mut other);
         assert_eq!(other.verdict, Verdict::Info);
+        let mut two = limits("[npt]\nmax = \"2us\"\np50 = \"1ns\"");
+        two.add("npt", Limit { percent: 100.0, time: Duration::from_micros(1) });
+        assert_eq!((two.longest("npt"), two.longest("wake-up")), (Some(Duration::from_micros(1)), None));
     }
 
     #[test]
@@ -251,24 +175,5 @@ mod tests {
         let mut step = Step::new("npt", "npt").not_measured("no", None);
         limits("[npt]\nmax = \"1us\"").judge(&mut step);
         assert_eq!(step.verdict, Verdict::NotMeasured);
-    }
-
-    #[test]
-    fn bad_files_are_refused_with_the_place() {
-        for (text, what) in [
-            ("[npt]\nmax = \"100\"", "[npt] max: '100' is no time"),
-            ("[npt]\nmax = \"xus\"", "[npt] max: 'xus' is no time"),
-            ("[npt]\np100 = \"1us\"", "[npt] p100: it is max, or a percentile"),
-            ("[npt]\nmaximum = \"1us\"", "[npt] maximum: it is max"),
-            ("[nqt]\nmax = \"1us\"", "there is no step 'nqt'; there are npt, wake-up"),
-            ("require = [\"x\"]", "there is no step 'x'"),
-            ("[npt]\nmax = 5", "[npt] max: a time is a text"),
-            ("npt = 5", "[npt] : it is a table"),
-            ("require = 5", "[] require: it is a list"),
-            ("[npt", "line 1"),
-        ] {
-            let error = Limits::parse(text, KNOWN).unwrap_err().to_string();
-            assert!(error.contains(what), "{text}: {error}");
-        }
     }
 }

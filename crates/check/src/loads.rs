@@ -94,14 +94,14 @@ impl Load {
                 words(&["hackbench", "-P", "-g", &cpus.to_string(), "-l", "1000", "-s", "1000"])
             }
             Self::Compile => {
-                let (source, build) = (source.display(), build.display());
                 // As much as any configuration compiles; `clean`, so that there is something to do again.
-                let make = format!("make -s -C '{source}' O='{build}'");
                 let script = format!(
-                    "test -e '{build}/.config' || {make} allmodconfig; {make} clean; exec {make} -k -j{} vmlinux",
+                    "build=$2; set -- make -s -C \"$1\" O=\"$2\"; test -e \"$build/.config\" || \"$@\" allmodconfig; \
+                     \"$@\" clean; exec \"$@\" -k -j{} vmlinux",
                     2 * cpus
                 );
-                words(&["sh", "-c", &script])
+                let paths = [source, build].map(|path| path.display().to_string());
+                [words(&["sh", "-c", &script, "sh"]), paths.to_vec()].concat()
             }
             Self::StressNg => {
                 let count = cpus.to_string();

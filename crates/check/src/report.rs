@@ -1,6 +1,6 @@
 //! What a check found: the model that every report is written from, and read back into.
 
-use crate::Distribution;
+use crate::{Distribution, MachineInfo, Settings};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -53,62 +53,6 @@ pub struct Report {
     pub settings: Settings,
     /// In the order in which they were made.
     pub steps: Vec<Step>,
-}
-
-/// Which machine was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MachineInfo {
-    /// Its host name.
-    pub host: String,
-    /// Its processor's name.
-    pub processor: String,
-    /// The CPUs that are online.
-    pub cpus: String,
-    /// Memory in MiB.
-    pub memory_mib: u64,
-    /// Maker, model and firmware, where the machine tells.
-    pub hardware: Option<String>,
-    /// The kernel's release and version.
-    pub kernel: String,
-    /// The kernel's command line.
-    pub command_line: String,
-    /// The distribution.
-    pub system: Option<String>,
-    /// The hypervisor's name, if there is one: `KVM`, or `unknown`.
-    pub hypervisor: Option<String>,
-}
-
-/// How it was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// The command as it was typed.
-    pub command: String,
-    /// The CPUs that were measured.
-    pub cpus: String,
-    /// How long each measurement was to take, in seconds.
-    pub duration_s: f64,
-    /// The load's name.
-    pub load: String,
-    /// Limits, as they were asked for.
-    pub limits: Vec<String>,
-    /// Steps that have to be measured.
-    pub required: Vec<String>,
-    /// What was changed on the machine while it was measured.
-    pub held: Vec<Held>,
-}
-
-/// Something of the machine's that was held otherwise while it was measured, and was given back. A product that is to do as well has
-/// to set it, too.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// The kernel's file.
-    pub place: String,
-    /// What it held before.
-    pub was: String,
-    /// What it held meanwhile.
-    pub held: String,
-    /// Why.
-    pub why: String,
 }
 
 /// One question and its answer.
@@ -165,6 +109,9 @@ pub struct Measurement {
     /// Who interrupted the CPU meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupters: Vec<Interrupter>,
+    /// For how long a hypervisor kept the CPU from running meanwhile, in milliseconds, where that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_ms: Option<u64>,
 }
 
 /// Who interrupted, and how often.
@@ -184,6 +131,23 @@ pub struct Command {
     /// How it ended, unless it was ended by us: `exit status: 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+}
+
+impl Measurement {
+    /// Times of which nothing else is known.
+    pub fn new(what: impl Into<String>, times: impl Into<Distribution>) -> Self {
+        Self { what: what.into(), times: times.into(), interrupters: Vec::new(), stolen_ms: None }
+    }
+
+    /// Who took the CPU, in the order of the report, at most so many; and how many others there are.
+    pub fn who(&self, most: usize) -> Option<String> {
+        let stolen = self.stolen_ms.filter(|ms| *ms > 0).map(|ms| format!("the hypervisor for {ms} ms"));
+        let names = self.interrupters.iter().take(most).map(|who| format!("{} {}", who.count, who.name));
+        let others = self.interrupters.len().saturating_sub(most);
+        let others = (others > 0).then(|| format!("{others} other sources"));
+        let all: Vec<String> = stolen.into_iter().chain(names).chain(others).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
 }
 
 impl Step {

@@ -47,7 +47,7 @@ fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> 
     let ns = |us: u64| us as f64 * 1e3;
     let mut bins: Vec<Bin> =
         thread.histogram.iter().map(|(&us, &count)| Bin { low_ns: ns(us), high_ns: ns(us), count }).collect();
-    let counted: u64 = thread.histogram.values().sum();
+    let counted = thread.histogram.values().fold(0u64, |sum, &count| sum.saturating_add(count));
     let over = thread.cycles.checked_sub(counted).ok_or_else(|| {
         bad(format!("CPU {}: {counted} in the histogram, of {} cycles", thread.cpu, thread.cycles))
     })?;
@@ -58,7 +58,7 @@ fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> 
     }
     let samples =
         Samples { bins, minimum_ns: ns(thread.min), mean_ns: thread.avg * 1e3, maximum_ns: ns(thread.max) };
-    Ok(Measurement { what: format!("CPU {}", thread.cpu), times: samples.into(), interrupters: Vec::new() })
+    Ok(Measurement::new(format!("CPU {}", thread.cpu), samples))
 }
 
 /// The longest so far, in microseconds, of what a running one shows.

@@ -62,8 +62,11 @@ fn row(first: &str, values: &[&str], columns: &mut [Column], end: &mut u64) -> R
     let figure = FIGURES.iter().position(|name| *name == first);
     for (value, column) in values.iter().zip(columns) {
         // `-` where nothing was measured.
-        let number = if *value == "-" { None } else { Some(value.parse::<f64>()) };
-        let number = number.transpose().map_err(|_| bad(format!("'{value}' is no number")))?;
+        let number = match value.parse::<f64>() {
+            _ if *value == "-" => None,
+            Ok(number) if number >= 0.0 && number.is_finite() => Some(number),
+            _ => return Err(bad(format!("'{value}' is no time and no count"))),
+        };
         match (figure, first.parse::<u64>(), number) {
             (Some(figure), _, number) => column.figures[figure] = number.map(|us| us * 1e3),
             (None, Ok(us), Some(count)) => {
@@ -92,8 +95,7 @@ fn measurement(column: Column, end: u64) -> Result<Option<Measurement>, BadResul
     if over > 0 {
         bins.push(Bin { low_ns: (end as f64 * 1e3).min(maximum_ns), high_ns: maximum_ns, count: over });
     }
-    let times = Samples { bins, minimum_ns, mean_ns, maximum_ns }.into();
-    Ok(Some(Measurement { what, times, interrupters: Vec::new() }))
+    Ok(Some(Measurement::new(what, Samples { bins, minimum_ns, mean_ns, maximum_ns })))
 }
 
 #[cfg(test)]
@@ -137,6 +139,7 @@ count:     7         7         0
             "Index IRQ-x\n",
             "Index IRQ-000\n0 x\n",
             "Index IRQ-000\n3 5\n",
+            "Index IRQ-000\n3 5\nmin: nan\navg: nan\nmax: inf\n",
         ] {
             assert!(read(text).is_err(), "{text}");
         }

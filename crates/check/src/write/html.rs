@@ -133,6 +133,9 @@ fn rows(lines: &[&Line], page: &mut String) {
     page.push_str("</table>\n");
 }
 
+/// Who is told of those that interrupted a CPU.
+const INTERRUPTERS: usize = 6;
+
 fn figures(step: &Step, page: &mut String) {
     let Some(first) = step.measurements.first() else { return };
     // The one with the most samples tells the most percentiles.
@@ -162,17 +165,11 @@ fn figures(step: &Step, page: &mut String) {
             let cell = times.percentile(*percent).map(time).unwrap_or_default();
             let _ = write!(page, "<td class=\"n\">{cell}</td>");
         }
-        let who: Vec<String> = measurement
-            .interrupters
-            .iter()
-            .take(6)
-            .map(|who| format!("{} {}", who.count, who.name))
-            .collect();
         let _ = writeln!(
             page,
             "<td class=\"n\"><b>{}</b></td><td>{}</td></tr>",
             time(times.maximum_ns),
-            escape(&who.join(", "))
+            escape(&measurement.who(INTERRUPTERS).unwrap_or_default())
         );
     }
     page.push_str("</table>\n");
@@ -203,6 +200,7 @@ fn about(report: &Report, page: &mut String) {
         ("limits", if settings.limits.is_empty() { none() } else { settings.limits.join("; ") }),
         ("required", if settings.required.is_empty() { none() } else { settings.required.join(", ") }),
         ("held while measuring", if held.is_empty() { none() } else { held.join("; ") }),
+        ("not held", if settings.not_held.is_empty() { none() } else { settings.not_held.join("; ") }),
         ("began", report.began.clone()),
         ("by", format!("sordino {}, schema {}", report.version, report.schema)),
     ];
@@ -223,11 +221,7 @@ mod tests {
     fn the_page_needs_nothing_from_elsewhere_and_no_text_breaks_it() {
         let mut npt = step("npt", Verdict::Fail);
         npt.reason = "<script>alert(1)</script>".to_owned();
-        npt.measurements.push(Measurement {
-            what: "CPU 1".to_owned(),
-            times: Samples::of(10..5000).into(),
-            interrupters: Vec::new(),
-        });
+        npt.measurements.push(Measurement::new("CPU 1", Samples::of(10..5000)));
         let page = html(&report(vec![npt]), |_| Some(1e3));
         assert!(!page.contains("<script") && !page.contains("http") && !page.contains("url("), "{page}");
         assert!(

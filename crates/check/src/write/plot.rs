@@ -196,7 +196,7 @@ mod tests {
     use crate::Samples;
 
     fn measured(times: impl IntoIterator<Item = u64>) -> Measurement {
-        Measurement { what: "CPU 0".to_owned(), times: Samples::of(times).into(), interrupters: Vec::new() }
+        Measurement::new("CPU 0", Samples::of(times))
     }
 
     #[test]

@@ -48,18 +48,8 @@ fn measurements(step: &Step, text: &mut String) {
             }
         }
         let _ = writeln!(text, "  max {:>9}  of {}", time(times.maximum_ns), times.count);
-        let mut who: Vec<String> = measurement
-            .interrupters
-            .iter()
-            .take(INTERRUPTERS)
-            .map(|who| format!("{} {}", who.count, who.name))
-            .collect();
-        let more = measurement.interrupters.len().saturating_sub(INTERRUPTERS);
-        if more > 0 {
-            who.push(format!("{more} other sources"));
-        }
-        if !who.is_empty() {
-            let _ = writeln!(text, "    interrupted by: {}", who.join(", "));
+        if let Some(who) = measurement.who(INTERRUPTERS) {
+            let _ = writeln!(text, "    interrupted by: {who}");
         }
     }
 }
@@ -74,6 +64,9 @@ pub fn summary(report: &Report) -> String {
             "held while measuring: {} at {} (was {}): {}",
             held.place, held.held, held.was, held.why
         );
+    }
+    for not_held in &report.settings.not_held {
+        let _ = writeln!(text, "not held while measuring: {not_held}");
     }
     if report.interrupted {
         text.push_str("interrupted: what was measured until then is kept\n");
@@ -124,15 +117,16 @@ mod tests {
     fn figures_come_with_who_interrupted() {
         let mut npt = a_step("npt", Verdict::Info);
         let interrupters = (0..6).map(|n| Interrupter { name: format!("irq {n}"), count: 9 - n }).collect();
+        let times = Samples::of(1..=2000);
         npt.measurements.push(Measurement {
-            what: "CPU 1".to_owned(),
-            times: Samples::of(1..=2000).into(),
             interrupters,
+            stolen_ms: Some(30),
+            ..Measurement::new("CPU 1", times)
         });
         let text = step(&npt, false);
         assert!(text.contains("p99   1.98 us  max   2.00 us  of 2000") && !text.contains("p99.99"), "{text}");
         assert!(
-            text.contains("interrupted by: 9 irq 0, 8 irq 1, 7 irq 2, 6 irq 3, 2 other sources"),
+            text.contains("interrupted by: the hypervisor for 30 ms, 9 irq 0, 8 irq 1, 7 irq 2, 6 irq 3, 2 other sources"),
             "{text}"
         );
     }

@@ -4,111 +4,32 @@ mod hold;
 mod keep;
 mod load;
 mod loops;
+mod options;
 mod output;
 mod tool;
 mod wakeup;
 mod watch;
 
 pub(crate) use keep::{Options as KeepOptions, run as keep};
+pub(crate) use options::Options;
 pub(crate) use output::read as read_report;
 
 use crate::Failure;
-use crate::arguments::duration;
-use crate::commands::{print, shield};
-use crate::failure::{NO, UNUSABLE};
+use crate::commands::print;
+use crate::failure::NO;
 use crate::privilege::target;
-use clap::{Args, ValueEnum};
 use hold::Hold;
 use load::Loads;
+use options::cpus;
 use output::Output;
-use sordino_check::loads::Load;
 use sordino_check::write::{step_text, summary_text};
-use sordino_check::{Limit, Limits, Report, SCHEMA, Settings, Sources, Step, Verdict, table};
-use sordino_sched::{CpuList, affinity};
+use sordino_check::{Limits, Report, SCHEMA, Settings, Sources, Step, Verdict, table};
+use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use watch::Watch;
-
-/// Say whether this machine is fit for real time, and what disturbs it
-///
-/// Looks how the machine is set, then measures: what the hardware takes, for how long a thread is stopped (npt), how late a thread
-/// wakes under load (cyclictest), untraced and traced, whether priorities are kept. Each step PASSes, WARNs, FAILs, is INFO where no
-/// limit was given, or NOT MEASURED, with the reason and what to do next. What is missing is said, with the package that has it.
-///
-/// A minute is a smoke test; a machine that is to be relied on is measured for a day. Exit status: 1 if a step failed, or was not
-/// measured and is required.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  sudo sordino check
-  sudo sordino check --duration 10s --cpus 1 --max-wakeup 100us --max-gap 20us -o results
-  sudo sordino check --duration 12h --load all --thresholds limits.toml --require wake-up -o results
-  sordino compare results-before results-after")]
-pub(crate) struct Options {
-    /// How long each measurement takes
-    #[arg(short = 'd', long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
-    duration: Duration,
-    /// The CPUs to measure [default: those that are shielded, or that this process may run on]
-    #[arg(short = 'a', long, value_name = "LIST")]
-    cpus: Option<CpuList>,
-    /// What runs on all other CPUs meanwhile
-    #[arg(long, value_enum, default_value = "hackbench")]
-    load: LoadName,
-    /// The kernel's sources for --load compile: a directory or an archive [default: Debian's linux-source in /usr/src]
-    #[arg(long, value_name = "PATH")]
-    source: Option<PathBuf>,
-    /// No thread may wake later than this (wake-up, wake-up-traced, timerlat)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    max_wakeup: Option<Duration>,
-    /// No thread may be stopped for longer than this (npt, hardware)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    max_gap: Option<Duration>,
-    /// Limits from a TOML file: [STEP] with max = "100us", "p99.99" = "50us"; require = ["STEP"]
-    #[arg(long, value_name = "FILE")]
-    thresholds: Option<PathBuf>,
-    /// The answer is "no" if this step can't be measured; may be repeated
-    #[arg(long, value_name = "STEP", value_parser = step_name)]
-    require: Vec<String>,
-    /// These steps alone
-    #[arg(long, value_name = "STEP,...", value_delimiter = ',', value_parser = step_name)]
-    only: Vec<String>,
-    /// Hold nothing: measure the machine as it is, throttled and asleep
-    #[arg(long)]
-    default_system: bool,
-    /// Where report.html, report.json and junit.xml go: a new or empty directory
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-    /// Every line of the table, and all commands
-    #[arg(short, long)]
-    verbose: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LoadName {
-    None,
-    Hackbench,
-    Compile,
-    StressNg,
-    All,
-}
-
-impl LoadName {
-    fn loads(self) -> &'static [Load] {
-        match self {
-            Self::None => &[],
-            Self::Hackbench => &[Load::Hackbench],
-            Self::Compile => &[Load::Compile],
-            Self::StressNg => &[Load::StressNg],
-            Self::All => &[Load::Hackbench, Load::Compile, Load::StressNg],
-        }
-    }
-}
 
 /// All steps, in the order in which they are made.
 const STEPS: &[(&str, Make)] = &[
@@ -125,22 +46,8 @@ const STEPS: &[(&str, Make)] = &[
 
 type Make = fn(&mut Run) -> Result<Step, Failure>;
 
-fn step_name(text: &str) -> Result<String, String> {
-    let names = names();
-    if names.contains(&text) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("there is no such step; there are {}", names.join(", ")))
-    }
-}
-
 fn names() -> Vec<&'static str> {
     STEPS.iter().map(|(name, _)| *name).collect()
-}
-
-fn some_time(text: &str) -> Result<Duration, String> {
-    duration(text)
-        .and_then(|time| if time.is_zero() { Err("it takes some time".to_owned()) } else { Ok(time) })
 }
 
 /// What the steps share.
@@ -149,6 +56,8 @@ pub(crate) struct Run {
     online: CpuList,
     duration: Duration,
     loads: Loads,
+    /// The longest gap that `hardware` may find.
+    hardware_limit: Option<Duration>,
     watch: Watch,
 }
 
@@ -162,48 +71,63 @@ impl Run {
             false => vec![self.cpus.clone()],
         }
     }
+
+    /// Whether a loop without an end would leave nobody a CPU.
+    fn takes_all(&self) -> bool {
+        self.groups().iter().any(|group| self.online.without(group).is_empty())
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let limits = limits(options)?;
+    let limits = options.limits()?;
     let (online, cpus) = cpus(options)?;
     // A place that can't be written to is known before the day that the measurement takes.
     let output = options.output.as_deref().map(Output::prepare).transpose()?;
     let watch = Watch::new()?;
     let loads = Loads::find(options.load.loads(), options.source.as_deref());
-    let mut run = Run { cpus, online, duration: options.duration, loads, watch };
+    let hardware_limit = limits.longest("hardware");
+    let mut run = Run { cpus, online, duration: options.duration, loads, hardware_limit, watch };
     let mut report = begin(options, &run, &limits);
     let mut hold = None;
-    for (name, make) in STEPS
-        .iter()
-        .filter(|(name, _)| options.only.is_empty() || options.only.iter().any(|only| only == name))
-    {
+    for (name, make) in STEPS.iter().filter(|(name, _)| options.has(name)) {
         if run.watch.is_interrupted() {
             break;
         }
         // The table is of the machine as it is.
         if *name != "system" && hold.is_none() {
-            let held = if options.default_system { Hold::nothing() } else { Hold::all()? };
+            let held = if options.default_system { Hold::nothing() } else { Hold::all(run.takes_all()) };
             report.settings.held.clone_from(&held.held);
-            held.notes.iter().for_each(|note| eprintln!("sordino: {note}"));
+            report.settings.not_held.clone_from(&held.not_held);
+            held.not_held.iter().for_each(|note| eprintln!("sordino: {note}"));
             hold = Some(held);
         }
-        // A step that can't be made does not take the others with it.
-        let mut step =
-            make(&mut run).unwrap_or_else(|failure| Step::new(name, name).not_measured(failure.text(), None));
-        limits.judge(&mut step);
-        run.watch.clear();
-        if !options.json {
-            print(step_text(&step, options.verbose))?;
-        }
+        let step = one(name, *make, &mut run, &limits);
+        let text = step_text(&step, options.verbose);
         report.steps.push(step);
         report.interrupted = run.watch.is_interrupted();
         report.settings.load = run.loads.names();
         // What was measured is kept, whatever comes. A full disk is said at the end, when all is printed.
         let _ = output.as_ref().map(|output| output.write(&report, &limits));
+        if !options.json {
+            print(text)?;
+        }
     }
     drop(hold);
     finish(options, &report, &limits, output.as_ref())
+}
+
+/// A step that can't be made does not take the others with it.
+fn one(name: &str, make: Make, run: &mut Run, limits: &Limits) -> Step {
+    let begin = Instant::now();
+    let mut step =
+        make(run).unwrap_or_else(|failure| Step::new(name, name).not_measured(failure.text(), None));
+    if run.watch.is_interrupted() && !step.measurements.is_empty() {
+        step.notes
+            .push(format!("interrupted after {} s: it saw no more than that", begin.elapsed().as_secs()));
+    }
+    limits.judge(&mut step);
+    run.watch.clear();
+    step
 }
 
 fn finish(
@@ -227,61 +151,6 @@ fn finish(
     Ok(if report.has_failed() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-fn limits(options: &Options) -> Result<Limits, Failure> {
-    let mut limits = Limits::default();
-    if let Some(file) = &options.thresholds {
-        let place = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| place(error.to_string()))?;
-        limits = Limits::parse(&text, &names()).map_err(|error| place(error.to_string()))?;
-    }
-    let given = [
-        (options.max_wakeup, &["wake-up", "wake-up-traced", "timerlat"][..]),
-        (options.max_gap, &["npt", "hardware"][..]),
-    ];
-    for (time, steps) in given {
-        for (time, step) in time.into_iter().flat_map(|time| steps.iter().map(move |step| (time, step))) {
-            limits.add(step, Limit { percent: 100.0, time });
-        }
-    }
-    limits.required.extend(options.require.iter().cloned());
-    limits.required.sort();
-    limits.required.dedup();
-    let left_out =
-        limits.required.iter().find(|name| !options.only.is_empty() && !options.only.contains(name));
-    match left_out {
-        Some(name) => {
-            Err(Failure::new(UNUSABLE, format!("step {name} is required, and --only leaves it out")))
-        }
-        None => Ok(limits),
-    }
-}
-
-/// Those that are online, and those that are measured; takes this process to a shield that has the latter.
-fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
-    let online = CpuList::online()?;
-    let shielded =
-        shield::current().map(|shield| shield.request.cpus).unwrap_or_default().intersection(&online);
-    let cpus = match &options.cpus {
-        Some(cpus) => cpus.clone(),
-        None if !shielded.is_empty() => shielded.clone(),
-        None => affinity()?.intersection(&online),
-    };
-    let missing = cpus.without(&online);
-    if !missing.is_empty() {
-        return Err(Failure::new(UNUSABLE, format!("CPU {missing} is not online; online are {online}")));
-    }
-    if cpus.overlaps(&shielded) && !cpus.without(&shielded).is_empty() {
-        let text = format!(
-            "CPU {shielded} is shielded and the others are not: check them one after the other, with --cpus"
-        );
-        return Err(Failure::new(UNUSABLE, text));
-    }
-    if cpus.overlaps(&shielded) {
-        shield::go_to(cpus.as_slice().first().copied())?;
-    }
-    Ok((online, cpus))
-}
-
 fn begin(options: &Options, run: &Run, limits: &Limits) -> Report {
     let words: Vec<String> = std::env::args().collect();
     Report {
@@ -298,6 +167,7 @@ fn begin(options: &Options, run: &Run, limits: &Limits) -> Report {
             limits: limits.texts(),
             required: limits.required.clone(),
             held: Vec::new(),
+            not_held: Vec::new(),
         },
         steps: Vec::new(),
     }
@@ -346,6 +216,7 @@ mod tests {
             online: online.parse().unwrap(),
             duration: Duration::ZERO,
             loads: Loads::find(&[], None),
+            hardware_limit: None,
             watch: Watch::new().unwrap(),
         };
         let groups =
@@ -353,5 +224,10 @@ mod tests {
         assert_eq!(groups("2-3", "0-3"), ["2-3"]);
         assert_eq!(groups("0-3", "0-3"), ["1-3", "0"]);
         assert_eq!(groups("0", "0"), ["0"]);
+        let takes_all = |cpus, online| run(cpus, online).takes_all();
+        assert_eq!(
+            [takes_all("0", "0"), takes_all("0-3", "0-3"), takes_all("0", "0-1")],
+            [true, false, false]
+        );
     }
 }

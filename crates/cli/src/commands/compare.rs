@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[command(after_help = "Example:\n  sordino compare results-standard results-rt")]
 pub(crate) struct Options {
     /// The directories of the results, or their report.json
-    #[arg(required = true, num_args = 2.., value_name = "RESULTS")]
+    #[arg(required = true, num_args = 2..=26, value_name = "RESULTS")]
     results: Vec<PathBuf>,
     /// As JSON
     #[arg(long)]

@@ -7,6 +7,7 @@ mod switches;
 mod text;
 
 pub(crate) use around::{JoinOptions, go_to, join, keep_off, measured_cpu};
+pub(crate) use switches::Switches;
 
 use crate::Failure;
 use crate::arguments::duration;

@@ -16,7 +16,7 @@ const LATENCY: &str = "/dev/cpu_dma_latency";
 pub(super) struct Hold {
     pub(super) held: Vec<Held>,
     /// What could not be held, and what follows from that.
-    pub(super) notes: Vec<String>,
+    pub(super) not_held: Vec<String>,
     _guardian: Option<Guardian>,
     /// The kernel forgets the request when it is closed, by whatever death.
     _latency: Option<File>,
@@ -25,30 +25,29 @@ pub(super) struct Hold {
 impl Hold {
     /// Nothing at all.
     pub(super) fn nothing() -> Self {
-        Self { held: Vec::new(), notes: Vec::new(), _guardian: None, _latency: None }
+        Self { held: Vec::new(), not_held: Vec::new(), _guardian: None, _latency: None }
     }
 
-    /// No throttling of real-time threads, no deep sleep.
-    pub(super) fn all() -> Result<Self, Failure> {
+    /// No throttling of real-time threads, no deep sleep. Where loops take all CPUs, the throttling is what lets anybody else run, the one
+    /// who would end them among them.
+    pub(super) fn all(takes_all: bool) -> Self {
         let mut hold = Self::nothing();
-        if !is_root() {
-            hold.notes.push(format!(
-                "not root: {THROTTLE} stays, and stops a real-time thread for up to 50 ms in each second"
-            ));
-            return Ok(hold);
-        }
         let was = fs::read_to_string(THROTTLE).unwrap_or_default().trim().to_owned();
         if !was.is_empty() && was != "-1" {
-            let mut guardian = guard::start()?;
-            guardian.add(Step::restore(THROTTLE)?)?;
-            Step::write(Path::new(THROTTLE), b"-1")?;
-            hold._guardian = Some(guardian);
-            hold.hold(
-                THROTTLE,
-                was,
-                "-1",
-                "real-time threads are not stopped for a twentieth of each second",
-            );
+            let lifted = match takes_all {
+                true => Err("no other CPU is left".to_owned()),
+                false if !is_root() => Err("not root".to_owned()),
+                false => lift().map_err(|failure| failure.text().to_owned()),
+            };
+            match lifted {
+                Ok(guardian) => {
+                    hold._guardian = Some(guardian);
+                    hold.hold(THROTTLE, was, "-1", "real-time threads are not stopped for a twentieth of each second");
+                }
+                Err(why) => hold.not_held.push(format!(
+                    "{THROTTLE} stays {was} ({why}): a real-time thread that does not sleep is stopped for up to 50 ms in each second"
+                )),
+            }
         }
         match latency() {
             Ok((was, file)) => {
@@ -60,14 +59,21 @@ impl Hold {
                     "CPUs sleep no deeper than they wake from at once",
                 );
             }
-            Err(error) => hold.notes.push(format!("{LATENCY}: {error}: CPUs may sleep deeply")),
+            Err(error) => hold.not_held.push(format!("{LATENCY} ({error}): CPUs may sleep deeply")),
         }
-        Ok(hold)
+        hold
     }
 
     fn hold(&mut self, place: &str, was: String, held: &str, why: &str) {
         self.held.push(Held { place: place.to_owned(), was, held: held.to_owned(), why: why.to_owned() });
     }
+}
+
+fn lift() -> Result<Guardian, Failure> {
+    let mut guardian = guard::start()?;
+    guardian.add(Step::restore(THROTTLE)?)?;
+    Step::write(Path::new(THROTTLE), b"-1")?;
+    Ok(guardian)
 }
 
 /// `Documentation/power/pm_qos_interface.rst`: the target in microseconds, as 32 bits.

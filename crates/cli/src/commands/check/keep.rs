@@ -14,6 +14,7 @@ use sordino_sched::{CpuList, set_affinity};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// Ask it with SIGINT to end, and wait so many milliseconds for that
     #[arg(long, default_value_t = 0)]
     patience: u64,
+    /// Remove this directory if the parent is gone
+    #[arg(long, value_name = "DIR")]
+    scratch: Vec<PathBuf>,
     /// End with the parent by the kernel's doing, and become the command
     #[arg(long)]
     bound: bool,
@@ -67,6 +71,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             Ended::ByItself(status) if status.success() && options.repeat => {}
             Ended::ByItself(status) => return Ok(as_code(status)),
             Ended::ByUs => return Ok(ExitCode::SUCCESS),
+            Ended::Orphaned => {
+                for scratch in &options.scratch {
+                    let _ = std::fs::remove_dir_all(scratch);
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
         }
     }
 }
@@ -94,7 +104,10 @@ fn become_bound(options: &Options, parent: Option<Pid>) -> Result<ExitCode, Fail
 
 enum Ended {
     ByItself(ExitStatus),
+    /// It was told to.
     ByUs,
+    /// The check is gone.
+    Orphaned,
 }
 
 /// Until the command has ended, or is to end.
@@ -108,7 +121,7 @@ fn wait(child: &mut Child, stop: &OwnedFd, alive: &OwnedFd, patience: u64) -> Re
     ];
     // A signal interrupts it, and is then readable.
     while matches!(poll(&mut ready, None), Err(rustix::io::Errno::INTR)) {}
-    let is_orphaned = !ready[2].revents().is_empty();
+    let mut is_orphaned = !ready[2].revents().is_empty();
     if !ready[0].revents().is_empty() {
         return Ok(Ended::ByItself(child.wait()?));
     }
@@ -119,13 +132,14 @@ fn wait(child: &mut Child, stop: &OwnedFd, alive: &OwnedFd, patience: u64) -> Re
             let mut ready = [PollFd::new(&own, PollFlags::IN), PollFd::new(alive, PollFlags::IN)];
             let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }));
             if !ready[1].revents().is_empty() {
+                is_orphaned = true;
                 break;
             }
         }
     }
     let _ = kill_process_group(pid, Signal::KILL);
     child.wait()?;
-    Ok(Ended::ByUs)
+    Ok(if is_orphaned { Ended::Orphaned } else { Ended::ByUs })
 }
 
 /// What is left of the command's group. Its number is nobody else's as long as one is left.

@@ -2,6 +2,7 @@
 
 use super::keep;
 use super::tool::{self, ask_to_end};
+use super::watch::Watch;
 use crate::Failure;
 use sordino_check::loads::{Load, places};
 use sordino_check::{Command, Sources};
@@ -9,7 +10,11 @@ use sordino_sched::CpuList;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// How long the kernel's sources may take to be unpacked.
+const UNPACKING: Duration = Duration::from_secs(600);
 
 /// Loads that can be made on this machine, and why others can't.
 pub(super) struct Loads {
@@ -46,8 +51,8 @@ impl Loads {
                     }
                     None => {
                         let why =
-                            "compile: no sources of the kernel in /usr/src, and none named with --source"
-                                .to_owned();
+                            "compile: no sources of the kernel in /usr/src, and none named with --source";
+                        let why = why.to_owned();
                         loads.missing.push((why, Some(format!("apt-get install {package}"))));
                     }
                 }
@@ -64,8 +69,8 @@ impl Loads {
     }
 
     /// Loads all CPUs but those that are measured; until the result is dropped.
-    pub(super) fn start(&mut self, measured: &CpuList) -> Result<Running, Failure> {
-        let mut running = Running { keepers: Vec::new(), builds: Vec::new() };
+    pub(super) fn start(&mut self, measured: &CpuList, watch: &mut Watch) -> Result<Running, Failure> {
+        let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
             return Ok(running);
         }
@@ -76,13 +81,15 @@ impl Loads {
         if places.is_empty() {
             self.note(format!("no load while CPU {measured} is measured: no other CPU is left"));
         }
-        self.unpack()?;
+        self.unpack(watch)?;
         for place in &places {
             for &load in &self.loads {
-                let build = tempfile::Builder::new().prefix("sordino-build-").tempdir()?;
+                let build = tool::scratch()?;
                 let words = load.command(place.cpus.as_slice().len(), &self.source, build.path());
-                running.builds.push(build);
+                let scratch = [&build].into_iter().chain(&self.unpacked).map(tool::keeps);
                 let options = ["--repeat".to_owned(), format!("--cpus={}", place.cpus)];
+                let options: Vec<String> = options.into_iter().chain(scratch).collect();
+                running.scratch.push(build);
                 let child = keep::command(&options, &words)
                     .stdin(Stdio::null())
                     .stdout(Stdio::null())
@@ -114,31 +121,36 @@ impl Loads {
     }
 
     /// An archive becomes a directory, once.
-    fn unpack(&mut self) -> Result<(), Failure> {
+    fn unpack(&mut self, watch: &mut Watch) -> Result<(), Failure> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
         }
-        let directory = tempfile::Builder::new().prefix("sordino-source-").tempdir()?;
+        let directory = tool::scratch()?;
         let words = ["tar", "-x", "--strip-components=1", "-C"].map(str::to_owned);
         let paths = [directory.path(), Path::new("-f"), &self.source].map(|path| path.display().to_string());
         let words = [&words[..], &paths].concat();
-        let status = keep::command(&[], &words).stdin(Stdio::null()).stderr(Stdio::null()).status()?;
-        self.commands.push(Command { line: tool::line(&words), failed: None });
-        if status.success() {
+        let ended = tool::run(&words, Some(&directory), UNPACKING, watch, |_, _| {})?;
+        self.commands.push(ended.command);
+        if ended.status.success() && !watch.is_interrupted() {
             self.source = directory.path().to_owned();
             self.unpacked = Some(directory);
         } else {
-            self.note(format!("compile: {} can't be unpacked: {status}", self.source.display()));
+            self.note(format!("compile: {} can't be unpacked: {}", self.source.display(), ended.last_words));
             self.loads.retain(|load| *load != Load::Compile);
         }
         Ok(())
     }
 }
 
-/// The kernel's sources: a directory with a Kbuild, or an archive.
+/// A directory with a Kbuild, or an archive.
+pub(super) fn is_source(path: &Path) -> bool {
+    path.join("Kbuild").exists() || path.is_file()
+}
+
+/// The kernel's sources.
 fn sources(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(named) = named {
-        return (named.join("Kbuild").exists() || named.is_file()).then(|| named.to_owned());
+        return is_source(named).then(|| named.to_owned());
     }
     let entries = fs::read_dir("/usr/src").into_iter().flatten().flatten().map(|entry| entry.path());
     let is_source = |path: &PathBuf| {
@@ -152,7 +164,7 @@ fn sources(named: Option<&Path>) -> Option<PathBuf> {
 pub(super) struct Running {
     keepers: Vec<(Load, Child)>,
     /// Goes when nothing writes to it any more.
-    builds: Vec<TempDir>,
+    scratch: Vec<TempDir>,
 }
 
 impl Drop for Running {
@@ -161,6 +173,6 @@ impl Drop for Running {
         for (_, keeper) in &mut self.keepers {
             let _ = keeper.wait();
         }
-        self.builds.clear();
+        self.scratch.clear();
     }
 }

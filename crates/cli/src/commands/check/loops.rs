@@ -3,53 +3,26 @@
 use super::Run;
 use crate::Failure;
 use crate::commands::guard;
-use crate::failure::UNUSABLE;
+use crate::commands::shield::Switches;
 use crate::privilege::is_root;
 use sordino_check::peers::hwlat;
 use sordino_check::{Interrupter, Measurement, Samples, Step, Verdict, time};
-use sordino_clock::Rate;
 use sordino_event::Cpu;
-use sordino_npt::{Bucket, Counts, Error, Measured, Plan};
+use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, set_policy};
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::Step as Undo;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Above everything but what the kernel relies on.
 const PRIORITY: u8 = 90;
-/// A loop is ended and begun again so often, so that Ctrl-C is heard.
-const SLICE: Duration = Duration::from_secs(2);
-
-/// What one CPU's loops saw, of all slices.
-#[derive(Default)]
-struct Seen {
-    counts: BTreeMap<(u64, u64), u64>,
-    longest: u64,
-    rate: Option<Rate>,
-}
-
-impl Seen {
-    fn add(&mut self, measured: &Measured) {
-        for bucket in measured.histogram.buckets() {
-            *self.counts.entry((bucket.low, bucket.high)).or_default() += bucket.count;
-        }
-        let noted = measured.gaps.iter().map(|gap| gap.cycles).max().unwrap_or(0);
-        let last = measured.histogram.buckets().next_back().map_or(0, |last| last.low);
-        self.longest = self.longest.max(noted).max(last);
-        // The one that is known best: they are of one counter.
-        self.rate = Some(match self.rate.take() {
-            Some(rate) if rate.uncertainty <= measured.rate.uncertainty => rate,
-            _ => measured.rate,
-        });
-    }
-
-    fn samples(&self) -> Option<Samples> {
-        let buckets = self.counts.iter().map(|(&(low, high), &count)| Bucket { low, high, count });
-        Some(Samples::of_cycles(buckets, self.longest, self.rate.as_ref()?))
-    }
-}
+/// How often somebody looks at the loops.
+const LOOK: Duration = Duration::from_millis(100);
+/// What the kernel's tracer takes for a gap.
+const HWLAT_THRESHOLD: Duration = Duration::from_micros(10);
 
 /// The step `npt`.
 pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
@@ -59,18 +32,15 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
         step.notes.push("no right to real-time priority: an ordinary thread was measured, which waits for all others (run as root, or raise ulimit -r)".to_owned());
     }
     for group in run.groups() {
-        let running = run.loads.start(&group)?;
-        let measured = measure(run, &group, policy, "npt");
+        let running = run.loads.start(&group, &mut run.watch)?;
+        let measured = measure(run, &group, policy, &mut step);
         run.loads.stop(running);
-        step.measurements.extend(measured?);
+        measured?;
         if run.watch.is_interrupted() {
             break;
         }
     }
-    step.notes.push(format!(
-        "a loop that reads the cycle counter, {policy}, begun again each {} s",
-        SLICE.as_secs()
-    ));
+    step.notes.push(format!("a loop that reads the cycle counter, {policy}"));
     tell(&mut step, "longest gap");
     step.next = step.worst().map(|worst| {
         let cpu = worst.what.trim_start_matches("CPU ");
@@ -92,7 +62,7 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
             );
             tell(&mut step, "longest gap");
             if step.measurements.is_empty() {
-                step.reason = "no gap of 10 us or more".to_owned();
+                (step.verdict, step.reason) = without_gaps(run.hardware_limit);
             }
             return Ok(step);
         }
@@ -100,7 +70,7 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
     }
     let policy = policy();
     for group in run.groups() {
-        step.measurements.extend(measure(run, &group, policy, "hardware")?);
+        measure(run, &group, policy, &mut step)?;
         if run.watch.is_interrupted() {
             break;
         }
@@ -141,57 +111,80 @@ fn kernels_tracer(run: &mut Run) -> Result<Vec<Measurement>, String> {
         Ok(hwlat::read(&trace))
     })()
     .map_err(text)?;
-    let what = format!("CPU {}", run.cpus);
-    let measurement = Measurement { what, times: gaps.into(), interrupters: Vec::new() };
+    let measurement = Measurement::new(format!("CPU {}", run.cpus), gaps);
     Ok(if measurement.times.count == 0 { Vec::new() } else { vec![measurement] })
 }
 
-/// A loop on each CPU of the group at once.
-fn measure(run: &mut Run, group: &CpuList, policy: Policy, what: &str) -> Result<Vec<Measurement>, Failure> {
-    run.watch.begin(format!("{what}: CPU {group}"), run.duration);
-    let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
-    let (before, begin) = (Counts::now()?, Instant::now());
-    while begin.elapsed() < run.duration && !run.watch.is_interrupted() {
-        let time = SLICE.min(run.duration.saturating_sub(begin.elapsed())).max(Duration::from_millis(10));
-        for (cpu, measured) in slice(group, policy, time)? {
-            let seen = seen.entry(cpu).or_default();
-            seen.add(&measured);
-            let longest = seen.rate.as_ref().map(|rate| rate.nanoseconds(seen.longest));
-            longest.into_iter().for_each(|ns| run.watch.longest(ns));
-        }
+/// What follows from the kernel's tracer finding nothing, which tells nothing of shorter gaps.
+fn without_gaps(limit: Option<Duration>) -> (Verdict, String) {
+    let reason = "no gap of 10 us or more".to_owned();
+    match limit {
+        None => (Verdict::Info, reason),
+        Some(limit) if limit < HWLAT_THRESHOLD => (
+            Verdict::NotMeasured,
+            format!("{reason}; the kernel's tracer does not see those that the limit is for"),
+        ),
+        Some(_) => (Verdict::Pass, format!("{reason}; within the limit")),
     }
-    let after = Counts::now()?;
-    let who = |cpu| {
-        let interrupters = after.since(&before, cpu).into_iter();
-        interrupters.map(|who| Interrupter { name: who.name, count: who.count }).collect()
-    };
-    let measurement = |(cpu, seen): (u32, Seen)| {
-        let times = seen.samples()?.into();
-        Some(Measurement { what: format!("CPU {cpu}"), times, interrupters: who(cpu) })
-    };
-    Ok(seen.into_iter().filter_map(measurement).collect())
 }
 
-fn slice(group: &CpuList, policy: Policy, time: Duration) -> Result<Vec<(u32, Measured)>, Failure> {
-    let plan = |cpu| Plan {
-        cpu: Some(cpu),
+/// A loop on each CPU of the group at once, and who took the CPUs from them.
+fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> Result<(), Failure> {
+    run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
+    let mut guardian = guard::start()?;
+    let switches = Switches::watch(group, &mut guardian);
+    let before = Counts::now()?;
+    let measured = loops(run, group, policy)?;
+    let after = Counts::now()?;
+    let switches = switches.and_then(|switches| switches.between(&measured));
+    guardian.undo()?;
+    let mut switches = switches.unwrap_or_else(|reason| {
+        step.notes.push(format!("which threads took CPU {group} is not known: {reason}"));
+        BTreeMap::new()
+    });
+    for (cpu, measured) in measured {
+        let buckets = measured.histogram.buckets();
+        let samples = Samples::of_cycles(buckets, measured.longest, &measured.rate);
+        // Threads first: they are few, and one of them takes longer than any interrupt.
+        let mut who = switches.remove(&cpu).unwrap_or_default();
+        who.sort_by_key(|who| Reverse(who.count));
+        who.extend(after.since(&before, cpu));
+        step.measurements.push(Measurement {
+            interrupters: who
+                .into_iter()
+                .map(|who| Interrupter { name: who.name, count: who.count })
+                .collect(),
+            stolen_ms: after.stolen_since(&before, cpu).map(|stolen| stolen.as_millis() as u64),
+            ..Measurement::new(format!("CPU {cpu}"), samples)
+        });
+    }
+    Ok(())
+}
+
+/// Each CPU with what its loop measured, as long as was asked for or until Ctrl-C.
+fn loops(run: &mut Run, group: &CpuList, policy: Policy) -> Result<Vec<(u32, Measured)>, Failure> {
+    let plan = Plan {
         policy,
         lock_memory: false,
         loops: u64::MAX,
-        duration: Some(time),
+        duration: Some(run.duration),
         tracepoint: false,
         ..Plan::default()
     };
-    let results: Vec<(u32, Result<Measured, Error>)> = thread::scope(|scope| {
-        let start = |&cpu: &u32| (cpu, scope.spawn(move || sordino_npt::run(&plan(cpu))));
-        let threads: Vec<_> = group.as_slice().iter().map(start).collect();
-        let end = |(cpu, thread): (u32, thread::ScopedJoinHandle<'_, _>)| {
-            (cpu, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        };
-        threads.into_iter().map(end).collect()
-    });
-    let what = |error: Error| Failure::new(UNUSABLE, error.to_string());
-    results.into_iter().map(|(cpu, result)| Ok((cpu, result.map_err(what)?))).collect()
+    let monitors: Vec<Monitor> = group.as_slice().iter().map(|_| Monitor::default()).collect();
+    let measured = thread::scope(|scope| {
+        let loops = scope.spawn(|| run_on(group, &plan, &monitors, hit));
+        while !loops.is_finished() {
+            thread::sleep(LOOK);
+            if run.watch.is_interrupted() {
+                monitors.iter().for_each(Monitor::stop);
+            }
+            let longest = monitors.iter().map(Monitor::longest).max().unwrap_or_default();
+            run.watch.longest(longest.as_nanos() as f64);
+        }
+        loops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    Ok(group.as_slice().iter().copied().zip(measured).collect())
 }
 
 /// The best that this user may have.

@@ -4,7 +4,8 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use sordino_check::write::{html, junit};
 use sordino_check::{Limits, Report, SCHEMA};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Where a check's reports are written, again and again as they grow.
@@ -30,16 +31,13 @@ impl Output {
 
     /// Each file is whole at any moment: the old one stays until the new one is written.
     pub(super) fn write(&self, report: &Report, limits: &Limits) -> Result<(), Failure> {
-        let longest = |step: &str| {
-            let limits = limits.steps.get(step)?.iter().filter(|limit| limit.percent >= 100.0);
-            limits.map(|limit| limit.time.as_nanos() as f64).min_by(f64::total_cmp)
-        };
+        let longest = |step: &str| limits.longest(step).map(|time| time.as_nanos() as f64);
         let json = serde_json::to_string_pretty(report)? + "\n";
         for (name, text) in
             [("report.json", json), ("report.html", html(report, longest)), ("junit.xml", junit(report))]
         {
             let (new, file) = (self.directory.join(format!(".{name}.new")), self.directory.join(name));
-            let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &file));
+            let written = write_through(&new, &text).and_then(|()| fs::rename(&new, &file));
             if let Err(error) = written {
                 let _ = fs::remove_file(&new);
                 return Err(Failure::new(UNUSABLE, format!("{}: {error}", file.display())));
@@ -47,6 +45,13 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// On the disk before it gets its name, so that a power cut leaves the one or the other.
+fn write_through(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// A report, from its directory or its file.

@@ -6,9 +6,10 @@ use crate::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_check::Command;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How long a program may take to end after it was asked to: it has results to write.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,22 +45,33 @@ pub(super) fn line(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs it for about `time`, showing it each line that it prints.
+/// A directory for its files, which goes with the check, also if that is killed while the program runs.
+pub(super) fn scratch() -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("sordino-check-").tempdir()
+}
+
+/// The keeper's option for such a directory.
+pub(super) fn keeps(scratch: &TempDir) -> String {
+    format!("--scratch={}", scratch.path().display())
+}
+
+/// Runs it for about `time`, telling `on_line` each line that it prints.
 pub(super) fn run(
     words: &[String],
+    scratch: Option<&TempDir>,
     time: Duration,
     watch: &mut Watch,
     mut on_line: impl FnMut(&str, &mut Watch),
 ) -> Result<Ended, Failure> {
     let mut errors = tempfile::tempfile()?;
     let patience = format!("--patience={}", PATIENCE.as_millis());
-    let mut child = keep::command(&[patience], words)
+    let options: Vec<String> = scratch.map(keeps).into_iter().chain([patience]).collect();
+    let mut child = keep::command(&options, words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(errors.try_clone()?)
         .spawn()?;
-    let mut stdout =
-        child.stdout.take().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::BrokenPipe))?;
+    let mut stdout = child.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
     let deadline = Instant::now() + time + time / 10 + GRACE;
     let (mut output, mut rest, mut was_stuck, mut is_asked) = (String::new(), Vec::new(), false, false);
     loop {

@@ -56,7 +56,7 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
 
 /// Whether there may be more.
 fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
-    let directory = tempfile::tempdir()?;
+    let directory = tool::scratch()?;
     let json = directory.path().join("cyclictest.json");
     let mut words = Vec::new();
     if is_traced {
@@ -65,8 +65,8 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -
     }
     words.extend(cyclictest_command(group, run.duration, &json));
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
-    let running = run.loads.start(group)?;
-    let ended = tool::run(&words, run.duration, &mut run.watch, |line, watch| {
+    let running = run.loads.start(group, &mut run.watch)?;
+    let ended = tool::run(&words, Some(&directory), run.duration, &mut run.watch, |line, watch| {
         if let Some(us) = cyclictest::running_maximum(line) {
             watch.longest(us as f64 * 1e3);
         }
@@ -131,11 +131,11 @@ pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
     let mut step = step;
     for group in run.groups() {
         run.watch.begin(format!("timerlat: CPU {group}"), run.duration);
-        let running = run.loads.start(&group)?;
+        let running = run.loads.start(&group, &mut run.watch)?;
         let seconds = run.duration.as_secs_f64().ceil().max(1.0);
         let line = format!("rtla timerlat hist -c {group} -P f:{PRIORITY} -E 9999 -d {seconds}");
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let ended = tool::run(&words, run.duration, &mut run.watch, |_, _| {});
+        let ended = tool::run(&words, None, run.duration, &mut run.watch, |_, _| {});
         run.loads.stop(running);
         let ended = ended?;
         step.commands.push(ended.command.clone());
@@ -159,7 +159,7 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
     let duration = run.duration;
     for cpu in run.cpus.as_slice().to_vec() {
         run.watch.begin(format!("preemption: CPU {cpu}"), duration);
-        let running = run.loads.start(&CpuList::new([cpu]))?;
+        let running = run.loads.start(&CpuList::new([cpu]), &mut run.watch)?;
         let stop = AtomicBool::new(false);
         let result = thread::scope(|scope| {
             let test = scope.spawn(|| preemption::run(cpu, duration, &stop));
@@ -177,12 +177,7 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
             Ok(measured) => {
                 rounds += measured.rounds;
                 out_of_order += measured.out_of_order;
-                let what = format!("CPU {cpu}");
-                step.measurements.push(Measurement {
-                    what,
-                    times: measured.times.into(),
-                    interrupters: Vec::new(),
-                });
+                step.measurements.push(Measurement::new(format!("CPU {cpu}"), measured.times));
             }
         }
         if run.watch.is_interrupted() {
@@ -211,17 +206,18 @@ pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
     if !is_root() {
         return Ok(step.not_measured(NEEDS_ROOT, None));
     }
-    let json = tempfile::NamedTempFile::new()?;
+    let directory = tool::scratch()?;
+    let json = directory.path().join("pi_stress.json");
     // It has no figures, and takes all CPUs: it is either right or stuck.
     let duration = run.duration.min(Duration::from_secs(10));
     let seconds = duration.as_secs_f64().ceil().max(1.0);
-    let line = format!("pi_stress -q -m -D {seconds} --json={}", json.path().display());
+    let line = format!("pi_stress -q -m -D {seconds} --json={}", json.display());
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     run.watch.begin("priority inheritance", duration);
-    let ended = tool::run(&words, duration, &mut run.watch, |_, _| {})?;
+    let ended = tool::run(&words, Some(&directory), duration, &mut run.watch, |_, _| {})?;
     step.commands.push(ended.command.clone());
     let is_interrupted = run.watch.is_interrupted();
-    match pi_stress::read(&std::fs::read_to_string(json.path()).unwrap_or_default()) {
+    match pi_stress::read(&std::fs::read_to_string(&json).unwrap_or_default()) {
         Ok(0) => Ok(step.not_measured("no inversion happened", None)),
         Ok(inversions) => {
             step.verdict = Verdict::Pass;

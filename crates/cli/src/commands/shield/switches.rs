@@ -16,7 +16,7 @@ use std::io::{Read, Seek, SeekFrom};
 const BUFFER: u64 = 1024;
 
 /// Switches that are being recorded.
-pub(super) struct Switches {
+pub(crate) struct Switches {
     drain: Drain,
     format: Format,
     files: Vec<(Cpu, File)>,
@@ -24,7 +24,7 @@ pub(super) struct Switches {
 
 impl Switches {
     /// Records the switches on these CPUs; or why that can't be.
-    pub(super) fn watch(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, String> {
+    pub(crate) fn watch(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, String> {
         Self::prepare(cpus, guardian).map_err(|failure| failure.text().to_owned())
     }
 
@@ -53,7 +53,7 @@ impl Switches {
     }
 
     /// Who was switched to while each CPU's loop ran.
-    pub(super) fn between(
+    pub(crate) fn between(
         self,
         measured: &[(u32, Measured)],
     ) -> Result<BTreeMap<u32, Vec<Interrupter>>, String> {

@@ -1,0 +1,55 @@
+//! A comparison for a terminal.
+
+use super::{Change, Comparison, Row};
+use std::fmt::{self, Write};
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Same => "same",
+            Self::Better => "better",
+            Self::Worse => "WORSE",
+            Self::Different => "different",
+            Self::Unknown => "not in both",
+        })
+    }
+}
+
+/// For a terminal: each row with its values, and the verdict behind each but the first.
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (letter, name) in ('A'..='Z').zip(&self.names) {
+            writeln!(f, "{letter}: {name}")?;
+        }
+        for (title, rows) in [
+            ("Conditions that differ", &self.conditions),
+            ("Settings that differ", &self.settings),
+            ("Times", &self.times),
+        ] {
+            if rows.is_empty() {
+                continue;
+            }
+            writeln!(f, "\n{title}")?;
+            for row in rows {
+                writeln!(f, "{}", one(row))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Short values stand beside each other, long ones below.
+fn one(row: &Row) -> String {
+    let mut text = format!("  {:<34}", row.what);
+    let is_long = row.values.iter().flatten().any(|value| value.len() > 24);
+    for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
+        let value = value.as_deref().unwrap_or("-");
+        let change = index.checked_sub(1).and_then(|index| row.changes.get(index));
+        let change = change.map(|change| format!(" {change}")).unwrap_or_default();
+        let _ = match is_long {
+            true => write!(text, "\n    {letter}{change}: {value}"),
+            false => write!(text, " {value:>12}{change:<12}"),
+        };
+    }
+    text.trim_end().to_owned()
+}
