@@ -79,8 +79,27 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     let [name, text] = [name, text].map(|text| unsafe { CStr::from_ptr(text) }.to_bytes());
     // What is no text is shown up to there.
     let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
-    sordino::context!(name, "{text}");
+    let (name, text) = internal::say(name, text);
+    let wanted = CONTEXT_POINT.wanted();
+    if wanted != 0 {
+        let mut payload = Said([0; _]);
+        payload.0[..name.len()].copy_from_slice(name.as_bytes());
+        payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
+        let shape = internal::Shape::of(name.len() + text.len() + 2);
+        // By the function that all events of C programs take: each copy is a restartable section more.
+        // SAFETY: two strings, each with the zero byte behind it, as the fields say; there is room for what is copied beyond.
+        unsafe { sordino_emit(&CONTEXT_POINT, wanted, payload.0.as_ptr(), shape.0) };
+    }
 }
+
+/// Room for the two strings of `sordino:context`.
+#[repr(align(16))]
+struct Said([u8; (internal::SAID + 2usize).next_multiple_of(16)]);
+
+/// `sordino:context`, for [`sordino_say`].
+static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);
+static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &SAID[0]) };
+static SAID: [Field; 2] = [text(c"name"), text(c"value")];
 
 /// An event of sordino's own with one field.
 const fn line(name: &'static CStr, field: &'static Field) -> Description {
@@ -107,7 +126,7 @@ const fn text(name: &'static CStr) -> Field {
 }
 
 extern "C" fn register_lines() {
-    for point in [&sordino_mark_point, &sordino_snapshot_point] {
+    for point in [&sordino_mark_point, &sordino_snapshot_point, &CONTEXT_POINT] {
         // SAFETY: constants of this module.
         unsafe { internal::register(point) };
     }

@@ -6,6 +6,9 @@ use sordino_percpu::thread;
 use sordino_ring::layout::{VALUE_NAME, VALUE_TEXT};
 use sordino_ring::value::Value;
 
+/// Bytes of a name and a text together, at most.
+pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
+
 /// Puts it where recorders find it that come later; what it says, cut to what there is room for.
 ///
 /// Real-time: see [`context!`](crate::context!).

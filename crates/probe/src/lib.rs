@@ -64,7 +64,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// What the macros and the C interface need; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::context::say;
+    pub use crate::context::{SAID, say};
     pub use crate::emit::{Staged, emit};
     pub use crate::point::register;
     pub use crate::program::ready;
