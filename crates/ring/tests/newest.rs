@@ -205,7 +205,7 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
     let (begun, written, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let (mut copies, mut cut) = (0, 0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             pin(0);
             for number in (0u64..).take_while(|_| !stop.load(Acquire)) {
                 let mut payload = [number as u8; LENGTH];
@@ -222,7 +222,7 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
                 self.0.store(true, Release);
             }
         }
-        let _end = End(&stop);
+        let end = End(&stop);
         pin(cpus() - 1);
         while copies < COPIES || written.load(Acquire) < RECORDS {
             let reader = &mut attached.readers[0];
@@ -256,6 +256,9 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
                 reader.give_back();
             }
         }
+        drop(end);
+        // Not by the scope's end, which the thread sanitizer does not see.
+        writer.join().unwrap();
     });
     cut
 }

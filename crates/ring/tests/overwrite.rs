@@ -88,7 +88,7 @@ fn storm(shared: bool, each: u64) -> u64 {
         taken += 1;
     };
     std::thread::scope(|scope| {
-        for writer in 0..2u64 {
+        let writers = [0, 1u64].map(|writer| {
             let (harness, done) = (&harness, &done);
             scope.spawn(move || {
                 for number in 0..each {
@@ -97,11 +97,13 @@ fn storm(shared: bool, each: u64) -> u64 {
                     harness.write(slot, writer << 32, &payload);
                 }
                 done.store(true, Relaxed);
-            });
-        }
+            })
+        });
         while !done.load(Relaxed) {
             drain(&mut attached).into_iter().for_each(&mut check);
         }
+        // Not by the scope's end, which the thread sanitizer does not see.
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     finish(&mut attached).into_iter().for_each(&mut check);
     taken
