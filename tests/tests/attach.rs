@@ -33,7 +33,8 @@ fn a_running_program_is_listed_recorded_and_let_go() {
     let before = listed(&scene, pid);
     assert_eq!(before["tracepoints"][0]["name"], "sordino:mark");
     assert_eq!(before["tracepoints"][1]["name"], "sordino:snapshot");
-    let step = &before["tracepoints"][2];
+    assert_eq!(before["tracepoints"][2]["name"], "sordino:context");
+    let step = &before["tracepoints"][3];
     assert_eq!((&step["name"], &step["level"]), (&"steady:step".into(), &"info".into()));
     assert_eq!(step["fields"], serde_json::json!([{ "name": "number", "type": "u64" }]));
     assert!(step["file"].as_str().unwrap().ends_with("steady.c") && step["line"] == 6, "{step}");
