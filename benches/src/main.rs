@@ -9,6 +9,7 @@ mod conditions;
 mod cost;
 mod gaps;
 mod knob;
+mod oslat;
 mod peers;
 mod programs;
 mod rate;
@@ -41,6 +42,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("reading", reading::measure),
     ("start", start::measure),
     ("sessions", sessions::measure),
+    ("oslat", oslat::measure),
 ];
 
 fn main() -> ExitCode {

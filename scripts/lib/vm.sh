@@ -53,7 +53,9 @@ make_root() {
     mkdir -p "$root/bin" "$root/usr/bin" "$root/vm/scenarios"
     cp "$(command -v busybox)" "$root/bin/busybox"
     # Not in busybox.
-    cp "$(command -v chrt)" "$root/usr/bin"
+    for program in chrt cyclictest hackbench; do
+        cp "$(command -v $program)" "$root/usr/bin"
+    done
     make --silent --no-print-directory install DESTDIR="$root" PREFIX=/usr RELEASE="$target/release"
     cp tests/vm/init "$root/init"
     cp tests/vm/recording.sh "$root/vm"
@@ -104,7 +106,7 @@ boot() {
     mkdir -p "$3"
     truncate --size 1G "$3/disk"
     status=0
-    timeout 180 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
+    timeout 300 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
         -kernel "$vm/$1"/boot/vmlinuz-* -initrd "$2" -append "$command_line" \
         -drive "file=$3/disk,format=raw,if=virtio" -serial "file:$3/console" </dev/null &&
         tar --extract --file "$3/disk" --directory "$3" && [ -e "$3/dmesg" ] || status=$?

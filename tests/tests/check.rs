@@ -176,6 +176,48 @@ fn a_thread_that_takes_the_cpu_is_named_with_the_gap_it_made() {
 }
 
 #[test]
+fn what_made_a_wake_up_late_is_explained_and_its_trace_kept() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let cpu = last_cpu();
+    // Its CPU is never idle: Linux 6.18 in a virtual machine has been seen to tell none of an idle task's events any more, so neither
+    // who comes after it.
+    let mut spin = Command::new("taskset");
+    let _spin = scene.start(spin.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]));
+    let times = (1..60).map(|second| format!("{second}s")).collect::<Vec<_>>().join(",");
+    let mut hog =
+        scene.command(&["disturb", "hog", "--cpu", &cpu, "--prio", "98", "--for", "20ms", "--at", &times]);
+    let _hog = scene.start(&mut hog);
+    let check = |more: &[&str], output: &str| {
+        let words = ["check", "--only", "wake-up-traced", "--load", "none", "--cpus", &cpu, "-o", output];
+        let ended = scene.sordino(&[&words[..], more].concat());
+        let step = report(&scene.path(output))["steps"][0].clone();
+        (ended, step)
+    };
+    let (ended, step) = check(&["--duration", "4s"], "results");
+    if step["verdict"] == "not-measured" {
+        return Scene::not_measured(step["reason"].as_str().unwrap());
+    }
+    let explained = &step["explained"];
+    let headline = explained["headline"].as_str().unwrap();
+    assert!(headline.contains(" behind hog/"), "{step}");
+    assert!(ended.succeeded().contains(headline), "{}", ended.output);
+    assert!(explained["details"].as_str().unwrap().contains("woken, waited behind hog/"), "{explained}");
+    let page = fs::read_to_string(scene.path("results/report.html")).unwrap();
+    assert!(page.contains("behind hog/") && page.contains("what took the time"), "{page}");
+    let trace = format!("results/{}", explained["trace"].as_str().unwrap());
+    let events = scene.sordino(&["events", &trace]);
+    assert!(events.succeeded().contains("sched_waking"));
+
+    // Over a limit that nothing keeps, it ends at once, and the verdict has what is explained.
+    let (ended, step) = check(&["--duration", "30s", "--max-wakeup", "1us"], "over");
+    assert_eq!((ended.status, &step["verdict"]), (1, &"fail".into()), "{}", ended.errors);
+    assert!(step["measurements"][0]["times"]["count"].as_u64().unwrap() < 1000, "{step}");
+    let (reason, headline) =
+        (step["reason"].as_str().unwrap(), step["explained"]["headline"].as_str().unwrap());
+    assert!(reason.contains("over the limit of 1us; ") && reason.ends_with(headline), "{reason}");
+}
+
+#[test]
 fn what_we_read_of_cyclictest_is_what_it_says_itself() {
     let scene = Scene::new();
     let json = scene.path("cyclictest.json");

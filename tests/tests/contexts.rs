@@ -180,7 +180,7 @@ fn a_context_that_there_is_not_is_refused_with_those_there_are() {
     let arguments = ["record", "--context", "comm,colour", "--", "true"];
     scene.refuses(
         2,
-        &["there is no context 'colour'", "comm, ids, priority, cgroup, values, all"],
+        &["there is no context 'colour'", "comm, ids, priority, cgroup, values, counters, all"],
         &arguments,
     );
 }

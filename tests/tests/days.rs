@@ -6,7 +6,8 @@ use sordino_tests::Scene;
 use sordino_tests::recording::events_of;
 use sordino_tests::session::{Session, summary};
 use sordino_tests::storm::number;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,13 +63,55 @@ impl Sums {
     }
 }
 
+/// What a program's data costs, in seconds of a CPU: its trace's directory and files made, filled and removed, in as many steps as a
+/// recorder takes (metadata is written at the start, added to, and replaced at the end), and nothing else.
+fn files_cost(recorded: &Path, place: &Path) -> f64 {
+    let chunks = fs::read_dir(recorded).unwrap().map(|chunk| chunk.unwrap().path().join("user"));
+    let traces: Vec<Vec<_>> = chunks
+        .filter(|user| user.exists())
+        .flat_map(|user| fs::read_dir(user).unwrap().map(|trace| trace.unwrap().path()))
+        .map(|trace| fs::read_dir(trace).unwrap().map(|file| file.unwrap().path()).collect())
+        .map(|files: Vec<_>| files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect())
+        .collect();
+    fs::create_dir(place).unwrap();
+    let before = thread_seconds();
+    for (number, files) in traces.iter().enumerate() {
+        let trace = place.join(number.to_string());
+        fs::create_dir(&trace).unwrap();
+        for (file, bytes) in files {
+            let (file, new) = (trace.join(file.file_name().unwrap()), trace.join("new"));
+            if file.ends_with("metadata") {
+                fs::write(&new, &bytes[..bytes.len() / 2]).unwrap();
+                fs::rename(&new, &file).unwrap();
+                OpenOptions::new()
+                    .append(true)
+                    .open(&file)
+                    .unwrap()
+                    .write_all(&bytes[bytes.len() / 2..])
+                    .unwrap();
+                fs::write(&new, bytes).unwrap();
+                fs::rename(&new, &file).unwrap();
+            } else {
+                fs::write(&file, bytes).unwrap();
+            }
+        }
+    }
+    fs::remove_dir_all(place).unwrap();
+    (thread_seconds() - before) / traces.len() as f64
+}
+
+fn thread_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 #[test]
 #[allow(clippy::print_stderr, reason = "the figures are what the hour is for")]
 fn nothing_grows_and_every_program_s_events_are_there() {
     let scene = Scene::new();
     let program = scene.program("ends.c");
     let (variable, runtime) = Session::environment(&scene);
-    let rings = ["--user", "ends", "--subbuf-size", "16K", "--num-subbuf", "2"];
+    let rings = ["--user", "ends", "--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "2ms"];
     let session = Session::start(
         &scene,
         "days",
@@ -96,11 +139,13 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let share = (late.cpu_seconds - early.cpu_seconds) / since.elapsed().as_secs_f64();
     session.stop();
     sums.add_completed(&session.output);
+    let files = files_cost(&session.output, &scene.path("files")) * f64::from(started);
     eprintln!(
-        "{started} programs in {:.0} s, {} chunks, {:.1} % of a CPU; {early:?}, {late:?}",
+        "{started} programs in {:.0} s, {} chunks, {:.1} % of a CPU, {:.1} % for their files alone; {early:?}, {late:?}",
         begin.elapsed().as_secs_f64(),
         sums.chunks,
-        100.0 * share
+        100.0 * share,
+        100.0 * files / time.as_secs_f64()
     );
     assert_eq!(sums.events, u64::from(started), "{:?}", sums.notes);
     // What else runs on the machine is recorded, too, and may be told of.

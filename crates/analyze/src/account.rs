@@ -1,11 +1,13 @@
 //! Adds up what one interval's time was spent on.
 
 use crate::Interval;
-use crate::cause::{Cause, Thread, Waker};
+use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::cpu::Serial;
-use crate::findings::{Explanation, Inside, Inversion, Inverted, Lost, Main, Migration, Part, Woken};
-use crate::thread::Activity;
-use crate::waits::Wait;
+use crate::findings::{
+    Behind, Explanation, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Part, Woken,
+};
+use crate::past::Did;
+use crate::thread::{Activity, WakeUp};
 use sordino_event::{Cpu, Nanos, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,7 +35,17 @@ struct Sum {
     /// The occurrence that was added to last, and its time.
     last: Option<(Serial, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
-    wakers: BTreeMap<Waker, u64>,
+    wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
+}
+
+/// How a waker ended sleeps.
+#[derive(Debug, Default)]
+struct Wakes {
+    count: u64,
+    /// What it did meanwhile.
+    ran: Nanos,
+    slept: Nanos,
+    waited: BTreeMap<Thread, Nanos>,
 }
 
 impl Account {
@@ -66,20 +78,26 @@ impl Account {
         }
     }
 
-    /// The thread slept since `since`, for `cause`, and is woken.
-    pub(crate) fn woken(&mut self, since: Time, at: Time, cause: &Cause, waker: &Waker, held_up: &[Wait]) {
+    /// The thread slept and is woken.
+    pub(crate) fn woken(&mut self, at: Time, wake_up: &WakeUp) {
         let Interval { begin, end, .. } = self.interval;
-        if since >= end || at <= begin {
+        let (from, to) = (wake_up.since.max(begin), at.min(end));
+        if wake_up.since >= end || at <= begin {
             return;
         }
-        *self.part(cause).wakers.entry(waker.clone()).or_default() += 1;
-        if let Waker::Thread { thread } = waker {
-            for wait in held_up {
-                let time = wait.within(since.max(begin), at.min(end));
-                if time > Nanos::ZERO {
-                    let how = Inverted::HeldUp { behind: wait.behind.clone() };
-                    *self.inversions.entry((how, thread.clone())).or_default() += time;
-                }
+        let WakeUp { sleeper, waker, meanwhile, .. } = wake_up;
+        let wakes = self.part(&wake_up.cause).wakers.entry((waker.clone(), wake_up.lock)).or_default();
+        wakes.count += 1;
+        let spans = || meanwhile.iter().map(|span| (span, span.within(from, to)));
+        spans().for_each(|(span, time)| wakes.meanwhile(&span.did, time));
+        let Waker::Thread { thread } = waker else { return };
+        for (span, time) in spans().filter(|(_, time)| *time > Nanos::ZERO) {
+            if let Did::Wait(behind) = &span.did
+                && sleeper.outranks(thread)
+                && sleeper.outranks(behind)
+            {
+                let how = Inverted::HeldUp { behind: behind.clone() };
+                *self.inversions.entry((how, thread.clone())).or_default() += time;
             }
         }
     }
@@ -147,6 +165,28 @@ impl Account {
     }
 }
 
+impl Wakes {
+    fn meanwhile(&mut self, did: &Did, time: Nanos) {
+        match did {
+            Did::Run => self.ran += time,
+            Did::Sleep => self.slept += time,
+            Did::Wait(behind) if time > Nanos::ZERO => {
+                *self.waited.entry(behind.clone()).or_default() += time
+            }
+            Did::Wait(_) => {}
+        }
+    }
+
+    fn close(self, by: Waker, lock: Option<Lock>) -> Woken {
+        let mut waited: Vec<_> =
+            self.waited.into_iter().map(|(thread, time)| Behind { thread, time }).collect();
+        waited.sort_by_key(|behind| Reverse(behind.time));
+        let meanwhile = Meanwhile { ran: self.ran, slept: self.slept, waited };
+        let is_thread = matches!(by, Waker::Thread { .. });
+        Woken { by, lock, count: self.count, meanwhile: is_thread.then_some(meanwhile) }
+    }
+}
+
 impl Sum {
     fn add(&mut self, time: Nanos, activity: &Activity) {
         let occurrence = match self.last {
@@ -168,7 +208,8 @@ impl Sum {
         let mut inside: Vec<_> =
             self.inside.into_iter().map(|(function, time)| Inside { function, time }).collect();
         inside.sort_by_key(|inside| Reverse(inside.time));
-        let mut wakers: Vec<_> = self.wakers.into_iter().map(|(by, count)| Woken { by, count }).collect();
+        let mut wakers: Vec<_> =
+            self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.count));
         Part { cause, time: self.time, count: self.count, longest: self.longest, inside, wakers }
     }

@@ -55,6 +55,8 @@ pub enum Cause {
         /// Its name, or `syscall` and its number.
         call: Arc<str>,
     },
+    /// sordino's own system call in the thread, while it ran: it wakes the recorder, as `--wakeup` asks for.
+    RecorderWakeUp,
     /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
     PageFault,
     /// A device's interrupt.
@@ -131,6 +133,17 @@ pub enum Waker {
     },
     /// The trace does not tell.
     Unknown,
+}
+
+/// What a thread slept on that another one ended by the same `futex`: on which the one waited and the other woke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lock {
+    /// A lock for certain, which the waker held: `FUTEX_LOCK_PI` and `FUTEX_UNLOCK_PI`.
+    Held,
+    /// A lock as a rule, which the waker then held. The kernel can't tell it from a condition variable, a semaphore or a
+    /// barrier: `FUTEX_WAIT` and `FUTEX_WAKE`.
+    Inferred,
 }
 
 fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::Error> {

@@ -190,8 +190,8 @@ impl Explainer {
                     accounts.for_each(|account| account.spent(*from, *to, activity));
                     self.close(thread, *to);
                 }
-                Happening::Woken { since, at, cause, waker, held_up, .. } => {
-                    accounts.for_each(|account| account.woken(*since, *at, cause, waker, held_up));
+                Happening::Woken { at, wake_up, .. } => {
+                    accounts.for_each(|account| account.woken(*at, wake_up));
                 }
                 Happening::Moved { at, from, to, .. } => {
                     accounts.for_each(|account| account.moved(*at, *from, *to));

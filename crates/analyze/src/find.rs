@@ -1,9 +1,10 @@
 //! The first pass: which intervals there are.
 
+use crate::cause::Thread;
 use crate::survey::Tally;
 use crate::{Broken, Error, Interval, Key, Point, Rule, Survey, Unpaired};
 use sordino_event::{Class, Classes, Cpu, Event, Loss, Pid, Tid, Time, View};
-use sordino_timeline::{Item, Moment};
+use sordino_timeline::{Item, Kernel, Moment};
 use std::collections::HashMap;
 
 /// As many of the longest intervals are kept. Each takes 48 bytes.
@@ -18,6 +19,8 @@ const OPEN_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Finder {
     rule: Rule,
+    /// Of which threads; all, if there is nothing.
+    only: Option<fn(&Thread) -> bool>,
     /// Indexed by class: how such an event ends and begins an interval.
     roles: Vec<(Option<Access>, Option<Access>)>,
     open: HashMap<Value, Open>,
@@ -60,6 +63,7 @@ impl Finder {
         let ends = accesses(classes, &rule.end)?;
         Ok(Self {
             rule,
+            only: None,
             roles: ends.into_iter().zip(begins).collect(),
             open: HashMap::new(),
             losses: Losses { by_stream: HashMap::new(), latest: Time::MIN },
@@ -67,6 +71,12 @@ impl Finder {
             unpaired: Unpaired::default(),
             broken: Broken::default(),
         })
+    }
+
+    /// Looks for intervals of these threads only, as they are at the end of each.
+    #[must_use]
+    pub fn only(self, wanted: fn(&Thread) -> bool) -> Self {
+        Self { only: Some(wanted), ..self }
     }
 
     /// Takes the next item of the trace.
@@ -109,12 +119,15 @@ impl Finder {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
             return;
         };
-        let end = Open::at(moment);
+        let end = Open::ending(moment, &self.rule.end.key);
         let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
         let Some(tid) = of.tid else {
             self.unpaired.without_thread += 1;
             return;
         };
+        if self.only.is_some_and(|wanted| !wanted(&Thread::of(moment.system, tid))) {
+            return;
+        }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
         let (begin_cpu, end_cpu) = (begin.cpu, end.cpu);
         let interval = Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu };
@@ -151,6 +164,18 @@ impl Open {
         // The idle thread is a different one on each CPU: no thread whose time could be explained.
         let tid = moment.tid.filter(|tid| *tid != Tid(0));
         Self { time: moment.event.time, tid, pid: moment.pid(), cpu: moment.cpu }
+    }
+
+    /// A switch belongs to the thread that leaves, but what is paired by the thread that comes is that one's.
+    fn ending(moment: &Moment<'_>, key: &Key) -> Self {
+        match (moment.kernel, key) {
+            (Some(Kernel::Switch { next, .. }), Key::Field(name))
+                if next.tid != Tid(0) && ["next_tid", "next_pid"].contains(&name.as_str()) =>
+            {
+                Self { tid: Some(next.tid), pid: moment.system.pid(next.tid), ..Self::at(moment) }
+            }
+            _ => Self::at(moment),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was found, as data.
 
-use crate::cause::{Cause, Thread, Waker};
+use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::{Broken, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
@@ -120,8 +120,35 @@ pub struct Inside {
 pub struct Woken {
     /// Who.
     pub by: Waker,
+    /// Whether the sleep was for a lock that the waker held, as far as the trace tells.
+    pub lock: Option<Lock>,
     /// How many times.
     pub count: u64,
+    /// What the waker did while the thread slept, if it is a thread.
+    pub meanwhile: Option<Meanwhile>,
+}
+
+/// What a thread did while another one slept until this one woke it. What is not in any part of it is not remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Meanwhile {
+    /// It had a CPU; interrupts included.
+    #[serde(rename = "ran_ns", serialize_with = "number::span")]
+    pub ran: Nanos,
+    /// It slept.
+    #[serde(rename = "slept_ns", serialize_with = "number::span")]
+    pub slept: Nanos,
+    /// It could have run and another thread did, longest first.
+    pub waited: Vec<Behind>,
+}
+
+/// A thread waited for a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Behind {
+    /// Behind which thread; the first, if others followed.
+    pub thread: Thread,
+    /// How long.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
 }
 
 /// The kind of cause that took most of an interval.

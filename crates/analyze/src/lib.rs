@@ -54,20 +54,20 @@ mod find;
 mod findings;
 mod lost;
 mod number;
+mod past;
 mod ranking;
 mod rule;
 mod survey;
 mod syscall;
 mod thread;
 mod track;
-mod waits;
 
-pub use cause::{After, Cause, Thread, Waker};
+pub use cause::{After, Cause, Lock, Thread, Waker};
 pub use explain::{Explainer, Options};
 pub use find::Finder;
 pub use findings::{
-    Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Migration, Missing, Part, Ranked,
-    SCHEMA_VERSION, Stolen, Woken,
+    Behind, Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Missing,
+    Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
 };
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};

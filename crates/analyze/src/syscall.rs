@@ -27,6 +27,58 @@ impl Arch {
         });
         name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
     }
+
+    /// The number of `futex`.
+    fn futex(self) -> i64 {
+        match self {
+            Self::X86_64 => syscalls::x86_64::Sysno::futex as i64,
+            Self::Aarch64 => syscalls::aarch64::Sysno::futex as i64,
+        }
+    }
+}
+
+/// A call of `futex`: what for, and with which word of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Futex {
+    pub(crate) operation: Operation,
+    pub(crate) word: u64,
+}
+
+/// What a call of `futex` is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Sleep until woken.
+    Wait,
+    /// Wake sleepers.
+    Wake,
+    /// Take a lock whose holder gets the priority of who waits for it.
+    LockPi,
+    /// Give it back.
+    UnlockPi,
+}
+
+impl Futex {
+    /// `call` with its first two arguments, if it is such a call and does one of these.
+    pub(crate) fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 2]) -> Option<Self> {
+        /// The operation without what `<linux/futex.h>` adds to it: the memory is private, the clock is that of the day.
+        const COMMAND: u64 = 0x7f;
+        let is_futex = match *call {
+            Syscall::Name(name) => name == "futex",
+            Syscall::Number(number) => number == arch.futex(),
+        };
+        let ([Some(word), Some(operation)], true) = (arguments, is_futex) else { return None };
+        let operation = match operation & COMMAND {
+            // FUTEX_WAIT, FUTEX_WAIT_BITSET
+            0 | 9 => Operation::Wait,
+            // FUTEX_WAKE, FUTEX_WAKE_OP, FUTEX_WAKE_BITSET
+            1 | 5 | 10 => Operation::Wake,
+            // FUTEX_LOCK_PI, FUTEX_LOCK_PI2
+            6 | 13 => Operation::LockPi,
+            7 => Operation::UnlockPi,
+            _ => return None,
+        };
+        Some(Self { operation, word })
+    }
 }
 
 /// Whether a thread makes this system call to sleep until something comes, so that others are expected to run.

@@ -1,9 +1,9 @@
 //! What an explained thread does at one moment.
 
-use crate::cause::{After, Cause, Thread, Waker};
+use crate::cause::{After, Cause, Lock, Thread, Waker};
 use crate::cpu::{Processor, Serial};
+use crate::past::Span;
 use crate::syscall::is_made_to_wait;
-use crate::waits::Wait;
 use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::TaskState;
 use std::sync::Arc;
@@ -17,13 +17,23 @@ pub(crate) struct Explained {
     pub(crate) changed: (Time, Serial),
     /// Where it runs, waits, or ran last.
     pub(crate) cpu: Option<Cpu>,
-    /// The system call it is in, and since when.
-    pub(crate) syscall: Option<(Arc<str>, Time, Serial)>,
+    /// The system call it is in.
+    pub(crate) syscall: Option<Call>,
     /// The page fault it may still be in, and since when.
     pub(crate) fault: Option<(Time, Serial)>,
     pub(crate) activity: Activity,
     /// When `activity` began.
     pub(crate) since: Time,
+}
+
+/// A system call that a thread is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) name: Arc<str>,
+    pub(crate) since: Time,
+    pub(crate) serial: Serial,
+    /// Whether it is sordino's own, which wakes the recorder.
+    pub(crate) wakes_recorder: bool,
 }
 
 /// What the kernel's scheduler does with a thread.
@@ -52,11 +62,25 @@ pub(crate) struct Activity {
 pub(crate) enum Happening {
     /// It spent time. Without gaps: each begins where the thread's last one ended.
     Spent { thread: usize, from: Time, to: Time, activity: Activity },
-    /// It slept since `since`, for `cause`, and is woken; meanwhile its waker itself waited for a CPU behind threads
-    /// that rank below the sleeper. Comes before the time is spent.
-    Woken { thread: usize, at: Time, since: Time, cause: Cause, waker: Waker, held_up: Vec<Wait> },
+    /// It slept and is woken. Comes before the time is spent.
+    Woken { thread: usize, at: Time, wake_up: WakeUp },
     /// It goes from one CPU to another.
     Moved { thread: usize, at: Time, from: Cpu, to: Cpu },
+}
+
+/// How a sleep ends.
+#[derive(Clone, Debug)]
+pub(crate) struct WakeUp {
+    /// Who slept.
+    pub(crate) sleeper: Thread,
+    /// Since when.
+    pub(crate) since: Time,
+    /// What the sleep counts as.
+    pub(crate) cause: Cause,
+    pub(crate) waker: Waker,
+    pub(crate) lock: Option<Lock>,
+    /// What the waker did since then, if it is a thread.
+    pub(crate) meanwhile: Vec<Span>,
 }
 
 impl Explained {
@@ -88,7 +112,8 @@ impl Explained {
 
     fn running(&self) -> Activity {
         match (&self.syscall, self.fault) {
-            (Some((call, _, serial)), _) => Activity::of(Cause::Syscall { call: call.clone() }, *serial),
+            (Some(call), _) if call.wakes_recorder => Activity::of(Cause::RecorderWakeUp, call.serial),
+            (Some(call), _) => Activity::of(Cause::Syscall { call: call.name.clone() }, call.serial),
             (None, Some((_, serial))) => Activity::of(Cause::PageFault, serial),
             (None, None) => Activity::of(Cause::Own, self.changed.1),
         }
@@ -117,7 +142,7 @@ impl Explained {
     }
 
     fn call(&self) -> Option<Arc<str>> {
-        self.syscall.as_ref().map(|(call, ..)| call.clone())
+        self.syscall.as_ref().map(|call| call.name.clone())
     }
 }
 

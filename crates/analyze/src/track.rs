@@ -1,10 +1,10 @@
 //! Follows the kernel's events and tells what explained threads spend their time on.
 
-use crate::cause::{After, Cause, Thread, Waker, function};
+use crate::cause::{After, Cause, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
-use crate::syscall::Arch;
-use crate::thread::{Activity, Explained, Happening, Schedule};
-use crate::waits::Waits;
+use crate::past::Past;
+use crate::syscall::{Arch, Futex, Operation};
+use crate::thread::{Activity, Call, Explained, Happening, Schedule, WakeUp};
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
 use sordino_timeline::kernel::Syscall;
 use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
@@ -21,7 +21,9 @@ pub(crate) struct Tracker {
     softirqs: HashMap<Tid, Vec<Handling>>,
     /// What worker threads carry out.
     works: HashMap<Tid, Arc<str>>,
-    waits: Waits,
+    past: Past,
+    /// Threads in a call of `futex`.
+    futexes: HashMap<Tid, Futex>,
     recorded: Recorded,
     arch: Arch,
     now: Time,
@@ -39,7 +41,8 @@ impl Tracker {
             by_tid: tids.iter().copied().zip(0..).collect(),
             softirqs: HashMap::new(),
             works: HashMap::new(),
-            waits: Waits::default(),
+            past: Past::default(),
+            futexes: HashMap::new(),
             recorded,
             arch,
             now: Time::MIN,
@@ -59,7 +62,8 @@ impl Tracker {
                 Kernel::Migrate { tid, to, .. } => self.migrate(tid, to, system),
                 Kernel::Boost { tid, .. } => self.boost(tid, system),
                 Kernel::Gone { tid } => {
-                    self.waits.remove(tid);
+                    self.past.remove(tid);
+                    self.futexes.remove(&tid);
                     self.works.remove(&tid);
                     self.softirqs.remove(&tid);
                 }
@@ -86,7 +90,8 @@ impl Tracker {
         let is_lost = |cpu: Option<Cpu>| loss.cpu.is_none() || loss.cpu == cpu;
         self.cpus.iter_mut().filter(|(cpu, _)| is_lost(Some(**cpu))).for_each(|(_, cpu)| cpu.forget());
         self.softirqs.clear();
-        self.waits.clear();
+        self.past.clear();
+        self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
             // A sleeping thread sleeps on until it is seen again.
@@ -126,7 +131,7 @@ impl Tracker {
             Kernel::Nmi { handler, duration } => self.nmi(cpu, function(moment.system, &handler), duration),
             Kernel::WorkEntry(called) => self.work(cpu, moment.tid, Some(function(moment.system, &called))),
             Kernel::WorkExit => self.work(cpu, moment.tid, None),
-            Kernel::SyscallEntry(call) => self.syscall(cpu, moment, Some(call)),
+            Kernel::SyscallEntry { call, arguments } => self.syscall(cpu, moment, Some((call, arguments))),
             Kernel::SyscallExit => self.syscall(cpu, moment, None),
             Kernel::Fault { user } => self.fault(cpu, moment, user),
             _ => {}
@@ -136,10 +141,14 @@ impl Tracker {
     fn switch(&mut self, cpu: Cpu, prev: Tid, state: TaskState, next: Tid, system: &System) {
         let now = self.now;
         let thread = Thread::of(system, next);
-        if state == TaskState::Runnable && prev != Tid(0) {
-            self.waits.begin(prev, now, thread.clone());
+        match state {
+            _ if prev == Tid(0) => {}
+            TaskState::Runnable => self.past.wait(prev, now, thread.clone()),
+            _ => self.past.sleep(prev, now),
         }
-        self.waits.end(next, now);
+        if next != Tid(0) {
+            self.past.run(next, now);
+        }
         self.leave(cpu, prev);
         let work = self.works.get(&next).cloned();
         let run = Run { thread, work, since: now, serial: self.serial };
@@ -182,7 +191,7 @@ impl Tracker {
             && system.cpu(tid).is_none()
             && run.thread.tid != tid
         {
-            self.waits.begin(tid, self.now, run.thread.clone());
+            self.past.wait(tid, self.now, run.thread.clone());
         }
         let Some(&index) = self.by_tid.get(&tid) else { return };
         match self.threads[index].schedule {
@@ -200,15 +209,27 @@ impl Tracker {
 
     fn woken(&mut self, index: usize, waker: Waker, system: &System) {
         let thread = &self.threads[index];
-        let own = Thread::of(system, thread.tid);
-        let held_up = match &waker {
-            Waker::Thread { thread: waker } if own.outranks(waker) => {
-                self.waits.of(waker.tid).filter(|wait| own.outranks(&wait.behind)).cloned().collect()
+        let since = thread.changed.0;
+        let (lock, meanwhile) = match &waker {
+            Waker::Thread { thread: waker } => {
+                (self.lock(thread.tid, waker.tid), self.past.of(waker.tid, since).cloned().collect())
             }
-            _ => Vec::new(),
+            _ => (None, Vec::new()),
         };
-        let (since, cause) = (thread.changed.0, thread.activity.cause.clone());
-        self.happenings.push(Happening::Woken { thread: index, at: self.now, since, cause, waker, held_up });
+        let (sleeper, cause) = (Thread::of(system, thread.tid), thread.activity.cause.clone());
+        let wake_up = WakeUp { sleeper, since, cause, waker, lock, meanwhile };
+        self.happenings.push(Happening::Woken { thread: index, at: self.now, wake_up });
+    }
+
+    /// Whether the sleeper waits on the very futex by which the other thread wakes.
+    fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
+        let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
+        let lock = match (waits.operation, wakes.operation) {
+            (Operation::Wait, Operation::Wake) => Lock::Inferred,
+            (Operation::LockPi, Operation::UnlockPi) => Lock::Held,
+            _ => return None,
+        };
+        (waits.word == wakes.word).then_some(lock)
     }
 
     /// Who wakes a thread in the event of `moment`.
@@ -277,14 +298,24 @@ impl Tracker {
         };
     }
 
-    fn syscall(&mut self, cpu: Cpu, moment: &Moment<'_>, call: Option<Syscall<'_>>) {
+    fn syscall(&mut self, cpu: Cpu, moment: &Moment<'_>, call: Option<(Syscall<'_>, [Option<u64>; 2])>) {
         let Some(tid) = moment.tid else { return };
         self.seen(tid, Some(cpu), moment.system);
-        if let Some(&index) = self.by_tid.get(&tid) {
-            let thread = &mut self.threads[index];
-            thread.syscall = call.map(|call| (self.arch.name(&call), self.now, self.serial));
-            thread.fault = None;
-        }
+        let futex = call.and_then(|(call, arguments)| Futex::of(self.arch, &call, arguments));
+        match futex {
+            Some(futex) => self.futexes.insert(tid, futex),
+            None => self.futexes.remove(&tid),
+        };
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        let wakes_recorder = futex.is_some_and(|futex| {
+            futex.operation == Operation::Wake && moment.system.is_wake_up(tid, futex.word)
+        });
+        let call = call.map(|(call, _)| {
+            let name = self.arch.name(&call);
+            Call { name, since: self.now, serial: self.serial, wakes_recorder }
+        });
+        let thread = &mut self.threads[index];
+        (thread.syscall, thread.fault) = (call, None);
     }
 
     fn fault(&mut self, cpu: Cpu, moment: &Moment<'_>, user: bool) {
@@ -311,7 +342,7 @@ impl Tracker {
         self.seen(tid, cpu, system);
         if let Some(&index) = self.by_tid.get(&tid) {
             let (now, thread) = (self.now, &mut self.threads[index]);
-            thread.syscall.take_if(|(_, since, _)| *since < now);
+            thread.syscall.take_if(|call| call.since < now);
             thread.fault.take_if(|(since, _)| *since < now);
             self.refresh(index, system);
         }

@@ -4,7 +4,8 @@
 mod support;
 
 use sordino_analyze::*;
-use sordino_event::Nanos;
+use sordino_event::{Nanos, Pid, Tid};
+use sordino_timeline::Priority;
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, WAITING};
 
 fn survey(script: &Script, rule: &str) -> Survey {
@@ -52,6 +53,7 @@ fn name(cause: &Cause) -> String {
         Cause::Own => "own".into(),
         Cause::Unexplained => "unexplained".into(),
         Cause::Syscall { call } => format!("call {call}"),
+        Cause::RecorderWakeUp => "recorder wake-up".into(),
         Cause::PageFault => "fault".into(),
         Cause::Irq { number, name } => format!("irq {number} {name}"),
         Cause::Vector { name } => name.to_string(),
@@ -249,6 +251,25 @@ fn a_sleep_is_explained_by_its_call_and_its_waker() {
 }
 
 #[test]
+fn a_futex_that_wakes_the_recorder_is_sordinos_own_call() {
+    const WAKE: u64 = 1;
+    let mut script = loops();
+    script.wake_ups = vec![(Pid(9), 0x5000), (Pid(NPT.0), 0x6000)];
+    script.at(1010).futex(0x6000, WAKE);
+    script.at(1110).syscall_exit(202);
+    // Another word, another process's word, and another operation on the same are the program's own.
+    for (number, call) in (0..).zip([(0x7000, WAKE), (0x5000, WAKE), (0x6000, 7)]) {
+        script.at(1200 + 20 * number).futex(call.0, call.1);
+        script.at(1210 + 20 * number).syscall_exit(202);
+    }
+    end(&mut script, 1300);
+    assert_eq!(
+        parts(&longest(&script)),
+        ["own 100", "recorder wake-up 100 1", "unexplained 70 1", "call futex 30 3"]
+    );
+}
+
+#[test]
 fn a_thread_that_wakes_another_is_named() {
     let mut script = loops();
     script.at(500).cpu(0).switch(IDLE, 0, KWORKER);
@@ -262,6 +283,44 @@ fn a_thread_that_wakes_another_is_named() {
 }
 
 #[test]
+fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
+    const LOCK_PI: u64 = 6;
+    const UNLOCK_PI: u64 = 7;
+    const WAIT_PRIVATE: u64 = 128;
+    const WAKE_PRIVATE: u64 = 129;
+    const LOW: Task = Task(90, "low", 89);
+    const MEDIUM: Task = Task(91, "medium", 79);
+    // npt sleeps from 1030 on; the low thread runs, waits behind the medium one, sleeps, runs and wakes npt.
+    let sleep = |(wait, word): (u64, u64), (wake, other): (u64, u64)| {
+        let mut script = loops();
+        script.at(1020).futex(word, wait);
+        script.at(1030).switch(NPT, SLEEPING, LOW);
+        script.at(1100).switch(LOW, RUNNABLE, MEDIUM);
+        script.at(1300).switch(MEDIUM, SLEEPING, LOW);
+        script.at(1350).switch(LOW, SLEEPING, IDLE);
+        script.at(1360).switch(IDLE, 0, LOW);
+        script.at(1390).futex(other, wake);
+        script.at(1400).waking(NPT, 1);
+        script.at(1400).switch(LOW, RUNNABLE, NPT);
+        end(&mut script, 1450);
+        let explanation = longest(&script);
+        assert_eq!(parts(&explanation)[0], "blocked S in futex 370 1");
+        explanation.parts[0].wakers[0].clone()
+    };
+    let thread_of =
+        |task: Task| Thread { tid: Tid(task.0), comm: Some(task.1.into()), priority: Some(Priority(task.2)) };
+    let woken = sleep((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 64));
+    let behind = Behind { thread: thread_of(MEDIUM), time: Nanos(200) };
+    let meanwhile = Meanwhile { ran: Nanos(160), slept: Nanos(10), waited: vec![behind] };
+    let by = Waker::Thread { thread: thread_of(LOW) };
+    assert_eq!(woken, Woken { by, lock: Some(Lock::Inferred), count: 1, meanwhile: Some(meanwhile) });
+    assert_eq!(sleep((LOCK_PI, 64), (UNLOCK_PI, 64)).lock, Some(Lock::Held));
+    for (wait, wake) in [((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 72)), ((WAIT_PRIVATE, 64), (UNLOCK_PI, 64))] {
+        assert_eq!(sleep(wait, wake).lock, None);
+    }
+}
+
+#[test]
 fn without_the_interrupts_recorded_no_thread_is_blamed_for_a_wake_up() {
     let mut script = Script::of_programs();
     script.at(0).cpu(1).switch(IDLE, 0, NPT).cpu(0).switch(IDLE, 0, KWORKER);
@@ -272,7 +331,7 @@ fn without_the_interrupts_recorded_no_thread_is_blamed_for_a_wake_up() {
     end(&mut script, 50);
     let explanation = longest(&script);
     let sleep = explanation.parts.iter().find(|part| matches!(part.cause, Cause::Blocked { .. })).unwrap();
-    assert_eq!(sleep.wakers, [Woken { by: Waker::Unknown, count: 1 }]);
+    assert_eq!(sleep.wakers, [Woken { by: Waker::Unknown, lock: None, count: 1, meanwhile: None }]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sordino_analyze::{Broken, Finder, Survey, Unpaired};
 use sordino_event::Nanos;
 use std::collections::HashMap;
-use support::{HOG, IDLE, NPT, RUNNABLE, Script, Thread, V};
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
 fn find(script: &Script, rule: &str) -> Survey {
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
@@ -32,6 +32,22 @@ fn a_chain_is_kept_for_each_thread() {
     assert_eq!(intervals(&survey), ["10 1..4", "123 2..8", "10 4..16"]);
     assert_eq!((survey.unpaired, survey.statistics.count), (Unpaired::default(), 3));
     assert_eq!((survey.statistics.min, survey.statistics.max), (Nanos(3), Nanos(12)));
+}
+
+#[test]
+fn a_switch_ends_the_interval_of_the_thread_that_comes_and_others_can_be_left_out() {
+    let mut script = Script::new();
+    script.at(1).cpu(0).switch(IDLE, 0, HOG);
+    script.at(2).waking(NPT, 0);
+    script.at(5).switch(HOG, SLEEPING, NPT);
+    script.at(6).waking(HOG, 0);
+    script.at(9).switch(NPT, SLEEPING, HOG);
+    let rule = "sched_waking@tid..sched_switch@next_tid";
+    assert_eq!(intervals(&find(&script, rule)), ["10 2..5", "123 6..9"]);
+    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
+    finder = finder.only(|thread| thread.comm.as_deref() == Some("hog"));
+    script.play(|item| finder.take(item));
+    assert_eq!(intervals(&finder.finish()), ["123 6..9"]);
 }
 
 #[test]

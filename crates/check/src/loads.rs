@@ -74,12 +74,15 @@ impl Load {
         }
     }
 
-    /// The program that it needs, and the Debian packages that have it.
-    pub fn needs(self) -> (&'static str, &'static str) {
+    /// The programs that it needs, and the Debian packages that have them.
+    pub fn needs(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Self::Hackbench => ("hackbench", "rt-tests"),
-            Self::Compile => ("make", "linux-source gcc make flex bison bc libelf-dev libssl-dev xz-utils"),
-            Self::StressNg => ("stress-ng", "stress-ng"),
+            Self::Hackbench => (&["hackbench"], "rt-tests"),
+            Self::Compile => (
+                &["make", "gcc", "flex", "bison", "bc"],
+                "linux-source gcc make flex bison bc libelf-dev libssl-dev xz-utils",
+            ),
+            Self::StressNg => (&["stress-ng"], "stress-ng"),
         }
     }
 

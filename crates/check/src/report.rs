@@ -75,12 +75,27 @@ pub struct Step {
     /// Figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measurements: Vec<Measurement>,
+    /// What took the time in the longest of them that a trace shows, where one was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explained>,
     /// The commands that were run for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
     /// What else has to be known to judge the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// What took the time, as `sordino explain` says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    /// In a sentence without its full stop.
+    pub headline: String,
+    /// All of it, in lines.
+    pub details: String,
+    /// Where the trace is, from the report's directory on; `None` if it was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// A fact about how the machine is set.
@@ -161,6 +176,7 @@ impl Step {
             next: None,
             lines: Vec::new(),
             measurements: Vec::new(),
+            explained: None,
             commands: Vec::new(),
             notes: Vec::new(),
         }
@@ -173,6 +189,13 @@ impl Step {
         self.reason = reason.into();
         self.next = next;
         self
+    }
+
+    /// Says what the culprit is where a limit is exceeded.
+    pub fn blame(&mut self) {
+        if let (Verdict::Fail, Some(explained)) = (self.verdict, &self.explained) {
+            self.reason = format!("{}; {}", self.reason, explained.headline);
+        }
     }
 
     /// The longest of all times measured, and of what.
@@ -227,6 +250,19 @@ pub(crate) mod tests {
             assert!(fine.has_failed(), "{missing}");
         }
         assert!(report(vec![step("a", Pass), step("b", Fail)]).has_failed());
+    }
+
+    #[test]
+    fn the_culprit_is_named_where_a_limit_is_exceeded() {
+        let explained =
+            Explained { headline: "preempted 4 ms by hog/7".to_owned(), details: String::new(), trace: None };
+        for (verdict, reason) in
+            [(Verdict::Fail, "a is FAIL; preempted 4 ms by hog/7"), (Verdict::Pass, "a is PASS")]
+        {
+            let mut step = Step { explained: Some(explained.clone()), ..step("a", verdict) };
+            step.blame();
+            assert_eq!(step.reason, reason);
+        }
     }
 
     #[test]

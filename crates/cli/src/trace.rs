@@ -19,10 +19,17 @@ pub(crate) struct Recording {
     /// The events of all its traces.
     pub(crate) classes: Classes,
     streams: Vec<Stream>,
-    /// What the programs are called.
-    programs: Vec<(Pid, String)>,
+    programs: Vec<Program>,
     /// Why some of it can't be read.
     problems: Vec<String>,
+}
+
+/// A program, as its trace says.
+struct Program {
+    pid: Pid,
+    name: String,
+    /// Where it has the futex that it wakes sordino's recorder by, if it does.
+    wake_up: Option<u64>,
 }
 
 impl Recording {
@@ -87,7 +94,10 @@ impl Recording {
     {
         let sources = self.streams.iter().map(source);
         let mut trace = SuperTrace::new(&self.classes, sources);
-        self.programs.iter().for_each(|(pid, name)| trace.introduce(*pid, name));
+        for program in &self.programs {
+            trace.introduce(program.pid, &program.name);
+            program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));
+        }
         trace
     }
 
@@ -146,8 +156,9 @@ impl Recording {
 }
 
 /// The program that a trace is of, as its environment says.
-fn program(trace: &read::Trace) -> Option<(Pid, String)> {
+fn program(trace: &read::Trace) -> Option<Program> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
-    Some((Pid(pid), environment.text("procname")?.to_owned()))
+    let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
+    Some(Program { pid: Pid(pid), name: environment.text("procname")?.to_owned(), wake_up })
 }

@@ -28,8 +28,8 @@ pub(crate) struct What {
     /// The programs' tracepoints: rules such as 'motor:*, !motor:noise*, net:tx if len > 1500'
     #[arg(short, long, value_name = "RULES", default_value = "*")]
     user: Vec<String>,
-    /// What to tell of the programs' threads besides their events: comm, ids, priority, cgroup, values (what they say of themselves),
-    /// all. Looked at ten times a second
+    /// What to tell of the programs' threads besides their events: comm, ids, priority, cgroup, looked at ten times a second; values
+    /// (what they say of themselves), counters (those they opened, with each event); all
     #[arg(long, value_name = "CONTEXT,...")]
     context: Option<Contexts>,
     /// Look for full sub-buffers this often [default: often enough that no program can fill its ring meanwhile; 2ms for
@@ -110,15 +110,16 @@ impl What {
             eprintln!("sordino: not root: kernel events may be refused");
         }
         let contexts = self.context.unwrap_or_default();
-        // What they say from now on is an event.
-        let said = contexts.values.then(|| "sordino:context".to_owned());
+        // What they say from now on is an event, and so is what they count.
+        let own = [(contexts.values, "sordino:context"), (contexts.counters, "sordino:counters")];
+        let own = own.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned());
         Ok(Options {
             output,
             name: name.to_owned(),
             kernel,
             kernel_buffer_kib: kernel_buffer(self.kernel_buffer).map_err(bad)?,
             kernel_threads: threads(&self.kernel_tid).map_err(bad)?,
-            user: UserEvents::new(self.user.iter().cloned().chain(said))
+            user: UserEvents::new(self.user.iter().cloned().chain(own))
                 .map_err(|error| bad(format!("--user {error}")))?,
             contexts,
             geometry,

@@ -1,10 +1,14 @@
 //! Finding programs that can be recorded: those that have an area, seen through `/proc`.
 
+use crate::proc::{self, Stat, innermost};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The field of a `stat` that says when its process started, in clock ticks since boot.
+const START: usize = 22;
 
 /// How `/proc` shows an area's file.
 const LINK: &str = "/memfd:sordino (deleted)";
@@ -100,8 +104,12 @@ fn add(found: &mut Vec<Found>, pid: i32, file: File) {
 
 /// Areas that the process has mapped but no longer open.
 fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    for range in maps.lines().filter(|line| line.ends_with(LINK)).filter_map(|line| line.split(' ').next()) {
+    let maps = proc::bytes(&format!("/proc/{pid}/maps"))?;
+    for range in String::from_utf8_lossy(&maps)
+        .lines()
+        .filter(|line| line.ends_with(LINK))
+        .filter_map(|line| line.split(' ').next())
+    {
         let path = format!("/proc/{pid}/map_files/{range}");
         match File::options().read(true).write(true).open(path) {
             Ok(file) => add(found, pid, file),
@@ -127,19 +135,23 @@ pub struct Identity {
 /// One program in one process: its pid, when it started, and where its stack begins, which differs from one executed
 /// program to the next (0 where that can't be seen).
 pub(crate) fn incarnation(pid: i32) -> (i32, u64, u64) {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    (pid, start(&stat).unwrap_or(0), field(&stat, 28).unwrap_or(0))
+    let text = proc::read(&format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = Stat::parse(&text);
+    let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
+    (pid, number(START), number(28))
 }
 
 /// Who process `pid` is; what can't be read is empty.
 pub fn identity(pid: i32) -> Identity {
-    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let read = |file: &str| proc::read(&format!("/proc/{pid}/{file}")).unwrap_or_default();
     let executable = fs::read_link(format!("/proc/{pid}/exe"));
+    let stat = read("stat");
+    let stat = Stat::parse(&stat);
     Identity {
-        name: read("comm").trim_end().to_owned(),
+        name: stat.as_ref().map_or("", |stat| stat.comm).to_owned(),
         executable: executable.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
-        own_pid: own_pid(&read("status")).unwrap_or(pid),
-        start: start(&read("stat")).unwrap_or(0),
+        own_pid: innermost(&read("status"), "NSpid:", pid),
+        start: stat.and_then(|stat| stat.field(START).parse().ok()).unwrap_or(0),
     }
 }
 
@@ -148,43 +160,18 @@ pub(crate) fn is_command_of_ours(pid: i32) -> bool {
     let program =
         |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
     let is_ours = || program("self").is_some_and(|ours| program(&pid.to_string()) == Some(ours));
-    let arguments = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     is_ours() && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }
 
 /// The process that started `pid`, or took it over.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// The last number of the line `NSpid`.
-fn own_pid(status: &str) -> Option<i32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_whitespace().last()?.parse().ok()
-}
-
-/// When a process started, in `/proc/PID/stat`.
-fn start(stat: &str) -> Option<u64> {
-    field(stat, 22)
-}
-
-/// A field of `/proc/PID/stat`, by its number in proc(5); the name in field 2 may hold anything, also parentheses.
-fn field(stat: &str, number: usize) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(number - 3)?.parse().ok()
+    Stat::parse(&proc::read(&format!("/proc/{pid}/stat"))?)?.field(4).parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn proc_is_read_as_it_is_written() {
-        assert_eq!(own_pid("Name:\tx\nNSpid:\t4711\t12\n"), Some(12));
-        assert_eq!(own_pid("NSpid:\t7\n"), Some(7));
-        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 424242 20";
-        assert_eq!(start(stat), Some(424_242));
-    }
 
     #[test]
     fn an_executed_program_is_another_one() {

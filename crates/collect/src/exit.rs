@@ -1,9 +1,9 @@
 //! How a traced program ended.
 
 use crate::options::End;
+use crate::proc::{self, Stat};
 use crate::program::Traced;
 use std::fmt;
-use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -16,17 +16,16 @@ pub(crate) struct Exit(Option<ExitStatus>);
 /// 6.15 or later tells.
 pub(crate) fn exit_of(program: &Traced) -> Exit {
     let pid = program.trace.pid;
-    let of_zombie = || zombie(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let of_zombie = || zombie(&proc::read(&format!("/proc/{pid}/stat"))?);
     let reaped = || sordino_sched::exit_status(program.pidfd.as_fd());
     // Its parent may wait for it between the first two.
     Exit(of_zombie().or_else(reaped).or_else(of_zombie).map(ExitStatus::from_raw))
 }
 
-/// The last number of the line, if it is a zombie's: proc(5).
+/// The last field of a zombie's `stat`: proc(5).
 fn zombie(stat: &str) -> Option<i32> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let is_zombie = fields.trim_start().starts_with(['Z', 'X']);
-    fields.split_whitespace().nth(49).filter(|_| is_zombie)?.parse().ok()
+    let stat = Stat::parse(stat)?;
+    matches!(stat.field(3), "Z" | "X").then(|| stat.field(52).parse().ok())?
 }
 
 impl Exit {

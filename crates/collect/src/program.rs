@@ -1,11 +1,13 @@
 //! One traced program: its area, its rings, its trace.
 
 use crate::clock::TraceClock;
+use crate::context::Contexts;
 use crate::directory::replace;
 use crate::discover::{Found, Identity, identity};
 use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
+use crate::present::{is_mapped, make_present};
 use crate::{Error, directory::Directory};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
@@ -14,15 +16,12 @@ use sordino_event::condition::{Condition, Context};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Refusal, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, POINTS, VALUES};
-use sordino_ring::map::populate;
 use sordino_ring::read::Reader;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::Duration;
 
 /// A program that is recorded.
 #[derive(Debug)]
@@ -43,6 +42,7 @@ pub(crate) struct Traced {
     read: usize,
     /// Its catalogue made no sense; no more of it is read.
     broken: bool,
+    contexts: Contexts,
 }
 
 /// What a program's trace says of it: what is left of the program when it has ended.
@@ -52,6 +52,8 @@ pub(crate) struct ProgramTrace {
     pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
+    /// Where it has the futex that it wakes the collector by, if it does.
+    wake_up: Option<u64>,
     schemas: Vec<Schema>,
     /// Where it is written; `None` while it is in memory only.
     place: Option<TracePlace>,
@@ -126,7 +128,8 @@ impl Traced {
             Err(error) => notes
                 .push(format!("its rings could not be made present ({error}): it faults on each page once")),
         }
-        let trace = ProgramTrace { number, pid, identity, schemas: Vec::new(), place: None };
+        let wake_up = wanted.wake.then(|| program.wake_address(attached.slot));
+        let trace = ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), place: None };
         let trace = directory.map_or(Ok(trace.clone()), |directory| trace.put_in(directory, clock));
         let trace = trace.inspect_err(|_| _ = program.detach(&attached))?;
         let readers = std::mem::take(&mut attached.readers);
@@ -140,6 +143,7 @@ impl Traced {
             rings: readers.iter().map(Reader::cpu).collect(),
             read: 0,
             broken: false,
+            contexts: options.contexts,
         };
         let order = traced.streams(readers, options.session.is_some());
         // What can't be declared now is tried again with each look, which then tells why.
@@ -203,20 +207,25 @@ impl Traced {
     /// The same for those from the `first` on.
     fn choose_from(&mut self, first: usize, user: &UserEvents) {
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
+        let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let mut notes = Vec::new();
         for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
             let choice = user.choose(schema, &context);
             let want = match (&choice.filter, &choice.trigger) {
                 (Condition::Never, Condition::Never) => Want::No,
-                (Condition::Always, Condition::Never) => Want::Always,
+                (Condition::Always, Condition::Never) if !counted => Want::Always,
                 (filter, trigger) => {
                     let code = Code { filter: when(filter), trigger: when(trigger) };
-                    match self.attached.conditions.set(id, &code) {
+                    match conditions.set(id, &code) {
+                        Ok(()) if counted => Want::Counted,
                         Ok(()) => Want::If,
                         // More than was asked for is better than less.
                         Err(no_room) => {
                             notes.push(format!("every {} is recorded: {no_room}", schema.full_name()));
-                            Want::Always
+                            // This takes no room.
+                            let every =
+                                conditions.set(id, &Code { filter: When::Always, trigger: When::Never });
+                            if counted && every.is_ok() { Want::Counted } else { Want::Always }
                         }
                     }
                 }
@@ -251,6 +260,13 @@ impl Traced {
     pub(crate) fn detach(&mut self) {
         if let Err(error) = self.program.detach(&self.attached) {
             self.notes.push(format!("its rings could not be given back: {error}"));
+        }
+        // Who asks for all contexts knows that a program need not have each.
+        let asked = self.contexts.counters && self.contexts != Contexts::ALL;
+        if asked && !self.trace.schemas.iter().any(|schema| schema.full_name() == "sordino:counters") {
+            let note =
+                "none of its threads has opened counters: sordino_counters in C, sordino::counters in Rust";
+            self.notes.push(note.to_owned());
         }
         match self.program.refused() {
             0 => {}
@@ -326,6 +342,9 @@ impl ProgramTrace {
         if self.identity.own_pid != self.pid {
             environment.set("vpid_in_namespace", i64::from(self.identity.own_pid));
         }
+        if let Some(futex) = self.wake_up {
+            environment.set("wake_up_futex", futex.cast_signed());
+        }
         let mut text = preamble(place.uuid, &environment, &clock.ctf())?;
         text += &stream_class(StreamClass::Cpu);
         text += &stream_class(StreamClass::Shared);
@@ -363,31 +382,6 @@ fn attach_smaller(program: &Program, wanted: &Wanted<'_>) -> Result<(Attached, G
             (attached, _) => return attached.map(|attached| (attached, wanted.geometry)),
         }
     }
-}
-
-/// Makes the pages of a region present in the program. It may have arranged that this takes for ever (userfaultfd, FUSE): then a
-/// thread waits there until one of us ends.
-fn make_present(pid: i32, (address, length): (u64, u64)) -> io::Result<u64> {
-    let (done, is_done) = channel();
-    let thread = std::thread::Builder::new().name("sordino-present".to_owned());
-    thread.spawn(move || _ = done.send(populate(pid, address, length)))?;
-    // 1.4 us for a page are 0.4 s for a GiB.
-    let patience = Duration::from_secs(1 + (length >> 30));
-    is_done.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-/// Whether a process has something at this address.
-fn is_mapped(pid: i32, address: u64) -> bool {
-    let maps = match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps,
-        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
-    };
-    let has = |line: &str| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        let [start, end] = [start, end].map(|bound| u64::from_str_radix(bound, 16).ok());
-        Some((start?..end?).contains(&address))
-    };
-    maps.lines().any(|line| has(line) == Some(true))
 }
 
 /// A different one each time, so that a writer that slept through a detach never finds the head it saw.
@@ -439,13 +433,5 @@ mod tests {
         assert_eq!(file_name("npt"), "npt");
         assert_eq!(file_name("../a b/c"), ".._a_b_c");
         assert_eq!(file_name(""), "unnamed");
-    }
-
-    #[test]
-    fn what_is_mapped_is_found_until_the_process_ends() {
-        let here = std::process::id() as i32;
-        let local = 0u8;
-        assert!(is_mapped(here, (&raw const local).addr() as u64));
-        assert!(!is_mapped(here, 0) && !is_mapped(i32::MAX, 0x1000));
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Series {
     kind: Kind,
     /// The last one's number.
     last: u32,
-    /// Those that are finished, oldest first, and their bytes.
-    finished: VecDeque<(Directory, u64)>,
+    /// Those that are finished, oldest first, and their bytes, if anybody asked.
+    finished: VecDeque<(Directory, Option<u64>)>,
 }
 
 impl Series {
@@ -60,10 +60,7 @@ impl Series {
         }
         unannounced.iter().for_each(|path| Directory::remove_unannounced(path));
         let mut series = Self { path, kind, last, finished: VecDeque::new() };
-        for directory in recordings(&series.path, kind) {
-            let bytes = size(directory.path());
-            series.finished.push_back((directory, bytes));
-        }
+        series.finished.extend(recordings(&series.path, kind).into_iter().map(|directory| (directory, None)));
         Ok(series)
     }
 
@@ -105,25 +102,30 @@ impl Series {
         }
     }
 
-    /// Removes one of those that are finished.
-    pub(crate) fn remove(&mut self, directory: &Directory) {
+    /// One of those that are finished is none of them any more.
+    pub(crate) fn forget(&mut self, directory: &Directory) {
         self.finished.retain(|(known, _)| known.path() != directory.path());
-        let _ = fs::remove_dir_all(directory.path());
     }
 
-    /// One is complete; removes the oldest that are too many or too large together, but never the newest.
-    pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) {
-        let bytes = size(directory.path());
-        self.finished.push_back((directory, bytes));
-        let too_many = |count: usize| keep.count.is_some_and(|most| count > most);
-        let too_large = |bytes: u64| keep.bytes.is_some_and(|most| bytes > most);
-        let mut total: u64 = self.finished.iter().map(|(_, bytes)| bytes).sum();
-        while self.finished.len() > 1 && (too_many(self.finished.len()) || too_large(total)) {
-            let Some((directory, bytes)) = self.finished.pop_front() else { return };
-            total -= bytes;
-            // What can't be removed stays; it is not looked at again.
-            let _ = fs::remove_dir_all(directory.path());
-        }
+    /// One is complete; the oldest that are too many or too large together, but never the newest, are to be removed.
+    pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) -> Vec<Directory> {
+        self.finished.push_back((directory, None));
+        let many = keep.count.map_or(0, |most| self.finished.len().saturating_sub(most));
+        let large = keep.bytes.map_or(0, |most| self.beyond(most));
+        let too_many = many.max(large).min(self.finished.len() - 1);
+        self.finished.drain(..too_many).map(|(directory, _)| directory).collect()
+    }
+
+    /// How many of the oldest there are beside so many bytes of the newest.
+    fn beyond(&mut self, most: u64) -> usize {
+        let sizes = self.finished.iter_mut().rev();
+        let sizes = sizes.map(|(directory, bytes)| *bytes.get_or_insert_with(|| size(directory.path())));
+        let totals = sizes.scan(0u64, |total, bytes| {
+            *total += bytes;
+            Some(*total)
+        });
+        let kept = totals.take_while(|total| *total <= most).count();
+        self.finished.len() - kept
     }
 }
 
@@ -165,7 +167,8 @@ mod tests {
         fs::write(directory.summary(), "{}").unwrap();
         fs::write(directory.kernel().join("cpu0"), vec![0; 10_000]).unwrap();
         directory.use_room();
-        series.finish(directory.clone(), keep);
+        let removed = series.finish(directory.clone(), keep);
+        removed.iter().for_each(|directory| fs::remove_dir_all(directory.path()).unwrap());
         directory
     }
 

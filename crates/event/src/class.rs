@@ -19,6 +19,8 @@ pub struct Class {
     pub domain: Domain,
     /// `provider:name` of a tracepoint; the bare name of a kernel event.
     pub name: String,
+    /// Its number in its trace, if it has one; other traces give it to other classes.
+    pub number: Option<u64>,
     /// The log level, where one was declared.
     pub level: Option<Level>,
     /// The names of the top-level fields, in the order of an event's values. Contexts that the trace adds to
@@ -27,13 +29,19 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class without a level.
+    /// A class without a number and a level.
     pub fn new<S: Into<String>>(
         domain: Domain,
         name: impl Into<String>,
         fields: impl IntoIterator<Item = S>,
     ) -> Self {
-        Self { domain, name: name.into(), level: None, fields: fields.into_iter().map(Into::into).collect() }
+        Self {
+            domain,
+            name: name.into(),
+            number: None,
+            level: None,
+            fields: fields.into_iter().map(Into::into).collect(),
+        }
     }
 
     /// The index of the field called `name`, for [`Event::value`](crate::Event::value) and its kin.

@@ -96,6 +96,8 @@ static int npt_open(struct inode *inode, struct file *file)
 		return error;
 	mutex_init(&notes->lock);
 	notes->histogram = vzalloc(BUCKETS * sizeof(u64));
+	/* misc_open() has left the device there, and seq_open() warns of what it finds. */
+	file->private_data = NULL;
 	if (notes->histogram)
 		error = single_open(file, npt_show, notes);
 	if (error) {

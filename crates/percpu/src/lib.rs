@@ -9,7 +9,7 @@
 //! registers. [`init`] finds it. Where there is none, [`cpu`] answers [`NO_CPU`] and the caller takes its other
 //! way (in sordino: the shared ring, whose algorithm needs no help from the kernel).
 //!
-//! All assembly of the project lies in `rseq/`, one file per architecture. `std::sync::atomic` is named in
+//! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic` is named in
 //! [`primitive`] alone.
 
 #[cfg(loom)]
@@ -21,9 +21,9 @@ mod rseq;
 #[cfg(not(loom))]
 pub mod thread;
 
-#[cfg(not(loom))]
-pub use rseq::arch::vfork;
 pub use rseq::{
     Bytes, Commit, Leave, NO_CPU, Outcome, Payload, Words, cpu, current_cpu, expect_write, init, publish,
     publish_leaving, sleep, sum, wake,
 };
+#[cfg(not(loom))]
+pub use rseq::{arch::vfork, read_performance_counter};

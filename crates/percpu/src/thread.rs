@@ -1,4 +1,4 @@
-//! Three words that every thread has for itself, zero when it starts, reached without a call or an allocation.
+//! Four words that every thread has for itself, zero when it starts, reached without a call or an allocation.
 //!
 //! They lie in static thread-local storage (the initial-exec model): the first access in a thread, also in one
 //! that a library loaded later finds already running, allocates nothing and calls nothing.
@@ -30,4 +30,14 @@ pub fn set_place(place: usize) {
 #[inline(always)]
 pub fn borrowed() -> u64 {
     arch::borrowed()
+}
+
+/// The address of what this thread has of performance counters, as [`set_counters`] said; 0 before.
+pub fn counters() -> usize {
+    arch::counters()
+}
+
+/// Sets [`counters`] in this thread. The child of a `vfork` has its parent's.
+pub fn set_counters(counters: usize) {
+    arch::set_counters(counters);
 }

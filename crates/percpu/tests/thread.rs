@@ -1,19 +1,21 @@
 //! The words of a thread, in threads and in the child of a vfork.
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "plain system calls")]
 
-use sordino_percpu::thread::{borrowed, set_place, set_tag, tag_and_place};
+use sordino_percpu::thread::{borrowed, counters, set_counters, set_place, set_tag, tag_and_place};
 
 #[test]
 fn a_thread_starts_without_a_tag_and_keeps_its_own() {
     set_tag(7);
+    set_counters(6);
     let other = std::thread::spawn(|| {
-        let at_start = (tag_and_place(), borrowed());
+        let at_start = (tag_and_place(), borrowed(), counters());
         set_tag(8);
         set_place(9);
-        (at_start, tag_and_place())
+        set_counters(10);
+        (at_start, tag_and_place(), counters())
     });
-    assert_eq!(other.join().unwrap(), (((0, 0), 0), (8, 9)));
-    assert_eq!(tag_and_place().0, 7);
+    assert_eq!(other.join().unwrap(), (((0, 0), 0, 0), (8, 9), 10));
+    assert_eq!((tag_and_place().0, counters()), (7, 6));
 }
 
 #[test]

@@ -101,6 +101,30 @@ static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);
 static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &SAID[0]) };
 static SAID: [Field; 2] = [text(c"name"), text(c"value")];
 
+/// Has the calling thread count, for `sordino_counters` in the header: 0, or a negative error number, and why in so many bytes at `why`.
+///
+/// # Safety
+/// `names` is null or a string that ends with a zero byte; there is room for `size` bytes at `why`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sordino_counters(names: *const c_char, why: *mut c_char, size: usize) -> c_int {
+    let names = if names.is_null() {
+        c""
+    } else {
+        // SAFETY: the caller's obligation.
+        unsafe { CStr::from_ptr(names) }
+    };
+    let result = sordino::counters(&names.to_string_lossy());
+    let text = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    if !why.is_null() && size > 0 {
+        let text = &text.as_bytes()[..text.floor_char_boundary(size - 1)];
+        // SAFETY: the caller says that there is room for so much, and the zero byte.
+        unsafe { why.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        // SAFETY: likewise.
+        unsafe { why.wrapping_add(text.len()).write(0) };
+    }
+    result.err().map_or(0, |no| -no.errno())
+}
+
 /// An event of sordino's own with one field.
 const fn line(name: &'static CStr, field: &'static Field) -> Description {
     Description {

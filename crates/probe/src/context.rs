@@ -14,22 +14,18 @@ pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
 /// Real-time: see [`context!`](crate::context!).
 #[inline(never)]
 pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
-    let (name, text) = (cut(name, VALUE_NAME), cut(text, VALUE_TEXT));
+    let mut value = Value { tid: 0, since: 0, name, text }.cut();
     if let Some(slots) = program::slots() {
-        let tid = (long::tag() >> 32) as u32;
-        let value = Value { tid, since: nanoseconds(Clock::Boottime), name, text };
+        value.tid = (long::tag() >> 32) as u32;
+        value.since = nanoseconds(Clock::Boottime);
         if !slots.values().set(&value, is_gone) {
             slots.refuse_value();
         }
     }
-    (name, text)
+    (value.name, value.text)
 }
 
 /// Whether a thread of this process has ended. The child of a vfork is another process, and cannot tell.
 fn is_gone(tid: u32) -> bool {
     thread::borrowed() == 0 && !system::is_thread(tid)
-}
-
-fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
 }

@@ -24,7 +24,8 @@
 //! A hit makes no system call, takes no lock, allocates nothing, faults on no page that the recorder could make present
 //! beforehand, and is bounded by the record's length (at most [`MAX_PAYLOAD`] bytes of payload) and a fixed number of
 //! tries. The first hit of a thread calls `pthread_mutex_lock` on a lock of its own, which tells the thread's id without
-//! a system call. A condition costs what its code and the payload's length say. A hit waits for room only in a program that was
+//! a system call. A condition costs what its code and the payload's length say. In a thread that has opened [`counters()`], a hit reads them if a
+//! recorder wants them. A hit waits for room only in a program that was
 //! started with `SORDINO_ALLOW_BLOCKING=1`, if a recorder asks for it. Tracepoints work in signal handlers, before `main`, in threads of any kind, and in plug-ins.
 //!
 //! # Environment
@@ -38,6 +39,7 @@
 
 mod condition;
 mod context;
+mod counters;
 mod emit;
 mod long;
 mod macros;
@@ -52,6 +54,7 @@ mod text;
 mod value;
 mod wait;
 
+pub use counters::{NoCounters, Paranoid, counters};
 pub use mark::mark_text;
 pub use point::{Description, Field, Label, Shape, Tracepoint};
 pub use sordino_event::Level;

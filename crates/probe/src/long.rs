@@ -3,7 +3,7 @@
 use crate::condition::{self, Decision, Hit};
 use crate::emit::{Clocks, Content, Staged, emit_to};
 use crate::wait::Waiting;
-use crate::{program, system};
+use crate::{counters, program, system};
 use sordino_percpu::thread;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::slots::Slots;
@@ -20,7 +20,7 @@ pub(crate) unsafe fn emit(event: u64, wants: Wants, staged: Staged) {
     let Some(slots) = program::slots() else { return };
     let record = staged.record(tag() | event);
     let cpu = remember_cpu(slots);
-    let Sessions { all, conditional } = wants.sessions(slots.cpus());
+    let Sessions { all, conditional, .. } = wants.sessions(slots.cpus());
     let mut left = all;
     while left != 0 {
         let slot = left.trailing_zeros();
@@ -31,16 +31,26 @@ pub(crate) unsafe fn emit(event: u64, wants: Wants, staged: Staged) {
             decision = unsafe { decide(slots, slot, staged, record.tag) };
         }
         if decision.record {
-            match cpu {
-                // SAFETY: as in `emit::emit`, which the caller is.
-                Some(cpu) => unsafe { emit_by_short_way(slots.rings(slot).at(cpu), record.tag, staged) },
-                // SAFETY: the caller's obligations are the same.
-                None => unsafe { emit_shared(slots, slot, &record) },
-            }
+            // SAFETY: the caller's obligations are the same.
+            unsafe { emit_in(slots, slot, cpu, &record, staged) };
         }
         if decision.trigger {
             slots.trigger(slot, id_of(event));
         }
+    }
+}
+
+/// Writes the record to the session in `slot`.
+///
+/// # Safety
+/// As for [`emit`](crate::emit::emit).
+#[inline(always)]
+unsafe fn emit_in(slots: Slots, slot: u32, cpu: Option<u32>, record: &Record, staged: Staged) {
+    match cpu {
+        // SAFETY: as in `emit::emit`, which the caller's caller is.
+        Some(cpu) => unsafe { emit_by_short_way(slots.rings(slot).at(cpu), record.tag, staged) },
+        // SAFETY: the caller's obligations are the same.
+        None => unsafe { emit_shared(slots, slot, record) },
     }
 }
 
@@ -92,7 +102,8 @@ fn id_of(tag: u64) -> u16 {
     (tag >> 16) as u16
 }
 
-/// What the session in `slot` does with a hit.
+/// What the session in `slot` does with a hit. Where that is recorded, and the session wants counters, writes theirs: here, where only
+/// hits come for which something is looked up.
 ///
 /// # Safety
 /// As for [`emit`](crate::emit::emit).
@@ -104,7 +115,22 @@ unsafe fn decide(slots: Slots, slot: u32, staged: Staged, tag: u64) -> Decision 
     let (Some(conditions), Some(payload)) = (conditions, payload) else {
         return Decision { record: true, trigger: false };
     };
-    condition::decide(conditions, id_of(tag), Hit { payload, tid: (tag >> 32) as u32 })
+    let decision = condition::decide(conditions, id_of(tag), Hit { payload, tid: (tag >> 32) as u32 });
+    if decision.record && slots.wants(id_of(tag)).sessions(slots.cpus()).counted >> slot & 1 != 0 {
+        emit_counters(slots, slot, tag);
+    }
+    decision
+}
+
+/// Writes what the thread's performance counters say, if it has any, to the session in `slot`, before the record with this tag.
+#[cold]
+#[inline(never)]
+fn emit_counters(slots: Slots, slot: u32, tag: u64) {
+    let Some((event, payload)) = counters::payload(slots, slot, id_of(tag)) else { return };
+    let staged = payload.staged();
+    let record = staged.record(tag & !0xffff_ffff | event);
+    // SAFETY: laid out as the fields of the tracepoint `event` say, and as long as `staged` says.
+    unsafe { emit_in(slots, slot, remember_cpu(slots), &record, staged) };
 }
 
 /// [`emit_to`], once: each copy is a restartable section more, which has to be stopped and killed at every instruction in a test.

@@ -145,7 +145,8 @@ macro_rules! snapshot {
 ///
 /// Real-time: formats the text and copies it, whether or not somebody records; then costs as much as a [`mark!`](crate::mark!), the event
 /// `sordino:context`. Waits for nobody. Makes no system call but where all 512 are taken: then one for each, to find a thread that has
-/// ended. Events that come after it cost what they cost without.
+/// ended. The table's 16 pages fault when they are first touched, unless the program has locked its memory (`mlockall`). Events that
+/// come after it cost what they cost without.
 #[macro_export]
 macro_rules! context {
     ($name:expr, $($arguments:tt)+) => {{

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `program:A`, taking the lock | `program:B`, giving it back | one at a time, and each sees what the one before did |
 
+use crate::counters;
 use crate::session::Recorders;
 use crate::system::{self, AreaFile};
 use crate::text::Hash;
@@ -180,6 +181,7 @@ extern "C" fn after_fork() {
     GLOBAL.lock.store(1, Relaxed);
     thread::set_tag(0);
     thread::set_place(0);
+    counters::after_fork();
     // SAFETY: this is the only thread of the child.
     if let Some(program) = unsafe { &mut *GLOBAL.program.get() } {
         let restartable = program.request.restartable;

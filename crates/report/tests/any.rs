@@ -50,6 +50,7 @@ fn cause() -> impl Strategy<Value = Cause> {
         Just(Cause::Own),
         Just(Cause::Unexplained),
         Just(Cause::PageFault),
+        Just(Cause::RecorderWakeUp),
         Just(Cause::Unknown),
         name().prop_map(|call| Cause::Syscall { call }),
         (any::<i64>(), name()).prop_map(|(number, name)| Cause::Irq { number, name }),
@@ -72,7 +73,12 @@ fn waker() -> impl Strategy<Value = Waker> {
 
 fn part() -> impl Strategy<Value = Part> {
     let inside = (name(), span()).prop_map(|(function, time)| Inside { function, time });
-    let woken = (waker(), count()).prop_map(|(by, count)| Woken { by, count });
+    let behind = (thread(), span()).prop_map(|(thread, time)| Behind { thread, time });
+    let meanwhile =
+        (span(), span(), vec(behind, 0..5)).prop_map(|(ran, slept, waited)| Meanwhile { ran, slept, waited });
+    let lock = option::of(prop_oneof![Just(Lock::Held), Just(Lock::Inferred)]);
+    let woken = (waker(), lock, count(), option::of(meanwhile))
+        .prop_map(|(by, lock, count, meanwhile)| Woken { by, lock, count, meanwhile });
     (cause(), span(), count(), span(), vec(inside, 0..8), vec(woken, 0..8)).prop_map(
         |(cause, time, count, longest, inside, wakers)| Part { cause, time, count, longest, inside, wakers },
     )

@@ -43,6 +43,7 @@ fn all_causes() -> Vec<Cause> {
         Cause::Softirq { number: 12, name: "softirq 12".into() },
         Cause::Nmi { handler: "perf_event_nmi_handler".into() },
         Cause::Syscall { call: "write".into() },
+        Cause::RecorderWakeUp,
         Cause::PageFault,
         Cause::Unexplained,
         Cause::Unknown,
@@ -115,10 +116,45 @@ fn every_cause_has_a_headline_and_a_row() {
         }
     }
     let mut own = all_causes();
-    own.truncate(16);
     own.push(Cause::Own);
-    all += &text(&findings(vec![explanation(own, None)]));
+    let rest = own.split_off(9);
+    all += &text(&findings(vec![explanation(own, None), explanation(rest, None)]));
     assert!(all == include_str!("golden/causes.txt"), "{all}");
+}
+
+#[test]
+fn a_lock_is_told_with_what_its_holder_did() {
+    let low = thread(30, "low", 89);
+    let sleep = |lock, count| {
+        let main = Some(Main { time: Nanos(4_900_000), part: 0, others: 0 });
+        let mut explanation = explanation(vec![blocked(TaskState::Interruptible, Some("futex"))], main);
+        let behind = Behind { thread: thread(31, "medium", 79), time: Nanos(900_000) };
+        let meanwhile = Meanwhile { ran: Nanos(4_000_000), slept: Nanos(0), waited: vec![behind] };
+        let by = Waker::Thread { thread: low.clone() };
+        explanation.parts[0].wakers = vec![Woken { by, lock, count, meanwhile: Some(meanwhile) }];
+        explanation
+    };
+    let told = |lock, count| {
+        let text = text(&findings(vec![sleep(lock, count)]));
+        text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\u{a0}', " ")
+    };
+    let did = "meanwhile it ran 4.00 ms, waited 900 us for a CPU behind medium/31 (RT 20)";
+    let inferred = told(Some(Lock::Inferred), 1);
+    assert!(
+        inferred.contains("blocked 4.90 ms on a futex (a lock?) that low/30 (RT 10) released"),
+        "{inferred}"
+    );
+    assert!(
+        inferred.contains(&format!("if that is a lock, this thread held it (inferred); {did}")),
+        "{inferred}"
+    );
+    let held = told(Some(Lock::Held), 2);
+    assert!(held.contains("blocked 4.90 ms on a lock held by low/30 (RT 10)"), "{held}");
+    assert!(held.contains(&format!("woken 2 times by low/30 (RT 10), which held the lock; {did}")), "{held}");
+    // A waker that is none of a lock's holders did what it liked.
+    let other = told(None, 1);
+    assert!(other.contains("asleep for 4.90 ms in futex, woken by low/30 (RT 10)"), "{other}");
+    assert!(!other.contains("meanwhile"), "{other}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.

@@ -7,12 +7,13 @@
 
 use crate::condition::{MAX_CODE, Place};
 use crate::layout::{
-    self, CONDITION_TABLE, ConditionEntry, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES,
+    self, CONDITION_TABLE, ConditionEntry, Header, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS,
+    Slot, VALUES,
 };
 use crate::value::Values;
-use crate::want::stride;
+use crate::want::{Wants, stride};
 use crate::write::{self, Rings};
-use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
+use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -96,6 +97,13 @@ impl Slots {
             // SAFETY: one of the slot's ring headers; all atomics.
             unsafe { &*rings.at(index) }.block.store(0, Relaxed);
         }
+    }
+
+    /// Which sessions want the events of tracepoint `id`, for who has seen already that one does.
+    pub fn wants(self, id: u16) -> Wants {
+        let offset = POINTS_OFFSET + usize::from(id) % POINTS * size_of::<AtomicU32>();
+        // SAFETY: an enable word of the area, which stays mapped; an atomic.
+        Wants::of(unsafe { &*self.start().wrapping_add(offset).cast::<AtomicU32>() }.load(Relaxed))
     }
 
     /// The conditions of the session in `slot`, if there was ever one there.

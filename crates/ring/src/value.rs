@@ -25,6 +25,15 @@ pub struct Value<'a> {
     pub text: &'a str,
 }
 
+impl Value<'_> {
+    /// What there is room for of it, cut at characters.
+    pub fn cut(self) -> Self {
+        let (name, text) =
+            (self.name.floor_char_boundary(VALUE_NAME), self.text.floor_char_boundary(VALUE_TEXT));
+        Self { name: &self.name[..name], text: &self.text[..text], ..self }
+    }
+}
+
 /// A program's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
@@ -110,11 +119,16 @@ fn copy(cell: &ValueCell) -> Option<Copied> {
     }
     // ORDER(value:D) pairs with value:A: who sees a newer word sees that the count has changed.
     let words: [u64; VALUE_WORDS] = std::array::from_fn(|at| cell.words[at].load(Acquire));
-    (cell.count.load(Relaxed) == count).then(|| Copied::of(&words))
+    (cell.count.load(Relaxed) == count).then(|| Copied::of_words(&words))
 }
 
 impl Copied {
-    fn of(words: &[u64; VALUE_WORDS]) -> Self {
+    /// As a copy of a cell with this value is.
+    pub fn of(value: &Value<'_>) -> Self {
+        Self::of_words(&words(value))
+    }
+
+    fn of_words(words: &[u64; VALUE_WORDS]) -> Self {
         Self(std::array::from_fn(|at| words[at / 8].to_ne_bytes()[at % 8]))
     }
 
@@ -135,10 +149,10 @@ impl Copied {
 
 /// As a cell has it: the thread's id with the lengths of both texts in 16 bits each, since when, the texts filled up with zeros.
 fn words(value: &Value<'_>) -> [u64; VALUE_WORDS] {
-    let (name, text) = (cut(value.name, VALUE_NAME), cut(value.text, VALUE_TEXT));
+    let Value { tid, since, name, text } = value.cut();
     let mut words = [0; VALUE_WORDS];
-    words[0] = u64::from(value.tid) | (name.len() as u64) << 32 | (text.len() as u64) << 48;
-    words[1] = value.since;
+    words[0] = u64::from(tid) | (name.len() as u64) << 32 | (text.len() as u64) << 48;
+    words[1] = since;
     fill(&mut words[NAME..TEXT], name);
     fill(&mut words[TEXT..], text);
     words
@@ -150,11 +164,6 @@ fn fill(words: &mut [u64], text: &str) {
         eight[..bytes.len()].copy_from_slice(bytes);
         *word = u64::from_ne_bytes(eight);
     }
-}
-
-/// The characters that fit.
-fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
 }
 
 /// Where the search for a thread's cell begins.
@@ -252,7 +261,7 @@ mod tests {
             state >> (state & 63)
         };
         for _ in 0..10_000 {
-            if let Some(value) = Copied::of(&std::array::from_fn(|_| random())).value() {
+            if let Some(value) = Copied::of_words(&std::array::from_fn(|_| random())).value() {
                 assert!(value.name.len() <= VALUE_NAME && value.text.len() <= VALUE_TEXT);
             }
         }

@@ -14,6 +14,8 @@ pub enum Want {
     Always,
     /// As its [`Code`](crate::condition::Code) says.
     If,
+    /// Likewise, and what the thread's performance counters say before it.
+    Counted,
 }
 
 /// Which sessions want a tracepoint's events: its enable word.
@@ -22,7 +24,7 @@ pub enum Want {
 /// |---|---|
 /// | 0 | nobody does |
 /// | bit 0 is set | one session does, without a condition; bits 31..8 are how far behind slot 0's ring headers its own lie, in units of 256 bytes; the others are 0 |
-/// | bit 0 is clear | bits 15..8: the sessions, by their slots; bits 23..16: those of them that have a condition |
+/// | bit 0 is clear | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that want the thread's counters, too |
 ///
 /// In memory it has 32 bits, here as many as a register: so none has to be cleared before it is added to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Sessions {
     pub all: u8,
     /// Those of them that have a condition.
     pub conditional: u8,
+    /// Those of these that want performance counters, too.
+    pub counted: u8,
 }
 
 /// Bytes of one slot's ring headers.
@@ -98,34 +102,40 @@ impl Wants {
     pub const fn sessions(self, cpus: u32) -> Sessions {
         if !self.is_one() {
             let all = (self.0 >> 8) as u8;
-            return Sessions { all, conditional: (self.0 >> 16) as u8 & all };
+            let conditional = (self.0 >> 16) as u8 & all;
+            return Sessions { all, conditional, counted: (self.0 >> 24) as u8 & conditional };
         }
         let all = match ((self.0 & Self::OFFSET) as u32).checked_div(stride(cpus)) {
             Some(slot) if slot < SLOTS as u32 => 1 << slot,
             _ => 0,
         };
-        Sessions { all, conditional: 0 }
+        Sessions { all, conditional: 0, counted: 0 }
     }
 
     /// The word when the session in `slot` has changed its mind.
     pub const fn with(self, slot: usize, want: Want, cpus: u32) -> Self {
-        let (Sessions { all, conditional }, bit) = (self.sessions(cpus), 1 << slot);
+        let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), 1 << slot);
+        // As if it wanted nothing.
+        let [all, conditional, counted] = [all & !bit, conditional & !bit, counted & !bit];
         Self::naming(
             match want {
-                Want::No => Sessions { all: all & !bit, conditional: conditional & !bit },
-                Want::Always => Sessions { all: all | bit, conditional: conditional & !bit },
-                Want::If => Sessions { all: all | bit, conditional: conditional | bit },
+                Want::No => Sessions { all, conditional, counted },
+                Want::Always => Sessions { all: all | bit, conditional, counted },
+                Want::If => Sessions { all: all | bit, conditional: conditional | bit, counted },
+                Want::Counted => {
+                    Sessions { all: all | bit, conditional: conditional | bit, counted: counted | bit }
+                }
             },
             cpus,
         )
     }
 
     const fn naming(sessions: Sessions, cpus: u32) -> Self {
-        let Sessions { all, conditional } = sessions;
+        let Sessions { all, conditional, counted } = sessions;
         if all.is_power_of_two() && conditional == 0 {
             return Self::only(all.trailing_zeros(), cpus);
         }
-        Self((all as u64) << 8 | (conditional as u64) << 16)
+        Self((all as u64) << 8 | (conditional as u64) << 16 | (counted as u64) << 24)
     }
 }
 
@@ -150,19 +160,27 @@ mod tests {
 
     #[test]
     fn the_word_says_what_each_of_eight_sessions_wants_however_it_came_to_be() {
-        const WANTS: [Want; 3] = [Want::No, Want::Always, Want::If];
-        for state in 0..3usize.pow(SLOTS as u32) {
-            let want = |slot: usize| WANTS[state / 3usize.pow(slot as u32) % 3];
+        const WANTS: [Want; 4] = [Want::No, Want::Always, Want::If, Want::Counted];
+        for state in 0..4usize.pow(SLOTS as u32) {
+            let want = |slot: usize| WANTS[state / 4usize.pow(slot as u32) % 4];
             let join = |word: Wants, slot: usize| word.with(slot, want(slot), 4);
             let word = (0..SLOTS).fold(NOBODY, join);
-            assert_eq!((0..SLOTS).rev().fold(Wants(0xff_ff00), join), word);
-            let Sessions { all, conditional } = word.sessions(4);
+            assert_eq!((0..SLOTS).rev().fold(Wants(0xffff_ff00), join), word);
+            let Sessions { all, conditional, counted } = word.sessions(4);
             for slot in 0..SLOTS {
-                let (wants, has_condition) = (all >> slot & 1 != 0, conditional >> slot & 1 != 0);
-                assert_eq!((wants, has_condition), (want(slot) != Want::No, want(slot) == Want::If));
+                let [wants, has_condition, is_counted] =
+                    [all, conditional, counted].map(|slots| slots >> slot & 1 != 0);
+                let expected = match want(slot) {
+                    Want::No => (false, false, false),
+                    Want::Always => (true, false, false),
+                    Want::If => (true, true, false),
+                    Want::Counted => (true, true, true),
+                };
+                assert_eq!((wants, has_condition, is_counted), expected);
             }
             assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
-            let one_if = all.is_power_of_two() && conditional == all;
+            // The test of one integer decides alone only where nothing else is to be done.
+            let one_if = all.is_power_of_two() && conditional == all && counted == 0;
             assert_eq!(word.one_if(), one_if.then_some(all.trailing_zeros()));
             if one_if {
                 assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, Want::Always, 4));
@@ -176,6 +194,7 @@ mod tests {
         assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
         assert_eq!(two.with(3, Want::No, 2).0, 0x20_2000);
         assert_eq!(two.with(5, Want::No, 2), NOBODY.with(3, Want::Always, 2));
+        assert_eq!(two.with(5, Want::Counted, 2).0, 0x2020_2800);
         assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
         assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
     }
@@ -183,8 +202,8 @@ mod tests {
     #[test]
     fn a_word_that_nobody_made_names_no_session_that_cannot_be() {
         for word in [1u32, 0xff, 0xffff_ffff, 0xffff_ff01, 0xff_0000, 0x8000_0001] {
-            let Sessions { all, conditional } = Wants::of(word).sessions(2);
-            assert_eq!(conditional & !all, 0, "{word:x}");
+            let Sessions { all, conditional, counted } = Wants::of(word).sessions(2);
+            assert_eq!((conditional & !all, counted & !conditional), (0, 0), "{word:x}");
             assert_eq!(Wants::of(word).with(2, Want::Always, 2).sessions(2).all, all | 4, "{word:x}");
         }
     }

@@ -84,6 +84,12 @@ fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
     for child in fs::read_dir(directory)?.flatten().filter(|entry| entry.path().is_dir()) {
         remove_group(&child.path(), heir)?;
     }
+    // Removed as it is, it would give its CPUs back some time later, and take from all threads what they had chosen (before
+    // Linux 6.2): after that was given back.
+    match Step::write(&directory.join("cpuset.cpus.partition"), b"member") {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     for _ in 0..200 {
         for member in fs::read_to_string(directory.join(members))?.lines() {
             match Step::write(&heir.join(members), member.as_bytes()) {

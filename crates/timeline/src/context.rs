@@ -1,12 +1,14 @@
 //! What threads of programs are besides their events.
 
+use crate::counted::Counts;
 use crate::kernel::Seen;
 use sordino_event::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of a program's thread at one moment: what sordino's recorder saw last, and what the thread last said of itself.
+/// What is known of a program's thread at one moment: what sordino's recorder saw last, what the thread last said of itself, and what
+/// it had counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
     /// Its name.
@@ -19,6 +21,9 @@ pub struct Context {
     pub cgroup: Option<Arc<str>>,
     /// What it says of itself, by name.
     pub values: BTreeMap<Arc<str>, Arc<str>>,
+    /// What its performance counters said at the event, by name, in the order in which it asked for them. Where that cannot be told for sure,
+    /// there are none.
+    pub counters: Vec<(Arc<str>, u64)>,
 }
 
 /// A thread's policy with what belongs to it.
@@ -68,6 +73,15 @@ pub(crate) struct Contexts(HashMap<(Pid, Tid), Context>);
 impl Contexts {
     pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&Context> {
         self.0.get(&(pid, tid))
+    }
+
+    /// Has the thread's counters say this at its event, and nothing of before.
+    pub(crate) fn count(&mut self, pid: Pid, tid: Tid, counts: Counts) {
+        if !counts.is_empty() {
+            self.0.entry((pid, tid)).or_default().counters = counts;
+        } else if let Some(context) = self.0.get_mut(&(pid, tid)) {
+            context.counters.clear();
+        }
     }
 
     pub(crate) fn learn(&mut self, pid: Pid, tid: Tid, seen: Seen<'_>) {

@@ -80,7 +80,12 @@ pub enum Kernel<'a> {
         user: bool,
     },
     /// The thread enters the kernel.
-    SyscallEntry(Syscall<'a>),
+    SyscallEntry {
+        /// For what.
+        call: Syscall<'a>,
+        /// The first two arguments, if the trace tells. Of calls that have events of their own, they are known of `futex`.
+        arguments: [Option<u64>; 2],
+    },
     /// The thread leaves it.
     SyscallExit,
     /// A timer's function begins.

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod counted;
 pub mod kernel;
 mod merge;
 mod source;

@@ -59,6 +59,11 @@ impl<S: Source> SuperTrace<S> {
         self.system.introduce(pid, name.into());
     }
 
+    /// Says which futex the program that runs as `pid` wakes sordino's recorder by: where it lies in the program.
+    pub fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
+        self.system.introduce_wake_up(pid, futex);
+    }
+
     /// Which of the kernel's events the trace has.
     pub fn recorded(&self) -> Recorded {
         self.vocabulary.recorded()
@@ -90,6 +95,9 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
         system.meet(tid, pid);
         if let Some(said) = vocabulary.said(event) {
             system.hear(pid, tid, said);
+        }
+        if let Some(count) = vocabulary.counted(event) {
+            system.count(pid, tid, event, count);
         }
     }
     let cpu = event.cpu.or_else(|| system.cpu(event.tid?));

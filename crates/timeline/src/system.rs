@@ -2,9 +2,10 @@
 
 use crate::Priority;
 use crate::context::{Context, Contexts};
+use crate::counted::{Count, Waiting};
 use crate::kernel::{Born, Kernel, Process, Seen, Task};
-use sordino_event::{Cpu, Loss, Pid, Tid};
-use std::collections::{BTreeMap, HashMap};
+use sordino_event::{Cpu, Event, Loss, Pid, Tid};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The threads and CPUs of the traced machine at one moment of the trace.
@@ -15,8 +16,12 @@ pub struct System {
     symbols: HashMap<u64, Arc<str>>,
     /// What programs call themselves, for threads that no event of the kernel names.
     programs: HashMap<Pid, Arc<str>>,
+    /// The futexes that programs wake sordino's recorder by.
+    wake_ups: HashSet<(Pid, u64)>,
     /// What programs' threads are besides.
     contexts: Contexts,
+    /// What their counters said before an event that is still to come.
+    counted: Waiting,
     /// Whose event of a program was the last.
     met: Option<Tid>,
     /// What to add to the tracer's priorities to get the kernel's.
@@ -70,6 +75,16 @@ impl System {
     /// The name of the kernel's function at `address`, if the trace tells.
     pub fn symbol(&self, address: u64) -> Option<&Arc<str>> {
         self.symbols.get(&address)
+    }
+
+    /// Whether the thread's program wakes sordino's recorder by the futex at this address.
+    pub fn is_wake_up(&self, tid: Tid, futex: u64) -> bool {
+        self.pid(tid).is_some_and(|pid| self.wake_ups.contains(&(pid, futex)))
+    }
+
+    /// Says where the program that runs as `pid` has the futex that it wakes sordino's recorder by.
+    pub(crate) fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
+        self.wake_ups.insert((pid, futex));
     }
 
     /// Gives the program that runs as `pid` a name.
@@ -129,8 +144,15 @@ impl System {
         self.contexts.learn(pid, tid, Seen::Value { name, text });
     }
 
-    /// Forgets who runs where the kernel's records are missing.
+    /// Takes in what a program's event is to its thread's counters.
+    pub(crate) fn count(&mut self, pid: Pid, tid: Tid, event: &Event, count: Count) {
+        let counts = self.counted.pass(pid, tid, event, count);
+        self.contexts.count(pid, tid, counts);
+    }
+
+    /// Forgets who runs where the kernel's records are missing, and what counters said where a program's are.
     pub(crate) fn lose(&mut self, loss: &Loss) {
+        self.counted.lose(loss);
         match (loss.pid, loss.cpu) {
             (Some(_), _) => {}
             (None, Some(cpu)) => {

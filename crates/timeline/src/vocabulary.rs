@@ -1,9 +1,11 @@
 //! How tracers call the kernel's events and their fields.
 
-use crate::context::Scheduling;
-use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Syscall, Task};
-use crate::task::TaskState;
-use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Tid, View};
+mod reader;
+
+use crate::counted::{Count, Counted, Places};
+use crate::kernel::Kernel;
+use reader::Reader;
+use sordino_event::{Class, Classes, Domain, Event};
 
 /// Which of the kernel's events a trace has: declared, whether or not one occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct Vocabulary {
     meanings: Vec<(Domain, Option<Meaning>)>,
     /// Likewise: where a `sordino:context` has the value's name and text.
     said: Vec<Option<(usize, usize)>>,
+    /// Likewise: where a `sordino:counters` has what, and the number of each class. Empty where there is none.
+    counted: Vec<(Option<Places>, Option<u64>)>,
     recorded: Recorded,
 }
 
@@ -180,11 +184,14 @@ impl Vocabulary {
             *seen = true;
         }
         let said = |class: &Class| {
-            let is_it = class.domain == Domain::User && class.name == "sordino:context";
-            is_it.then_some(())?;
+            is_own(class, "sordino:context").then_some(())?;
             class.field("name").zip(class.field("value"))
         };
-        Self { meanings, said: classes.iter().map(|(_, class)| said(class)).collect(), recorded }
+        let mut counted: Vec<_> = classes.iter().map(|(_, class)| (places(class), class.number)).collect();
+        if counted.iter().all(|(places, _)| places.is_none()) {
+            counted.clear();
+        }
+        Self { meanings, said: classes.iter().map(|(_, class)| said(class)).collect(), counted, recorded }
     }
 
     /// Which of the kernel's events the trace has.
@@ -203,12 +210,31 @@ impl Vocabulary {
         Some((event.text(name)?, event.text(value)?))
     }
 
+    /// Whether `event` says what counters said before the event that follows, or is one before which they may have.
+    pub(crate) fn counted(&self, event: &Event) -> Option<Count> {
+        let (places, number) = *self.counted.get(event.class.index())?;
+        Some(match places {
+            Some(places) => Count::Before(Counted::read(event, places)?),
+            None => Count::At(number),
+        })
+    }
+
     /// What `event` says; `None` for those of programs, for unknown ones, and when a field is missing that
     /// it takes to make sense.
     pub fn read<'a>(&'a self, event: &'a Event) -> Option<Kernel<'a>> {
         let meaning = self.meanings.get(event.class.index())?.1.as_ref()?;
         Reader { event, meaning }.read()
     }
+}
+
+fn is_own(class: &Class, name: &str) -> bool {
+    class.domain == Domain::User && class.name == name
+}
+
+fn places(class: &Class) -> Option<Places> {
+    is_own(class, "sordino:counters").then_some(())?;
+    let [tracepoint, counters, values] = ["tracepoint", "counters", "values"].map(|field| class.field(field));
+    Some(Places { tracepoint: tracepoint?, counters: counters?, values: values? })
 }
 
 fn meaning(class: &Class) -> Option<Meaning> {
@@ -243,9 +269,9 @@ fn vector(name: &str) -> Option<Meaning> {
 /// 2.3, `sys_NAME` and `exit_syscall` before.
 fn syscall(class: &Class, name: &str) -> Option<Meaning> {
     let name = name.strip_prefix("compat_").unwrap_or(name);
-    let number = class.field("id");
+    let (number, arguments) = (class.field("id"), class.field("args"));
     let raw = |kind| {
-        Some(Meaning { kind, fields: [number, None, None, None, None, None, None], name: String::new() })
+        Some(Meaning { kind, fields: [number, arguments, None, None, None, None, None], name: String::new() })
     };
     match name {
         "sys_enter" if number.is_some() => return raw(Kind::RawSyscall),
@@ -258,141 +284,9 @@ fn syscall(class: &Class, name: &str) -> Option<Meaning> {
     }
     let called =
         ["sys_enter_", "syscall_entry_", "sys_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
-    Some(Meaning { kind: Kind::NamedSyscall, fields: [None; 7], name: called.to_owned() })
-}
-
-/// Picks an event's fields by their place in `EVENTS`.
-struct Reader<'a> {
-    event: &'a Event,
-    meaning: &'a Meaning,
-}
-
-impl<'a> Reader<'a> {
-    fn read(&self) -> Option<Kernel<'a>> {
-        Some(match self.meaning.kind {
-            Kind::Switch => {
-                Kernel::Switch { prev: self.task(0)?, state: self.state(6)?, next: self.task(3)? }
-            }
-            Kind::Waking => Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1) },
-            Kind::Woken => Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1) },
-            Kind::Migrate => Kernel::Migrate { tid: self.tid(0)?, from: self.cpu(1), to: self.cpu(2)? },
-            Kind::Boost => Kernel::Boost { tid: self.tid(0)?, priority: self.int32(1)? },
-            Kind::IrqEntry => {
-                Kernel::Enter(Interrupt::Irq(self.integer(0)?, self.text(1).unwrap_or_default()))
-            }
-            Kind::IrqExit => Kernel::Exit(Interrupt::Irq(self.integer(0)?, b"")),
-            Kind::SoftirqEntry => Kernel::Enter(Interrupt::Softirq(self.integer(0)?)),
-            Kind::SoftirqExit => Kernel::Exit(Interrupt::Softirq(self.integer(0)?)),
-            Kind::VectorEntry => Kernel::Enter(Interrupt::Vector(&self.meaning.name)),
-            Kind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
-            Kind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
-            Kind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
-            Kind::Nmi => Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) },
-            Kind::UserFault => Kernel::Fault { user: true },
-            Kind::KernelFault => Kernel::Fault { user: false },
-            Kind::RawSyscall => Kernel::SyscallEntry(Syscall::Number(self.integer(0)?)),
-            Kind::NamedSyscall => Kernel::SyscallEntry(Syscall::Name(&self.meaning.name)),
-            Kind::SyscallExit => Kernel::SyscallExit,
-            Kind::TimerEntry => Kernel::TimerEntry(self.function(0)?),
-            Kind::TimerExit => Kernel::TimerExit,
-            Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
-            Kind::WorkExit => Kernel::WorkExit,
-            Kind::Fork | Kind::NewTask | Kind::Dump => Kernel::Thread(self.born()?),
-            Kind::Stolen => Kernel::Stolen {
-                cpu: self.cpu(0)?,
-                time: Nanos(self.integer(1)?),
-                window: Nanos(self.integer(2)?),
-            },
-            Kind::Symbol => match self.function(0)? {
-                Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
-                Function::Name(_) => return None,
-            },
-            Kind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
-            Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
-            Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
-            Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
-                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
-            }
-        })
+    let mut fields = [None; 7];
+    if called == "futex" {
+        (fields[0], fields[1]) = (class.field("uaddr"), class.field("op"));
     }
-
-    fn seen(&self) -> Option<Seen<'a>> {
-        Some(match self.meaning.kind {
-            Kind::Ids => Seen::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
-            Kind::Comm => Seen::Comm(self.text(2)?),
-            Kind::Scheduling => {
-                let [policy, priority, nice] = [self.integer(2)?, self.integer(3)?, self.integer(4)?];
-                Seen::Scheduling(Scheduling { policy, priority, nice })
-            }
-            Kind::Cgroup => Seen::Cgroup(self.text(2)?),
-            Kind::Value => Seen::Value { name: self.text(2)?, text: self.text(3)? },
-            _ => Seen::End,
-        })
-    }
-
-    fn born(&self) -> Option<Born<'a>> {
-        const CLONE_THREAD: i64 = 0x10000;
-        let known = |pid: Option<i32>| pid.map_or(Process::Unknown, |pid| Process::Known(Pid(pid)));
-        let (tid, process, priority) = match self.meaning.kind {
-            Kind::Fork => match self.tid(0) {
-                Some(tid) => (tid, known(self.int32(2)), None),
-                // Here the kernel means the thread by `child_pid`.
-                None => (self.tid(2)?, Process::Unknown, None),
-            },
-            Kind::NewTask => {
-                let tid = self.tid(0)?;
-                let own = || Process::Known(Pid(tid.0));
-                let of_flags = |flags| if flags & CLONE_THREAD == 0 { own() } else { Process::OfMaker };
-                (tid, self.integer(2).map_or(Process::Unknown, of_flags), None)
-            }
-            // A dump has the number of /proc/PID/stat, which is the kernel's less MAX_RT_PRIO.
-            _ => (self.tid(0)?, known(self.int32(3)), self.int32(2).map(|prio| prio.saturating_add(100))),
-        };
-        Some(Born { tid, process, comm: self.text(1), priority, dumped: self.meaning.kind == Kind::Dump })
-    }
-
-    /// The thread whose fields begin at `place`: tid, comm, prio.
-    fn task(&self, place: usize) -> Option<Task<'a>> {
-        Some(Task { tid: self.tid(place)?, comm: self.text(place + 1), priority: self.int32(place + 2) })
-    }
-
-    fn state(&self, place: usize) -> Option<TaskState> {
-        match self.integer(place) {
-            Some(bits) => Some(TaskState::from_bits(bits)),
-            None => TaskState::from_label(self.text(place)?),
-        }
-    }
-
-    fn function(&self, place: usize) -> Option<Function<'a>> {
-        match self.event.value(self.meaning.fields[place]?)? {
-            View::Unsigned(address, _) => Some(Function::Address(address)),
-            View::Signed(address, _) => Some(Function::Address(address.cast_unsigned())),
-            View::Text(name) => Some(Function::Name(name)),
-            _ => None,
-        }
-    }
-
-    fn pid(&self, place: usize) -> Option<Pid> {
-        self.int32(place).map(Pid)
-    }
-
-    fn tid(&self, place: usize) -> Option<Tid> {
-        self.int32(place).map(Tid)
-    }
-
-    fn cpu(&self, place: usize) -> Option<Cpu> {
-        self.integer(place)?.try_into().ok().map(Cpu)
-    }
-
-    fn int32(&self, place: usize) -> Option<i32> {
-        self.integer(place)?.try_into().ok()
-    }
-
-    fn integer(&self, place: usize) -> Option<i64> {
-        self.event.integer(self.meaning.fields[place]?)
-    }
-
-    fn text(&self, place: usize) -> Option<&'a [u8]> {
-        self.event.text(self.meaning.fields[place]?)
-    }
+    Some(Meaning { kind: Kind::NamedSyscall, fields, name: called.to_owned() })
 }

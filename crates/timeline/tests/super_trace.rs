@@ -203,12 +203,15 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
 #[test]
 fn system_calls_are_known_by_all_their_names() {
     let id = [("id", Value::signed(1))];
-    says("sys_enter", &id, |kernel, _| {
-        assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Number(1))));
+    let entry = |call, arguments| Some(Kernel::SyscallEntry { call, arguments });
+    says("sys_enter", &id, |kernel, _| assert_eq!(kernel, entry(Syscall::Number(1), [None; 2])));
+    let futex = [("uaddr", Value::unsigned(0x7f00)), ("op", Value::signed(129))];
+    says("sys_enter_futex", &futex, |kernel, _| {
+        assert_eq!(kernel, entry(Syscall::Name("futex"), [Some(0x7f00), Some(129)]));
     });
     for name in ["sys_enter_write", "syscall_entry_write", "compat_syscall_entry_write", "sys_write"] {
         says(name, &[], |kernel, recorded| {
-            assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Name("write"))), "{name}");
+            assert_eq!(kernel, entry(Syscall::Name("write"), [None; 2]), "{name}");
             assert!(recorded.syscalls);
         });
     }
@@ -218,7 +221,7 @@ fn system_calls_are_known_by_all_their_names() {
     }
     // The system call that LTTng called so before it had the number.
     says("sys_exit", &[("error_code", Value::signed(0))], |kernel, _| {
-        assert_eq!(kernel, Some(Kernel::SyscallEntry(Syscall::Name("exit"))));
+        assert_eq!(kernel, entry(Syscall::Name("exit"), [None; 2]));
     });
 }
 

@@ -59,3 +59,4 @@ pub use page::{Damage, Missed, Page, Record, Records};
 pub use record::{Converter, Header};
 pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};
 pub use statistics::Statistics;
+pub use tracers::Lines;

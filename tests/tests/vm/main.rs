@@ -1,6 +1,7 @@
 //! What scenarios left that ran in a virtual machine with another kernel. `make test-vm` runs `tests/vm/scenarios/NAME.sh` there,
 //! then the module `NAME` here, which reads the directory that `VM_RESULTS` says.
 
+mod check;
 mod hotplug;
 mod npt;
 mod realtime;

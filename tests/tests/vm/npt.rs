@@ -26,4 +26,9 @@ fn the_module_measures_with_interrupts_disabled_and_without_it_that_is_refused()
     assert!(text(&results.join("text")).lines().any(|line| line.trim_start().starts_with("all ")));
     let bad = text(&results.join("bad"));
     assert!(!bad.contains("took"), "{bad}");
+    let kernel = text(&results.join("kernel"));
+    assert!(
+        kernel.contains("sordino_npt") && !kernel.contains("WARNING:") && !kernel.contains("BUG:"),
+        "{kernel}"
+    );
 }

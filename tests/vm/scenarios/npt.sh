@@ -5,6 +5,7 @@ refused() {
     echo $status >>"$1"
 }
 
+said=$(dmesg | wc -l)
 refused before
 insmod /vm/sordino_npt.ko
 sordino npt -a 1 --interrupts-off -d 500ms --json >measured 2>errors
@@ -15,3 +16,4 @@ for bad in 0 20001 x; do
 done
 rmmod sordino_npt
 refused after
+dmesg | tail -n +$((said + 1)) >kernel

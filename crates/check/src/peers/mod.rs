@@ -1,9 +1,7 @@
 //! What other programs print, read into our own figures.
 
 pub mod cyclictest;
-pub mod hwlat;
 pub mod pi_stress;
-pub mod timerlat;
 
 /// A result of another program's that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

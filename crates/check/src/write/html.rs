@@ -87,6 +87,15 @@ fn section(step: &Step, limit: Option<f64>, page: &mut String) {
     table(&step.lines, page);
     page.push_str(&plot::svg(&step.title, &step.measurements, limit));
     figures(step, page);
+    if let Some(explained) = &step.explained {
+        let _ = writeln!(page, "<p><b>Explained:</b> {}</p>", escape(&explained.headline));
+        if let Some(trace) = &explained.trace {
+            let _ = writeln!(page, "<p>Its trace: <code>{}</code></p>", escape(trace));
+        }
+        let details = escape(&explained.details);
+        let _ =
+            writeln!(page, "<details><summary>what took the time</summary><pre>{details}</pre></details>");
+    }
     for note in &step.notes {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(note));
     }

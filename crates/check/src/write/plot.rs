@@ -1,4 +1,6 @@
 //! The latency plot that OSADL made known: how many samples took how long, the count on a logarithmic axis, one line for each CPU.
+//!
+//! Drawn here and not by plotters, as npt's plot is: the page has classes for colours, so that one picture serves light and dark.
 
 use super::escape;
 use crate::limits::time;

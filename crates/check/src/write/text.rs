@@ -19,6 +19,15 @@ pub fn step(step: &Step, is_verbose: bool) -> String {
         }
     }
     measurements(step, &mut text);
+    if let Some(explained) = &step.explained {
+        let _ = writeln!(text, "  explained: {}", explained.headline);
+        if let Some(trace) = &explained.trace {
+            let _ = writeln!(text, "    its trace, in the report's directory: {trace}");
+        }
+        if is_verbose {
+            explained.details.lines().for_each(|line| _ = writeln!(text, "    {line}"));
+        }
+    }
     for command in &step.commands {
         if let Some(failed) = &command.failed {
             let _ = writeln!(text, "  {}: {failed}", command.line);

@@ -1,5 +1,6 @@
 //! `sordino check`
 
+mod culprit;
 mod hold;
 mod keep;
 mod load;
@@ -7,6 +8,8 @@ mod loops;
 mod options;
 mod output;
 mod tool;
+mod tracers;
+mod tracing;
 mod wakeup;
 mod watch;
 
@@ -27,6 +30,7 @@ use sordino_check::{Limits, Report, SCHEMA, Settings, Sources, Step, Verdict, ta
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watch::Watch;
@@ -36,9 +40,10 @@ const STEPS: &[(&str, Make)] = &[
     ("system", system),
     ("hardware", loops::hardware),
     ("npt", loops::npt),
+    ("osnoise", tracers::osnoise),
     ("wake-up", |run| wakeup::wake_up(run, false)),
     ("wake-up-traced", |run| wakeup::wake_up(run, true)),
-    ("timerlat", wakeup::timerlat),
+    ("timerlat", tracers::timerlat),
     ("preemption", wakeup::preempt),
     ("priority-inheritance", wakeup::inherit),
     ("load", load_step),
@@ -58,6 +63,10 @@ pub(crate) struct Run {
     loads: Loads,
     /// The longest gap that `hardware` may find.
     hardware_limit: Option<Duration>,
+    /// The longest wake-up that `wake-up-traced` may find.
+    traced_limit: Option<Duration>,
+    /// Where results are kept, if they are.
+    output: Option<PathBuf>,
     watch: Watch,
 }
 
@@ -86,7 +95,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let watch = Watch::new()?;
     let loads = Loads::find(options.load.loads(), options.source.as_deref());
     let hardware_limit = limits.longest("hardware");
-    let mut run = Run { cpus, online, duration: options.duration, loads, hardware_limit, watch };
+    let traced_limit = limits.longest("wake-up-traced");
+    let mut run = Run {
+        cpus,
+        online,
+        duration: options.duration,
+        loads,
+        hardware_limit,
+        traced_limit,
+        output: options.output.clone(),
+        watch,
+    };
     let mut report = begin(options, &run, &limits);
     let mut hold = None;
     for (name, make) in STEPS.iter().filter(|(name, _)| options.has(name)) {
@@ -126,6 +145,7 @@ fn one(name: &str, make: Make, run: &mut Run, limits: &Limits) -> Step {
             .push(format!("interrupted after {} s: it saw no more than that", begin.elapsed().as_secs()));
     }
     limits.judge(&mut step);
+    step.blame();
     run.watch.clear();
     step
 }
@@ -217,6 +237,8 @@ mod tests {
             duration: Duration::ZERO,
             loads: Loads::find(&[], None),
             hardware_limit: None,
+            traced_limit: None,
+            output: None,
             watch: Watch::new().unwrap(),
         };
         let groups =

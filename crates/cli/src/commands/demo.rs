@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut recording = Recording::open(Some(&output))?;
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
-    let mut findings = explain::explain(&mut recording, Rule::between("npt:loop"), wanted)?;
+    let mut findings = explain::explain(&mut recording, Rule::between("npt:loop"), wanted, None)?;
     let planted = planted::find(&mut recording)?;
     let (verdicts, all_found) = judge(&planted, &findings.intervals);
     findings.intervals.truncate(SHOWN);

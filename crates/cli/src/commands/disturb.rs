@@ -1,9 +1,12 @@
 //! `sordino disturb`
 
+mod packets;
+
 use crate::Failure;
 use crate::arguments::duration;
 use crate::failure::UNUSABLE;
 use clap::{Args, ValueEnum};
+use packets::Network;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
@@ -45,6 +48,8 @@ enum Kind {
     Hog,
     /// Timers whose interrupts come in a burst
     Timers,
+    /// Packets whose softirqs come in a flood; sent from another CPU, in a network of this process alone
+    Packets,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -53,9 +58,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = match options.kind {
         Kind::Hog => c"hog",
         Kind::Timers => c"timers",
+        Kind::Packets => c"packets",
     };
     rustix::thread::set_name(name)?;
-    set_affinity(&CpuList::new([options.cpu]))
+    let (there, elsewhere) = (CpuList::new([options.cpu]), everywhere.without(&CpuList::new([options.cpu])));
+    let network = match options.kind {
+        Kind::Packets if elsewhere.is_empty() => {
+            return Err(Failure::new(UNUSABLE, "packets are sent from another CPU, and there is none"));
+        }
+        Kind::Packets => Some(Network::make(options.cpu)?),
+        Kind::Hog | Kind::Timers => None,
+    };
+    set_affinity(if network.is_some() { &elsewhere } else { &there })
         .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
     set_policy(Policy::Fifo(options.prio))?;
     allow_prompt_sleep();
@@ -63,13 +77,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     times.sort_unstable();
     for at in times {
         std::thread::sleep(at.saturating_sub(start.elapsed()));
-        match options.kind {
-            Kind::Hog => hog(options.length),
-            Kind::Timers => timers(options)?,
+        match &network {
+            Some(network) => packets(network, options.length)?,
+            None if options.kind == Kind::Timers => timers(options)?,
+            None => hog(options.length),
         }
     }
     // What the end of a process takes is not to disturb: elsewhere, as far as there is another CPU.
-    let elsewhere = everywhere.without(&CpuList::new([options.cpu]));
     set_affinity(if elsewhere.is_empty() { &everywhere } else { &elsewhere })?;
     set_policy(Policy::Other)?;
     Ok(ExitCode::SUCCESS)
@@ -82,6 +96,13 @@ fn hog(length: Duration) {
         std::hint::spin_loop();
     }
     sordino::tracepoint!(disturb:end, kind: &str = "hog");
+}
+
+fn packets(network: &Network, length: Duration) -> Result<(), Failure> {
+    sordino::tracepoint!(disturb:begin, kind: &str = "packets");
+    let flooded = network.flood(length);
+    sordino::tracepoint!(disturb:end, kind: &str = "packets");
+    flooded
 }
 
 /// How long after they are set the first timer expires: by then this thread is off the CPU.

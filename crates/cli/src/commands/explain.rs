@@ -6,7 +6,7 @@ use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
 use crate::trace::Recording;
 use clap::Args;
-use sordino_analyze::{Explainer, Finder, Findings, Key, Options as Wanted, Point, Rule};
+use sordino_analyze::{Explainer, Finder, Findings, Key, Options as Wanted, Point, Rule, Thread};
 use sordino_event::{Classes, Domain, Nanos};
 use sordino_report::{FindingsFormat, write_findings, write_findings_json};
 use std::io::{self, IsTerminal};
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
-    let findings = explain(&mut recording, rule(options), wanted)?;
+    let findings = explain(&mut recording, rule(options), wanted, None)?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
@@ -86,10 +86,18 @@ fn rule(options: &Options) -> Rule {
     Rule { begin: point(begin), end: point(end) }
 }
 
-/// Two passes: which intervals there are, and what took the time in the longest.
-pub(crate) fn explain(recording: &mut Recording, rule: Rule, wanted: Wanted) -> Result<Findings, Failure> {
+/// Two passes: which intervals there are, of `only` these threads if that is given, and what took the time in the longest.
+pub(crate) fn explain(
+    recording: &mut Recording,
+    rule: Rule,
+    wanted: Wanted,
+    only: Option<fn(&Thread) -> bool>,
+) -> Result<Findings, Failure> {
     let finder = Finder::new(&recording.classes, rule);
     let mut finder = finder.map_err(|error| unknown(&error, &recording.classes))?;
+    if let Some(only) = only {
+        finder = finder.only(only);
+    }
     recording.pass(Some("looking for intervals"), |item| {
         finder.take(item);
         Ok(true)

@@ -23,6 +23,8 @@ use report::Report;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_npt::Unit;
 use sordino_sched::CpuList;
+use std::fs;
+use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -156,9 +158,18 @@ impl Options {
     }
 }
 
+/// Has this process end with the one that started it, which is sordino, too.
+fn bind() -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    // That may have ended before; another user may see no more of it than its name.
+    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let is_there = name(parent_id()) == name(std::process::id());
+    if is_there { Ok(()) } else { Err(Failure::new(UNUSABLE, "what started this loop has ended")) }
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.bound {
-        set_parent_process_death_signal(Some(Signal::TERM))?;
+        bind()?;
     }
     // Not clap's `requires`: that overlooks it where what is required conflicts with something else that is given.
     if options.trigger.is_none() && options.trigger_output.is_some() {

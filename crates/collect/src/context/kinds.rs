@@ -23,17 +23,20 @@ pub struct Contexts {
     pub cgroup: bool,
     /// What they say of themselves.
     pub values: bool,
+    /// What their performance counters say.
+    pub counters: bool,
 }
 
-const NAMES: &str = "comm, ids, priority, cgroup, values, all";
+const NAMES: &str = "comm, ids, priority, cgroup, values, counters, all";
 
 impl Contexts {
     /// Everything.
-    pub const ALL: Self = Self { comm: true, ids: true, priority: true, cgroup: true, values: true };
+    pub const ALL: Self =
+        Self { comm: true, ids: true, priority: true, cgroup: true, values: true, counters: true };
 
-    /// Whether nothing is wanted.
-    pub fn is_none(self) -> bool {
-        self == Self::default()
+    /// Whether nothing is wanted for which the recorder has to look at threads: counters come with their events.
+    pub(crate) fn needs_no_look(self) -> bool {
+        Self { counters: false, ..self } == Self::default()
     }
 }
 
@@ -50,6 +53,7 @@ impl FromStr for Contexts {
                 "priority" => contexts.priority = true,
                 "cgroup" => contexts.cgroup = true,
                 "values" => contexts.values = true,
+                "counters" => contexts.counters = true,
                 "all" => contexts = Self::ALL,
                 _ => return Err(format!("there is no context '{name}': there are {NAMES}")),
             }

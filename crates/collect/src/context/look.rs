@@ -2,8 +2,8 @@
 
 use super::{Contexts, Thread, What};
 use crate::discover::tids;
+use crate::proc::{Stat, innermost, read};
 use crate::program::Traced;
-use crate::stat::{Stat, innermost, read};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_ring::value::Copied;
@@ -21,7 +21,7 @@ pub(super) fn look(program: &Traced, contexts: Contexts, now: &Sample) -> Vec<Se
     let mut seen: Vec<_> =
         tids(pid).into_iter().filter_map(|tid| thread(pid, own_pid, tid, contexts)).collect();
     if contexts.values {
-        add_values(program, now, &mut seen);
+        add_values(&program.program.values().copy(), now.boottime, &mut seen);
     }
     seen.into_iter().map(|(seen, _)| seen).collect()
 }
@@ -52,20 +52,18 @@ fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen,
     Some((Seen { thread: Thread { pid, tid, vtid }, whats }, began))
 }
 
-/// Adds what the threads say of themselves. What an earlier thread of the same number said is not this one's.
-fn add_values(program: &Traced, now: &Sample, seen: &mut [(Seen, u64)]) {
-    let copies = program.program.values().copy();
+/// Adds what the threads say of themselves, `now` in nanoseconds since boot. What an earlier thread of the same number said is not this one's.
+fn add_values(copies: &[Copied], now: u64, seen: &mut [(Seen, u64)]) {
     let mut values: Vec<_> = copies.iter().filter_map(Copied::value).collect();
     values.sort_by_key(|value| value.since);
     for value in values {
         let is_its =
             |(seen, began): &&mut (Seen, u64)| seen.thread.vtid == value.tid as i32 && *began <= value.since;
         let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
-        // A signal handler may have made a second one.
         let [name, text] = [value.name, value.text].map(without_zeros);
+        // A signal handler may have made a second one.
         seen.whats.retain(|(what, _)| !matches!(what, What::Value { name: other, .. } if *other == name));
-        let what = What::Value { name, text };
-        seen.whats.push((what, now.boottime.saturating_sub(value.since)));
+        seen.whats.push((What::Value { name, text }, now.saturating_sub(value.since)));
     }
 }
 
@@ -92,6 +90,7 @@ fn cgroup(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_ring::value::Value;
 
     #[test]
     fn a_cgroup_is_where_the_thread_is_in_either_version() {
@@ -103,8 +102,22 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_byte_ends_no_string() {
-        assert_eq!(without_zeros("a\0b"), "a?b");
+    fn a_thread_has_the_newest_that_it_said_itself() {
+        let copied = |tid, since, name, text| Copied::of(&Value { tid, since, name, text });
+        // A thread that began at 50 has the number of an earlier one.
+        let copies = [
+            copied(7, 40, "request", "of the earlier one"),
+            copied(7, 70, "mode", "newer"),
+            copied(7, 60, "mode", "older"),
+            copied(7, 80, "odd", "a\0b"),
+            copied(8, 90, "mode", "another's"),
+        ];
+        let thread = Thread { pid: 1, tid: 107, vtid: 7 };
+        let mut seen = [(Seen { thread, whats: Vec::new() }, 50)];
+        add_values(&copies, 100, &mut seen);
+        let value =
+            |name: &str, text: &str, age| (What::Value { name: name.to_owned(), text: text.to_owned() }, age);
+        assert_eq!(seen[0].0.whats, [value("mode", "newer", 30), value("odd", "a?b", 20)]);
     }
 
     #[test]

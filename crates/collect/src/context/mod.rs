@@ -72,7 +72,7 @@ impl Watcher {
     /// Looks at all threads, if it is time.
     pub(crate) fn look(&mut self, programs: &[Traced], clock: &TraceClock) {
         let begin = Instant::now();
-        if self.contexts.is_none() || begin < self.next {
+        if self.contexts.needs_no_look() || begin < self.next {
             return;
         }
         let mut threads = Vec::new();
@@ -84,7 +84,8 @@ impl Watcher {
 
     /// Looks at the threads of one program, and says so as of `when`; which they are.
     pub(crate) fn look_at(&mut self, program: &Traced, clock: &TraceClock, when: &Sample) -> Vec<Thread> {
-        let seen = if self.contexts.is_none() { Vec::new() } else { look(program, self.contexts, when) };
+        let seen =
+            if self.contexts.needs_no_look() { Vec::new() } else { look(program, self.contexts, when) };
         let at = clock.ticks(when);
         let mut threads = Vec::with_capacity(seen.len());
         for Seen { thread, whats } in seen {

@@ -2,7 +2,7 @@
 
 use super::build_id::BuildIds;
 use crate::discover::{processes, tids};
-use crate::stat::{Stat, innermost, read, status_line};
+use crate::proc::{Stat, innermost, read, status_line};
 use sordino_ctf::write::Argument;
 
 /// One thread.

@@ -61,7 +61,8 @@ impl Outlet {
                     // Those that were recovered were there before, and what is shown to who follows is none.
                     let is_ours = directory.path().parent() == Some(self.series.path());
                     if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
-                        self.series.finish(directory.clone(), session.keep);
+                        let old = self.series.finish(directory.clone(), session.keep);
+                        old.into_iter().for_each(|directory| self.writer.remove(directory));
                         self.note_rank(&summary);
                         self.keep_worst(options);
                     }
@@ -98,7 +99,10 @@ impl Outlet {
         let mut ranked: Vec<_> = ranked.collect();
         // Of two that are as bad, the older one comes first, and stays.
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        ranked.iter().skip(*count).for_each(|(_, directory)| self.series.remove(directory));
+        for (_, directory) in ranked.into_iter().skip(*count) {
+            self.series.forget(&directory);
+            self.writer.remove(directory);
+        }
     }
 
     /// Waits until all is written, and tells who ended the session; what went wrong with that.
@@ -111,7 +115,10 @@ impl Outlet {
         let done = self.writer.finish();
         self.take(done, options);
         match (last, &options.session) {
-            (Some(Ok((last, _))), Some(session)) => self.series.finish(last.clone(), session.keep),
+            (Some(Ok((last, _))), Some(session)) => {
+                let old = self.series.finish(last.clone(), session.keep);
+                old.into_iter().for_each(|directory| self.writer.remove(directory));
+            }
             (Some(Err(error)), _) => self.notes.push(error.to_string()),
             _ => {}
         }

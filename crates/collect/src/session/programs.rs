@@ -8,11 +8,11 @@ use crate::drain::StreamEnd;
 use crate::exit::exit_of;
 use crate::listen::Announced;
 use crate::options::Programs;
+use crate::proc;
 use crate::program::{ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
 use sordino_ring::control::{Program, Refusal};
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Instant;
@@ -121,7 +121,10 @@ impl Session<'_> {
 
     /// A process that has a new area may have got it by exec: the old one is then no longer mapped.
     fn let_go_replaced(&mut self, pid: i32) {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        if self.programs.iter().all(|program| program.trace.pid != pid) {
+            return;
+        }
+        let maps = proc::read(&format!("/proc/{pid}/maps")).unwrap_or_default();
         // Its first thread has ended: that says nothing of the others.
         if maps.is_empty() {
             return;

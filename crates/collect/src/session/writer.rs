@@ -5,6 +5,7 @@ use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
 use crate::summary::Summary;
+use std::fs;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -18,7 +19,10 @@ pub(super) struct Done {
     pub(super) whom: Option<Asker>,
 }
 
-type Order = (Job, Option<Asker>);
+enum Order {
+    Write(Job, Option<Asker>),
+    Remove(Directory),
+}
 
 /// Does one job after the other.
 pub(super) struct Writer {
@@ -35,12 +39,17 @@ impl Writer {
         let (report, done) = channel();
         let thread = std::thread::Builder::new().name("sordino-write".to_owned());
         let thread = thread.spawn(move || {
-            for (job, whom) in orders {
-                let result = job();
-                if report.send(Done { result, whom }).is_err() {
-                    return;
+            for order in orders {
+                match order {
+                    Order::Write(job, whom) => {
+                        let result = job();
+                        if report.send(Done { result, whom }).is_err() {
+                            return;
+                        }
+                        bell.ring();
+                    }
+                    Order::Remove(directory) => remove(&directory),
                 }
-                bell.ring();
             }
         });
         let thread = thread.map_err(Error::system("can't start the thread that writes"))?;
@@ -49,8 +58,16 @@ impl Writer {
 
     /// Has it do a job, for whom it may concern.
     pub(super) fn give(&mut self, job: Job, whom: Option<Asker>) {
-        let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send((job, whom)).is_ok());
+        let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Order::Write(job, whom)).is_ok());
         self.open += usize::from(given);
+    }
+
+    /// Has it remove a recording: that of gigabytes takes long, and programs that start would wait meanwhile.
+    pub(super) fn remove(&mut self, directory: Directory) {
+        match &self.jobs {
+            Some(jobs) => _ = jobs.send(Order::Remove(directory)),
+            None => remove(&directory),
+        }
     }
 
     /// How many jobs are not done.
@@ -73,4 +90,9 @@ impl Writer {
         }
         self.done.try_iter().collect()
     }
+}
+
+/// What can't be removed stays; it is not looked at again.
+fn remove(directory: &Directory) {
+    let _ = fs::remove_dir_all(directory.path());
 }

@@ -77,8 +77,11 @@ impl Compiler {
             self.count(context_names.len())?;
             fields.extend(context_names.iter().cloned());
             fields.extend(own_names);
-            let class =
-                Class { level: event.level, ..Class::new(domain(metadata), event.name.clone(), fields) };
+            let class = Class {
+                number: Some(event.id),
+                level: event.level,
+                ..Class::new(domain(metadata), event.name.clone(), fields)
+            };
             events.push(EventProgram { id: event.id, class: classes.add(class), context, payload });
         }
         events.sort_by_key(|event| event.id);

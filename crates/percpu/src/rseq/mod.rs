@@ -149,6 +149,19 @@ pub fn current_cpu() -> u32 {
     arch::current_cpu()
 }
 
+/// What the processor's performance counter `number` says, in as many low bits as it has.
+///
+/// Real-time: one instruction.
+///
+/// # Safety
+/// The kernel has allowed this process to read them: a perf event's page says so, mapped.
+#[cfg(not(loom))]
+#[inline(always)]
+pub unsafe fn read_performance_counter(number: u32) -> u64 {
+    // SAFETY: the caller's obligation is the same.
+    unsafe { arch::read_performance_counter(number) }
+}
+
 /// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and
 /// `head` is still `expected`; all of it or, but for bytes behind the head, nothing.
 ///

@@ -4,6 +4,11 @@
 //! (x86-TSO): a plain last store is a release store, and a release fence before the first is no instruction, only for the
 //! compiler, which moves nothing past assembly that may touch any memory.
 
+#[path = "x86_64/words.rs"]
+mod words;
+
+pub(crate) use words::*;
+
 use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
 use super::{Bytes, Commit, Leave, Outcome, Words};
 use core::arch::{asm, global_asm, naked_asm};
@@ -11,7 +16,7 @@ use core::arch::{asm, global_asm, naked_asm};
 // Hidden symbols are reached without the global offset table, from every module that this is linked into: a load less in
 // the chain that every record waits for.
 //
-// `sordino_thread`: tag, borrowed, place, then a substitute for the rseq area in which cpu_id is -1 for good.
+// `sordino_thread`: tag, borrowed, place, counters, then a substitute for the rseq area in which cpu_id is -1 for good.
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".p2align 5",
@@ -23,7 +28,7 @@ global_asm!(
     ".quad 0",
     ".quad 0",
     ".quad 0",
-    ".zero 8",
+    ".quad 0",
     ".long 0, -1",
     ".zero 24",
     ".popsection",
@@ -51,74 +56,6 @@ global_asm!(
 
 /// Offset of the substitute area in `sordino_thread`.
 const SUBSTITUTE: isize = 32;
-
-#[inline(always)]
-pub(crate) fn tag_and_place() -> (u64, usize) {
-    let (tag, place);
-    // SAFETY: reads the calling thread's own words.
-    unsafe {
-        asm!("mov {p}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{p}]",
-            "mov {p}, qword ptr fs:[{p} + 16]", t = out(reg) tag, p = out(reg) place,
-            options(nostack, readonly, preserves_flags));
-    }
-    (tag, place)
-}
-
-#[inline(always)]
-pub(crate) fn set_tag(tag: u64) {
-    // SAFETY: writes the calling thread's own word.
-    unsafe {
-        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov qword ptr fs:[{t}], {v}", t = out(reg) _,
-            v = in(reg) tag, options(nostack, preserves_flags));
-    }
-}
-
-pub(crate) fn set_place(place: usize) {
-    // SAFETY: writes the calling thread's own word.
-    unsafe {
-        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov qword ptr fs:[{t} + 16], {v}", t = out(reg) _,
-            v = in(reg) place, options(nostack, preserves_flags));
-    }
-}
-
-#[inline(always)]
-pub(crate) fn borrowed() -> u64 {
-    let tid;
-    // SAFETY: reads the calling thread's own word.
-    unsafe {
-        asm!("mov {t}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{t} + 8]", t = out(reg) tid,
-            options(nostack, readonly, preserves_flags));
-    }
-    tid
-}
-
-/// The process's word.
-#[inline(always)]
-pub(crate) fn process_word() -> usize {
-    let word;
-    // SAFETY: reads a word of our own.
-    unsafe {
-        asm!("mov {w}, qword ptr [rip + sordino_process]", w = out(reg) word, options(nostack, readonly, preserves_flags));
-    }
-    word
-}
-
-pub(crate) fn set_process_word(word: usize) {
-    // SAFETY: writes a word of our own, after whatever precedes it (x86-TSO).
-    unsafe {
-        asm!("mov qword ptr [rip + sordino_process], {w}", w = in(reg) word, options(nostack, preserves_flags));
-    }
-}
-
-/// The page that holds it.
-pub(crate) fn process_page() -> *mut u8 {
-    let page;
-    // SAFETY: computes an address.
-    unsafe {
-        asm!("lea {p}, [rip + sordino_process]", p = out(reg) page, options(nostack, nomem, preserves_flags));
-    }
-    page
-}
 
 #[inline(always)]
 pub(super) fn area() -> isize {

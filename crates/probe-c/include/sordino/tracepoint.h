@@ -210,6 +210,34 @@ __attribute__((format(printf, 2, 3), unused)) static inline void sordino_context
         sordino_say(sordino_text(name), text);
 }
 
+/* Has this thread count, for its events to come in every recording that is to tell of counters ('--context counters'): names as perf has
+ * them, with commas between them, 8 at most. In the place of what it counted before; "" ends that, and so does the thread's end.
+ *
+ *     char why[256];
+ *     if (sordino_counters("cycles,instructions,page-faults", why, sizeof why) != 0)
+ *         fprintf(stderr, "no counters: %s\n", why);
+ *
+ * The processor's: cycles, instructions, cache-references, cache-misses, branches, branch-misses, bus-cycles, stalled-cycles-frontend,
+ * stalled-cycles-backend, ref-cycles. The kernel's: page-faults, minor-faults, major-faults, context-switches, cpu-migrations,
+ * task-clock (nanoseconds). What the kernel does for the thread counts, too; not where that is not permitted, or ":u" behind a name
+ * says so: then it is recorded under the name with ":u".
+ *
+ * Answers 0, or why the thread has none: as text in 'why', cut after 'size' bytes, which may be NULL and 0; and as a number:
+ *
+ *     -EINVAL  there is no counter of this name, or it stands there twice
+ *     -E2BIG   more than 8
+ *     -ENOENT  this machine does not have it
+ *     -EACCES  it is not permitted; 'why' has the remedy
+ *     -ENOSPC  the processor's counters are taken
+ *     -EUSERS  256 threads of the program have counters already
+ *     -ESRCH   the thread is about to end
+ *     others   what the kernel says, such as -EMFILE
+ *
+ * Not for a thread's real-time part, and not for signal handlers: it makes system calls, allocates, and waits for recorders when the
+ * program calls it for the first time. A hit in such a recording then takes, for each of the processor's counters that the kernel lets
+ * programs read, some loads and an instruction; for each other one two system calls. Other recordings cost nothing more. */
+int sordino_counters(const char *names, char *why, size_t size);
+
 #ifdef __cplusplus
 }
 static_assert(sizeof(struct sordino_tracepoint) == 24 && sizeof(struct sordino_description) == 48, "layout");

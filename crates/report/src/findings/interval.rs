@@ -1,6 +1,6 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{cause, cpu, inversion, lost, thread, tied_headline, waker};
+use super::words::{cause, cpu, inversion, lost, thread, tied_headline, woken};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
@@ -78,10 +78,7 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
     let longest = if part.count > 1 { span(part.longest) } else { String::new() };
     let functions = || part.inside.iter().filter(|inside| inside.time != Nanos::ZERO);
     let inside = functions().map(|inside| format!("{} in {}", span(inside.time), name(&inside.function)));
-    let woken = part.wakers.iter().map(|woken| match woken.count {
-        1 => format!("woken by {}", waker(&woken.by)),
-        count => format!("woken {count} times by {}", waker(&woken.by)),
-    });
+    let woken = part.wakers.iter().map(woken);
     let more = |count: usize, what: &str| {
         let hidden = count - shown(count, DETAILS_MAX);
         (hidden > 0).then(|| format!("and {hidden} more {what}"))

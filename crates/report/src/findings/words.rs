@@ -3,8 +3,10 @@
 use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
-use sordino_analyze::{After, Cause, Explanation, Inversion, Inverted, Lost, Main, Part, Thread, Waker};
-use sordino_event::Cpu;
+use sordino_analyze::{
+    After, Cause, Explanation, Inversion, Inverted, Lock, Lost, Main, Meanwhile, Part, Thread, Waker, Woken,
+};
+use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
 
 /// `hog/123 (RT 95)`, as far as it is known.
@@ -28,6 +30,7 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::Own => "own code".into(),
         Cause::Unexplained => "unexplained (hardware or hypervisor?)".into(),
         Cause::Syscall { call } => format!("own system call {}", name(call)),
+        Cause::RecorderWakeUp => "sordino's own system call: it wakes the recorder (--wakeup)".into(),
         Cause::PageFault => "page fault, at most (no event ends it)".into(),
         Cause::Waiting { after, behind, syscall } => {
             let how = match (after, behind) {
@@ -83,6 +86,38 @@ pub(super) fn waker(waker: &Waker) -> String {
         Waker::Interrupt { cause, cpu } => format!("{} on {}", self::cause(cause), self::cpu(*cpu)),
         Waker::Unknown => "an unknown waker".into(),
     }
+}
+
+/// Who ended a sleep, by what, and what that thread did before.
+pub(super) fn woken(woken: &Woken) -> String {
+    let times = if woken.count == 1 { String::new() } else { format!(" {} times", woken.count) };
+    let by = waker(&woken.by);
+    let how = match woken.lock {
+        None => String::new(),
+        Some(Lock::Held) => ", which held the lock".into(),
+        Some(Lock::Inferred) => {
+            " by the same futex: if that is a lock, this thread held it (inferred)".into()
+        }
+    };
+    let meanwhile = woken.meanwhile.as_ref().filter(|_| woken.lock.is_some()).map(meanwhile);
+    format!("woken{times} by {by}{how}{}", meanwhile.unwrap_or_default())
+}
+
+/// What the holder of a lock did; as many of those it waited behind are named.
+fn meanwhile(meanwhile: &Meanwhile) -> String {
+    const NAMED: usize = 3;
+    let Meanwhile { ran, slept, waited } = meanwhile;
+    let waited = waited
+        .iter()
+        .take(NAMED)
+        .map(|behind| format!("waited {} for a CPU behind {}", span(behind.time), thread(&behind.thread)));
+    let all: Vec<String> = [(ran, "ran"), (slept, "slept")]
+        .into_iter()
+        .filter(|(time, _)| **time > Nanos::ZERO)
+        .map(|(time, did)| format!("{did} {}", span(*time)))
+        .chain(waited)
+        .collect();
+    if all.is_empty() { String::new() } else { format!("; meanwhile it {}", all.join(", ")) }
 }
 
 /// `cpu1`.
@@ -148,6 +183,7 @@ fn sentence(main: &Main, part: &Part) -> String {
         Cause::Own => format!("its own code took {time}"),
         Cause::Unexplained => format!("{time} unexplained: hardware, a hypervisor, or not recorded"),
         Cause::Syscall { call } => format!("its own system call {}{others} took {time}", name(call)),
+        Cause::RecorderWakeUp => format!("sordino's own wake-up of its recorder (--wakeup) took {time}"),
         Cause::PageFault if part.count == 1 => format!("a page fault took at most {time}"),
         Cause::PageFault => format!("{} page faults took at most {time}", part.count),
         Cause::Waiting { after, behind, syscall } => {
@@ -172,9 +208,17 @@ fn sentence(main: &Main, part: &Part) -> String {
         }
         Cause::Blocked { state, syscall } => {
             let call = inside(syscall.as_deref());
-            let by = part.wakers.first().filter(|woken| woken.by != Waker::Unknown);
-            let by = by.map_or(String::new(), |woken| format!(", woken by {}", waker(&woken.by)));
-            format!("{} for {time}{call}{more}{by}", sleep(*state))
+            let Some(woken) = part.wakers.first().filter(|woken| woken.by != Waker::Unknown) else {
+                return format!("{} for {time}{call}{more}", sleep(*state));
+            };
+            let by = waker(&woken.by);
+            match woken.lock {
+                Some(Lock::Held) => format!("blocked {time} on a lock held by {by}{more}"),
+                Some(Lock::Inferred) => {
+                    format!("blocked {time} on a futex (a lock?) that {by} released{more}")
+                }
+                None => format!("{} for {time}{call}{more}, woken by {by}", sleep(*state)),
+            }
         }
         Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
         by => format!("interrupted {time} by {}{others}", interrupt(by)),

@@ -2,14 +2,19 @@
 
 use crate::value::{bare, decimal, json_text};
 use sordino_timeline::{Context, Moment};
+use std::sync::Arc;
 
-/// ` {request = 7, priority = FIFO 90}`: what the line does not say already; nothing if that is nothing.
+/// ` {request = 7, cycles = 1234, priority = FIFO 90}`: what the line does not say already; nothing if that is nothing.
 pub(super) fn text(moment: &Moment<'_>, out: &mut Vec<u8>) {
     let Some(context) = moment.context() else { return };
     let begin = out.len();
     for (name, value) in &context.values {
         member(name, out, begin);
         bare(value.as_bytes(), out);
+    }
+    for (name, count) in &context.counters {
+        member(name, out, begin);
+        decimal(*count, out);
     }
     if let Some(scheduling) = context.scheduling {
         member("priority", out, begin);
@@ -40,7 +45,7 @@ fn member(name: &str, out: &mut Vec<u8>, begin: usize) {
 
 /// `,"context":{...}`: all of it; nothing if the recording was not to tell.
 pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
-    let Some(Context { comm, ids, scheduling, cgroup, values }) = moment.context() else { return };
+    let Some(Context { comm, ids, scheduling, cgroup, values, counters }) = moment.context() else { return };
     let mut separator: &[u8] = b",\"context\":{";
     let mut key = |name: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(separator);
@@ -72,16 +77,28 @@ pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
         }
     }
     key("values", out);
-    let mut separator = b'{';
-    for (name, value) in values {
-        out.push(separator);
-        separator = b',';
+    object(values, out, |value, out| json_text(value.as_bytes(), out));
+    if !counters.is_empty() {
+        key("counters", out);
+        object(counters.iter().map(|(name, count)| (name, count)), out, |count, out| decimal(*count, out));
+    }
+    out.push(b'}');
+}
+
+/// `{"NAME":VALUE,...}`
+fn object<'a, V>(
+    members: impl IntoIterator<Item = (&'a Arc<str>, V)>,
+    out: &mut Vec<u8>,
+    value: impl Fn(V, &mut Vec<u8>),
+) {
+    out.push(b'{');
+    for (place, (name, member)) in members.into_iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
         json_text(name.as_bytes(), out);
         out.push(b':');
-        json_text(value.as_bytes(), out);
+        value(member, out);
     }
-    if values.is_empty() {
-        out.push(b'{');
-    }
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
 }

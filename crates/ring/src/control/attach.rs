@@ -84,14 +84,21 @@ impl Program {
         made
     }
 
-    /// The first free slot. What collectors that were killed left in any slot is cleared away.
+    /// The first free slot. What collectors that were killed left in any slot is cleared away; most slots of most programs nobody ever
+    /// had, and looking through all tracepoints for each would cost more than the rest.
     fn take_slot(&self) -> Result<usize, Refusal> {
         let mut taken = None;
         for slot in 0..SLOTS {
+            let was_used = self.header().slots[slot].collector.load(Relaxed) != 0;
+            if taken.is_some() && !was_used {
+                continue;
+            }
             if !map::try_lock(&self.file, slot as u64)? {
                 continue;
             }
-            self.close(slot);
+            if was_used {
+                self.close(slot);
+            }
             let free = !self.has_writers(slot);
             if free {
                 self.reclaim(slot)?;
@@ -117,11 +124,14 @@ impl Program {
     fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
         let plan = Plan::of(wanted, self.cpus);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
-        if map::size(&self.file)? < offset + length {
+        let size = map::size(&self.file)?;
+        if size < offset + length {
             map::set_size(&self.file, offset + length)?;
         }
         // What an earlier session left there is gone, and what we get is zero.
-        map::punch(&self.file, offset, length)?;
+        if offset < size {
+            map::punch(&self.file, offset, length.min(size - offset))?;
+        }
         map::allocate(&self.file, offset, length).map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
         self.announce(slot, wanted, offset, length, plan.conditions);

@@ -209,6 +209,15 @@ impl Program {
         Triggers { count, point: words.trigger_point.load(Relaxed) as u16 }
     }
 
+    /// Where the program has the futex of `slot` in its own memory, by which its writers wake the collector.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`SLOTS`].
+    pub fn wake_address(&self, slot: usize) -> u64 {
+        let word = (&raw const self.header().slots[slot].wake).addr();
+        self.address + (word - self.control.start().addr().get()) as u64
+    }
+
     /// The futex that writers count up when they leave a sub-buffer.
     ///
     /// # Panics

@@ -67,7 +67,7 @@ fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
         let only = 1 << first.slot;
         assert_eq!(
             Wants::of(area.point(0).load(Relaxed)).sessions(1),
-            Sessions { all: only, conditional: only }
+            Sessions { all: only, conditional: only, counted: 0 }
         );
     });
 }

@@ -25,6 +25,7 @@ pub(crate) enum V {
     I(i64),
     U(u64),
     T(&'static str),
+    L([u64; 2]),
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Script {
     cpu: Option<u32>,
     /// Whether the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
+    /// The futexes that programs wake sordino's recorder by.
+    pub(crate) wake_ups: Vec<(Pid, u64)>,
 }
 
 impl Script {
@@ -153,7 +156,12 @@ impl Script {
     }
 
     pub(crate) fn syscall(&mut self, number: i64) -> &mut Self {
-        self.kernel("sys_enter", &[("id", V::I(number))])
+        self.kernel("sys_enter", &[("id", V::I(number)), ("args", V::L([0; 2]))])
+    }
+
+    /// `futex` on x86-64.
+    pub(crate) fn futex(&mut self, word: u64, operation: u64) -> &mut Self {
+        self.kernel("sys_enter", &[("id", V::I(202)), ("args", V::L([word, operation]))])
     }
 
     pub(crate) fn syscall_exit(&mut self, number: i64) -> &mut Self {
@@ -215,6 +223,10 @@ impl Script {
                 V::I(value) => event.push(Value::signed(value)),
                 V::U(value) => event.push(Value::unsigned(value)),
                 V::T(text) => event.push_text(text.as_bytes()),
+                V::L(list) => {
+                    event.push(Value::List(list.len() as u32));
+                    list.into_iter().for_each(|value| event.push(Value::unsigned(value)));
+                }
             }
         }
         event
@@ -250,6 +262,7 @@ impl Script {
             })
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
+        self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(*pid, *futex));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
         }

@@ -7,6 +7,7 @@ mod instances;
 mod lttng_names;
 mod recording;
 mod settings;
+mod tracers;
 
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{

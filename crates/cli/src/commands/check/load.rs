@@ -40,9 +40,10 @@ impl Loads {
             notes: Vec::new(),
         };
         for &load in wanted {
-            let (program, package) = load.needs();
-            if let Some(missing) = tool::missing(program, package) {
-                loads.missing.push(missing);
+            let (programs, package) = load.needs();
+            if let Some((reason, next)) = programs.iter().find_map(|program| tool::missing(program, package))
+            {
+                loads.missing.push((format!("{}: {reason}", load.name()), next));
             } else if load == Load::Compile {
                 match sources(named) {
                     Some(source) => {

@@ -1,28 +1,22 @@
 //! Steps that read the clock in a loop: npt under load, and what the hardware takes without.
 
-use super::Run;
+use super::{Run, tracers};
 use crate::Failure;
 use crate::commands::guard;
 use crate::commands::shield::Switches;
 use crate::privilege::is_root;
-use sordino_check::peers::hwlat;
 use sordino_check::{Interrupter, Measurement, Samples, Step, Verdict, time};
-use sordino_event::Cpu;
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, set_policy};
-use sordino_tracefs::{Instance, Tracefs};
-use sordino_undo::Step as Undo;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Above everything but what the kernel relies on.
 const PRIORITY: u8 = 90;
 /// How often somebody looks at the loops.
 const LOOK: Duration = Duration::from_millis(100);
-/// What the kernel's tracer takes for a gap.
-const HWLAT_THRESHOLD: Duration = Duration::from_micros(10);
 
 /// The step `npt`.
 pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
@@ -53,19 +47,8 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
 /// The step `hardware`: the kernel's tracer where it is, else a loop of our own.
 pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
     let mut step = Step::new("hardware", "What the hardware, or a hypervisor, takes");
-    match kernels_tracer(run) {
-        Ok(measurements) => {
-            step.measurements = measurements;
-            step.notes.push(
-                "the kernel's hwlat tracer: interrupts off for half of each second, gaps of 10 us and more"
-                    .to_owned(),
-            );
-            tell(&mut step, "longest gap");
-            if step.measurements.is_empty() {
-                (step.verdict, step.reason) = without_gaps(run.hardware_limit);
-            }
-            return Ok(step);
-        }
+    match tracers::hardware(run, step.clone()) {
+        Ok(step) => return Ok(step),
         Err(reason) => step.notes.push(format!("the kernel's hwlat tracer can't be used: {reason}")),
     }
     let policy = policy();
@@ -81,51 +64,6 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
     ));
     tell(&mut step, "longest gap, whoever made it,");
     Ok(step)
-}
-
-/// The gaps that `hwlat` saw on the measured CPUs; or why there is no such.
-fn kernels_tracer(run: &mut Run) -> Result<Vec<Measurement>, String> {
-    let text = |failure: Failure| failure.text().to_owned();
-    let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
-    if !tracefs.tracers().map_err(|error| error.to_string())?.iter().any(|tracer| tracer == "hwlat") {
-        return Err("this kernel is built without it (CONFIG_HWLAT_TRACER)".to_owned());
-    }
-    let gaps = (|| -> Result<Samples, Failure> {
-        let name = format!("sordino-{}", std::process::id());
-        let mut guardian = guard::start()?;
-        guardian.add(Undo::RemoveInstance { name: name.clone() })?;
-        let instance = Instance::create(&tracefs, &name)?;
-        let cpus: Vec<Cpu> = run.cpus.as_slice().iter().copied().map(Cpu).collect();
-        instance.set_cpus(&cpus)?;
-        instance.set_tracer("hwlat")?;
-        run.watch.begin("hardware: the kernel's hwlat", run.duration);
-        let begin = Instant::now();
-        while begin.elapsed() < run.duration && !run.watch.is_interrupted() {
-            thread::sleep(Duration::from_millis(200));
-            run.watch.tick();
-        }
-        let trace = instance.text()?;
-        instance.set_tracer("nop")?;
-        instance.remove()?;
-        guardian.undo()?;
-        Ok(hwlat::read(&trace))
-    })()
-    .map_err(text)?;
-    let measurement = Measurement::new(format!("CPU {}", run.cpus), gaps);
-    Ok(if measurement.times.count == 0 { Vec::new() } else { vec![measurement] })
-}
-
-/// What follows from the kernel's tracer finding nothing, which tells nothing of shorter gaps.
-fn without_gaps(limit: Option<Duration>) -> (Verdict, String) {
-    let reason = "no gap of 10 us or more".to_owned();
-    match limit {
-        None => (Verdict::Info, reason),
-        Some(limit) if limit < HWLAT_THRESHOLD => (
-            Verdict::NotMeasured,
-            format!("{reason}; the kernel's tracer does not see those that the limit is for"),
-        ),
-        Some(_) => (Verdict::Pass, format!("{reason}; within the limit")),
-    }
 }
 
 /// A loop on each CPU of the group at once, and who took the CPUs from them.

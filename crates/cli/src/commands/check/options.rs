@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// Say whether this machine is fit for real time, and what disturbs it
 ///
-/// Looks how the machine is set, then measures: what the hardware takes, for how long a thread is stopped (npt), how late a thread
-/// wakes under load (cyclictest), untraced and traced, whether priorities are kept. Each step PASSes, WARNs, FAILs, is INFO where no
+/// Looks how the machine is set, then measures: what the hardware takes (hwlat), for how long a thread is stopped (npt) and by what
+/// (osnoise), how late a thread wakes under load (cyclictest, timerlat), untraced and traced, whether priorities are kept. Each step PASSes, WARNs, FAILs, is INFO where no
 /// limit was given, or NOT MEASURED, with the reason and what to do next. What is missing is said, with the package that has it.
 ///
 /// A minute is a smoke test; a machine that is to be relied on is measured for a day. Exit status: 1 if a step failed, or was not
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// No thread may wake later than this (wake-up, wake-up-traced, timerlat)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_wakeup: Option<Duration>,
-    /// No thread may be stopped for longer than this (npt, hardware)
+    /// No thread may be stopped for longer than this (hardware, npt, osnoise)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
     /// Limits from a TOML file: [STEP] with max = "100us", "p99.99" = "50us"; require = ["STEP"]
@@ -106,7 +106,7 @@ fn some_time(text: &str) -> Result<Duration, String> {
 }
 
 /// Steps that measure times.
-const TIMED: &[&str] = &["hardware", "npt", "wake-up", "wake-up-traced", "timerlat", "preemption"];
+const TIMED: &[&str] = &["hardware", "npt", "osnoise", "wake-up", "wake-up-traced", "timerlat", "preemption"];
 
 impl Options {
     /// Whether this step is to be made.
@@ -140,7 +140,7 @@ impl Options {
     fn given_limits(&self) -> [(&'static str, Option<Duration>, &'static [&'static str]); 2] {
         [
             ("--max-wakeup", self.max_wakeup, &["wake-up", "wake-up-traced", "timerlat"]),
-            ("--max-gap", self.max_gap, &["npt", "hardware"]),
+            ("--max-gap", self.max_gap, &["hardware", "npt", "osnoise"]),
         ]
     }
 

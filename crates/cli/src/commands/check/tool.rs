@@ -15,13 +15,10 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How much later than planned it may end.
 const GRACE: Duration = Duration::from_secs(60);
-/// Of what it prints, the last so many bytes are kept.
-const KEPT: usize = 4 << 20;
 
 /// What came of it.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    pub(super) output: String,
     /// The last line it said on standard error, or printed.
     pub(super) last_words: String,
     pub(super) command: Command,
@@ -73,7 +70,7 @@ pub(super) fn run(
         .spawn()?;
     let mut stdout = child.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
     let deadline = Instant::now() + time + time / 10 + GRACE;
-    let (mut output, mut rest, mut was_stuck, mut is_asked) = (String::new(), Vec::new(), false, false);
+    let (mut printed, mut rest, mut was_stuck, mut is_asked) = (String::new(), Vec::new(), false, false);
     loop {
         let mut ready = [PollFd::new(&stdout, PollFlags::IN)];
         let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 200_000_000 }));
@@ -88,9 +85,10 @@ pub(super) fn run(
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 on_line(&line, watch);
-                output.push_str(&line);
+                if !line.trim().is_empty() {
+                    line.trim().clone_into(&mut printed);
+                }
             }
-            keep_tail(&mut output);
         }
         was_stuck |= Instant::now() > deadline;
         if (watch.is_interrupted() || was_stuck) && !is_asked {
@@ -103,21 +101,10 @@ pub(super) fn run(
     let mut said = String::new();
     errors.seek(SeekFrom::Start(0))?;
     errors.by_ref().take(1 << 16).read_to_string(&mut said).unwrap_or_default();
-    let last =
-        |text: &str| text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
-    let last_words = last(&said).or_else(|| last(&output)).unwrap_or_default();
+    let last_words =
+        said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or(&printed).to_owned();
     let failed = (!status.success()).then(|| format!("{status}: {last_words}"));
-    Ok(Ended { status, output, last_words, command: Command { line: line(words), failed }, was_stuck })
-}
-
-fn keep_tail(output: &mut String) {
-    if output.len() > 2 * KEPT {
-        let mut cut = output.len() - KEPT;
-        while !output.is_char_boundary(cut) {
-            cut += 1;
-        }
-        output.drain(..cut);
-    }
+    Ok(Ended { status, last_words, command: Command { line: line(words), failed }, was_stuck })
 }
 
 /// Tells the process that keeps it.

@@ -1,14 +1,14 @@
-//! Steps that drive rt-tests and rtla, and the preempt-test.
+//! Steps that drive rt-tests, and the preempt-test.
 
 use super::Run;
+use super::culprit;
 use super::loops::tell;
 use super::tool::{self, Ended};
 use crate::Failure;
 use crate::privilege::is_root;
-use sordino_check::peers::{cyclictest, pi_stress, timerlat};
-use sordino_check::{Measurement, Step, Verdict, preemption};
+use sordino_check::peers::{cyclictest, pi_stress};
+use sordino_check::{Explained, Measurement, Step, Verdict, preemption, time};
 use sordino_sched::CpuList;
-use sordino_tracefs::Tracefs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -20,6 +20,9 @@ const PRIORITY: &str = "95";
 const BOUND: u64 = 100_000;
 /// What the traced run records: what `explain` needs.
 const KERNEL: &str = "sched,irq,irq_vectors,timer";
+
+/// How much of it is kept for each CPU.
+const BUFFER: &str = "8M";
 
 const NEEDS_ROOT: &str = "real-time priority is root's: run as root";
 
@@ -46,6 +49,17 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
     }
     if is_traced {
         step.notes.push(format!("traced: {KERNEL}, overwriting, as 'sordino record --overwrite' does"));
+        if run.traced_limit.is_some() {
+            step.notes.push(
+                "it ends with the first wake-up over the limit, if there is one, so that the trace has that"
+                    .to_owned(),
+            );
+        } else if step.explained.is_some() {
+            step.notes.push(
+                "explained is the longest in the last part of the run, which is what the trace has"
+                    .to_owned(),
+            );
+        }
     } else {
         step.next = step
             .worst()
@@ -58,12 +72,14 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
 fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
     let directory = tool::scratch()?;
     let json = directory.path().join("cyclictest.json");
-    let mut words = Vec::new();
-    if is_traced {
-        let trace = directory.path().join("trace");
-        words = recorder(&trace)?;
-    }
-    words.extend(cyclictest_command(group, run.duration, &json));
+    let name = format!("{}-cpu{group}", step.name);
+    // A trace that nobody keeps goes with the files.
+    let trace = run.output.as_deref().unwrap_or(directory.path()).join(&name);
+    let (mut words, limit) = match is_traced {
+        true => (recorder(&trace)?, run.traced_limit),
+        false => (Vec::new(), None),
+    };
+    words.extend(cyclictest_command(group, run.duration, limit, &json));
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
     let running = run.loads.start(group, &mut run.watch)?;
     let ended = tool::run(&words, Some(&directory), run.duration, &mut run.watch, |line, watch| {
@@ -79,6 +95,10 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -
     step.commands.push(ended.command.clone());
     match read {
         Ok(measurements) => {
+            if is_traced {
+                let kept = run.output.is_some().then_some(name);
+                explain(&trace, kept, limit, &measurements, step);
+            }
             step.measurements.extend(measurements);
             Ok(true)
         }
@@ -89,18 +109,58 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -
     }
 }
 
+/// Says what made the longest of `measurements` so long, if the trace tells, and if it is the longest of the step so far.
+fn explain(
+    trace: &Path,
+    kept: Option<String>,
+    limit: Option<Duration>,
+    measurements: &[Measurement],
+    step: &mut Step,
+) {
+    let maximum = |all: &[Measurement]| all.iter().map(|one| one.times.maximum_ns).fold(0.0, f64::max);
+    let is_longest = maximum(measurements) >= maximum(&step.measurements);
+    match culprit::longest(trace) {
+        Ok(Some((woken, explained))) if is_longest => {
+            let (longest, woken) = (maximum(measurements), woken.0 as f64);
+            let (passed, headline) = (time(woken), &explained.headline);
+            // Only then the trace has it for certain.
+            let is_over = limit.is_some_and(|limit| longest > limit.as_nanos() as f64);
+            let headline = if is_over && longest > 2.0 * woken {
+                format!(
+                    "at most {passed} passed between the timer's interrupt and the thread ({headline}); the rest came before the interrupt, by \
+                     disabled interrupts, hardware or a hypervisor, or after the thread had the CPU"
+                )
+            } else {
+                format!("{passed} from the timer's interrupt to the thread: {headline}")
+            };
+            step.explained = Some(Explained { headline, trace: kept, ..explained });
+        }
+        Ok(Some(_)) => {}
+        Ok(None) => step.notes.push("not explained: the trace has no wake-up of cyclictest".to_owned()),
+        Err(failure) => step.notes.push(format!("not explained: {}", failure.text())),
+    }
+}
+
 fn recorder(trace: &Path) -> Result<Vec<String>, Failure> {
     let sordino = std::env::current_exe()?;
-    let words = ["record", "--as", "root", "--overwrite", "--kernel", KERNEL, "-o"].map(str::to_owned);
+    let words =
+        ["record", "--as", "root", "--overwrite", "--kernel-buffer", BUFFER, "--kernel", KERNEL, "-o"];
+    let words = words.map(str::to_owned);
     Ok([&[sordino.display().to_string()], &words[..], &[trace.display().to_string(), "--".to_owned()]]
         .concat())
 }
 
 /// What it would tune itself, the check holds and reports.
-fn cyclictest_command(group: &CpuList, duration: Duration, json: &Path) -> Vec<String> {
+fn cyclictest_command(
+    group: &CpuList,
+    duration: Duration,
+    limit: Option<Duration>,
+    json: &Path,
+) -> Vec<String> {
+    let end = limit.map_or(String::new(), |limit| format!("-b {} ", limit.as_micros().max(1)));
     let (count, cpus) = (group.as_slice().len(), group.to_string());
     let line = format!(
-        "cyclictest -m -p {PRIORITY} -i 1000 -D {} -t {count} -a {cpus} -h {BOUND} --default-system --json={}",
+        "cyclictest -m -p {PRIORITY} -i 1000 -D {} -t {count} -a {cpus} -h {BOUND} {end}--default-system --json={}",
         duration.as_secs_f64().ceil().max(1.0),
         json.display()
     );
@@ -111,44 +171,6 @@ fn cyclictest_command(group: &CpuList, duration: Duration, json: &Path) -> Vec<S
 fn fail(step: Step, ended: &Ended, reason: String) -> Step {
     let reason = if ended.was_stuck { format!("it did not end by itself; {reason}") } else { reason };
     step.not_measured(reason, None)
-}
-
-/// The step `timerlat`.
-pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
-    let step = Step::new("timerlat", "How late the timer's interrupt and the thread are (rtla timerlat)");
-    let tracers = Tracefs::open().and_then(|tracefs| tracefs.tracers());
-    match tracers {
-        Err(error) => return Ok(step.not_measured(error.to_string(), None)),
-        Ok(tracers) if !tracers.iter().any(|tracer| tracer == "timerlat") => {
-            let next = Some("boot a kernel with CONFIG_TIMERLAT_TRACER (Debian's have it)".to_owned());
-            return Ok(step.not_measured("this kernel is built without the timerlat tracer", next));
-        }
-        Ok(_) => {}
-    }
-    if let Some((reason, next)) = tool::missing("rtla", "rtla") {
-        return Ok(step.not_measured(reason, next));
-    }
-    let mut step = step;
-    for group in run.groups() {
-        run.watch.begin(format!("timerlat: CPU {group}"), run.duration);
-        let running = run.loads.start(&group, &mut run.watch)?;
-        let seconds = run.duration.as_secs_f64().ceil().max(1.0);
-        let line = format!("rtla timerlat hist -c {group} -P f:{PRIORITY} -E 9999 -d {seconds}");
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let ended = tool::run(&words, None, run.duration, &mut run.watch, |_, _| {});
-        run.loads.stop(running);
-        let ended = ended?;
-        step.commands.push(ended.command.clone());
-        match timerlat::read(&ended.output) {
-            Ok(measurements) => step.measurements.extend(measurements),
-            Err(error) => return Ok(fail(step, &ended, format!("{error}: {}", ended.last_words))),
-        }
-        if run.watch.is_interrupted() {
-            break;
-        }
-    }
-    tell(&mut step, "latest");
-    Ok(step)
 }
 
 /// The step `preemption`.

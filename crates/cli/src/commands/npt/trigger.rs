@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
     let mut recording = Recording::open(Some(&output))?;
     let limit = Nanos(i64::try_from(gap.as_nanos()).unwrap_or(i64::MAX));
     let wanted = Wanted { longest: 1, limit: Some(limit), ..Wanted::default() };
-    let findings = explain(&mut recording, Rule::between("npt:loop"), wanted)?;
+    let findings = explain(&mut recording, Rule::between("npt:loop"), wanted, None)?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;

@@ -1,0 +1,255 @@
+//! The kernel's tracers that measure by themselves: what they print, a line at a time, read into figures.
+
+mod hwlat;
+mod osnoise;
+mod timerlat;
+
+use crate::{Distribution, Interrupter, Measurement, Samples};
+use sordino_clock::Rate;
+use sordino_npt::Histogram;
+use std::collections::BTreeMap;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracer {
+    /// A loop with interrupts off: what it misses was taken by hardware, a hypervisor or an NMI. It tells the longest gap in each
+    /// window that has one.
+    Hwlat,
+    /// A loop that everybody may interrupt: at the end of each period it tells the longest noise in it, and who interrupted.
+    Osnoise,
+    /// A timer that wakes a thread: it tells how late each time the interrupt and the thread are.
+    Timerlat,
+}
+
+impl Tracer {
+    /// What the kernel calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hwlat => "hwlat",
+            Self::Osnoise => "osnoise",
+            Self::Timerlat => "timerlat",
+        }
+    }
+
+    /// What a line says behind its time stamp.
+    fn read(self, text: &str) -> Option<Seen> {
+        match self {
+            Self::Hwlat => hwlat::read(text),
+            Self::Osnoise => osnoise::read(text),
+            Self::Timerlat => timerlat::read(text),
+        }
+    }
+}
+
+/// What one line tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// What the time is of, where a tracer tells several.
+    of: &'static str,
+    time_ns: u64,
+    /// Who interrupted, and how often.
+    who: Vec<(&'static str, u64)>,
+    /// How long was looked, and how much of that was noise, where a tracer says so.
+    noise: Option<(u64, u64)>,
+}
+
+/// All that was told of one CPU.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    times: Histogram,
+    longest_ns: u64,
+    /// In the order in which the tracer tells them.
+    who: Vec<(&'static str, u64)>,
+    noise: Option<(u64, u64)>,
+}
+
+/// The lines of a tracer so far, in memory that does not grow with their number.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    tracer: Tracer,
+    told: BTreeMap<(u32, &'static str), Told>,
+    lost: Lost,
+    /// How many lines were none of the tracer's, and the first of them.
+    others: u64,
+    other: String,
+}
+
+/// What the kernel had no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lost {
+    #[default]
+    Nothing,
+    Lines(u64),
+    /// It does not say how many.
+    Some,
+}
+
+/// Cycles of a clock of nanoseconds.
+const NANOSECONDS: Rate = Rate { hertz: 1e9, uncertainty: 0.0 };
+
+impl Reading {
+    /// Nothing yet.
+    pub fn new(tracer: Tracer) -> Self {
+        Self { tracer, told: BTreeMap::new(), lost: Lost::Nothing, others: 0, other: String::new() }
+    }
+
+    /// Takes in a line, and returns the time that it tells, in nanoseconds.
+    pub fn take(&mut self, line: &str) -> Option<u64> {
+        let Some((cpu, seen)) = record(line).and_then(|(cpu, text)| Some((cpu, self.tracer.read(text)?)))
+        else {
+            self.take_other(line);
+            return None;
+        };
+        let told = self.told.entry((cpu, seen.of)).or_default();
+        told.add(&seen);
+        Some(seen.time_ns)
+    }
+
+    fn take_other(&mut self, line: &str) {
+        if let Some(lost) = lost(line) {
+            self.lost = match (self.lost, lost) {
+                (Lost::Nothing, lost) => lost,
+                (Lost::Lines(before), Lost::Lines(now)) => Lost::Lines(before.saturating_add(now)),
+                _ => Lost::Some,
+            };
+        } else if !line.trim().is_empty() {
+            if self.others == 0 {
+                line.trim().clone_into(&mut self.other);
+            }
+            self.others += 1;
+        }
+    }
+
+    /// One for each CPU and what was measured there.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let measurement = |(&(cpu, of), told): (&(u32, &str), &Told)| Measurement {
+            interrupters: told
+                .who
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|&(name, count)| Interrupter { name: name.to_owned(), count })
+                .collect(),
+            ..Measurement::new(format!("CPU {cpu}{of}"), told.times())
+        };
+        self.told.iter().map(measurement).collect()
+    }
+
+    /// What else has to be known of the figures.
+    pub fn notes(&self) -> Vec<String> {
+        let noise = |(&(cpu, _), told): (&(u32, &str), &Told)| {
+            let (looked, noise) = told.noise?;
+            let part = 100.0 * noise as f64 / (looked as f64).max(1.0);
+            Some(format!("CPU {cpu}: {part:.4} % of its time was noise"))
+        };
+        let notes = self.told.iter().filter_map(noise);
+        let others = (self.others > 0)
+            .then(|| format!("{} lines that could not be read, the first: {}", self.others, self.other));
+        notes.chain(others).collect()
+    }
+
+    /// Why the longest time may be another, if lines were lost.
+    pub fn loss(&self) -> Option<String> {
+        let lines = match self.lost {
+            Lost::Nothing => return None,
+            Lost::Lines(count) => format!("{count} lines"),
+            Lost::Some => "lines".to_owned(),
+        };
+        Some(format!("{lines} of the kernel's tracer were lost, and the longest time may be among them"))
+    }
+}
+
+impl Told {
+    fn add(&mut self, seen: &Seen) {
+        self.times.record(seen.time_ns);
+        self.longest_ns = self.longest_ns.max(seen.time_ns);
+        if let Some((looked, noise)) = seen.noise {
+            let (looked_before, noise_before) = self.noise.unwrap_or_default();
+            self.noise = Some((looked_before.saturating_add(looked), noise_before.saturating_add(noise)));
+        }
+        for &(name, count) in &seen.who {
+            match self.who.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, sum)) => *sum = sum.saturating_add(count),
+                None => self.who.push((name, count)),
+            }
+        }
+    }
+
+    fn times(&self) -> Distribution {
+        Samples::of_cycles(self.times.buckets(), self.longest_ns, &NANOSECONDS).into()
+    }
+}
+
+/// A line's CPU, and what stands behind its time stamp:
+/// `           <...>-159     [001] d....     5.499099: #2     inner/outer(us): 7558/16031 ts:1795313749.185026511 count:185`
+///
+/// A thread's name may have anything in it, but the tracers say nothing with a bracket.
+fn record(line: &str) -> Option<(u32, &str)> {
+    let (head, rest) = line.rsplit_once(']')?;
+    let (_, cpu) = head.rsplit_once('[')?;
+    let (_, text) = rest.split_once(": ")?;
+    Some((cpu.parse().ok()?, text.trim()))
+}
+
+/// `CPU:1 [LOST 5 EVENTS]`, or without the number.
+fn lost(line: &str) -> Option<Lost> {
+    let (_, rest) = line.strip_prefix("CPU:")?.split_once(" [LOST ")?;
+    let rest = rest.trim_end().strip_suffix("EVENTS]")?.trim();
+    if rest.is_empty() { Some(Lost::Some) } else { rest.parse().ok().map(Lost::Lines) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a tracer prints, without its own.
+    fn reading(tracer: Tracer, text: &str) -> Reading {
+        let mut reading = Reading::new(tracer);
+        for line in text.lines() {
+            reading.take(line);
+        }
+        reading
+    }
+
+    /// Linux 6.12 with PREEMPT_RT, two periods of 100 ms.
+    const OSNOISE: &str = "           <...>-171     [001] ....1     7.366597: 101857      60294  40.80524   16161     19      0     25      0     14
+           <...>-171     [001] ....1     7.674547: 100000      27735  72.26500    4063     27      0     25      0      3
+";
+
+    #[test]
+    fn the_noise_of_all_periods_is_one_measurement_with_who_made_it() {
+        let reading = reading(Tracer::Osnoise, OSNOISE);
+        let [cpu] = reading.measurements().try_into().unwrap();
+        assert_eq!((cpu.what.as_str(), cpu.times.count, cpu.times.maximum_ns), ("CPU 1", 2, 16_161e3));
+        assert_eq!(cpu.who(9).as_deref(), Some("46 hardware, 50 IRQ, 17 thread"));
+        assert_eq!(reading.notes(), ["CPU 1: 43.6096 % of its time was noise"]);
+        assert_eq!(reading.loss(), None);
+    }
+
+    #[test]
+    fn interrupt_and_thread_are_told_apart() {
+        // The interrupt is told by the thread that it interrupted, whatever that is called.
+        let text =
+            "      a [7] b: c-30      [001] d.h..    10.154391: #2     context    irq timer_latency   5630701 ns
+           <...>-183     [001] ....1    10.154468: #2     context thread timer_latency   5709930 ns
+          <idle>-0       [000] d..h1..     9.407538: #1     context    irq timer_latency       932 ns
+";
+        let measurements = reading(Tracer::Timerlat, text).measurements();
+        let told: Vec<_> = measurements.iter().map(|m| (m.what.as_str(), m.times.maximum_ns)).collect();
+        assert_eq!(
+            told,
+            [("CPU 0, interrupt", 932.0), ("CPU 1, interrupt", 5_630_701.0), ("CPU 1, thread", 5_709_930.0)]
+        );
+    }
+
+    #[test]
+    fn what_was_lost_is_counted_and_what_is_not_understood_is_told() {
+        let with = |text: &str| reading(Tracer::Osnoise, &format!("{OSNOISE}{text}"));
+        let lost = |text: &str| with(text).loss().map(|text| text.split(" of ").next().unwrap().to_owned());
+        assert_eq!(lost("CPU:1 [LOST 5 EVENTS]\nCPU:0 [LOST 2 EVENTS]\n").as_deref(), Some("7 lines"));
+        assert_eq!(lost("CPU:1 [LOST 5 EVENTS]\nCPU:0 [LOST EVENTS]\n").as_deref(), Some("lines"));
+        let notes =
+            with("           <...>-171     [001] ....1     7.4: 0x1: osnoise is tainted!\nx\n\n").notes();
+        assert_eq!(notes.len(), 2);
+        assert!(notes[1].starts_with("2 lines that could not be read") && notes[1].ends_with("tainted!"));
+    }
+}

@@ -1,0 +1,50 @@
+//! `osnoise` (`Documentation/trace/osnoise-tracer.rst`).
+
+use super::Seen;
+
+/// Who interrupts, in the order of the columns. What nobody of the others made was the hardware's, or a hypervisor's.
+const SOURCES: [&str; 5] = ["hardware", "NMI", "IRQ", "softirq", "thread"];
+
+/// The longest noise in a period. The columns are the time looked at and the noise in it (us), the part that was left of the CPU (%), the
+/// longest noise (us), and how often each source interrupted.
+pub(super) fn read(text: &str) -> Option<Seen> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [looked, noise, available, longest, counts @ ..] = words.as_slice() else { return None };
+    available.parse::<f64>().ok()?;
+    let number = |word: &&str| word.parse::<u64>().ok();
+    let counts: Vec<u64> = counts.iter().map(number).collect::<Option<_>>()?;
+    let who: Vec<_> = SOURCES.into_iter().zip(counts.iter().copied()).collect();
+    (counts.len() == SOURCES.len()).then_some(Seen {
+        time_ns: number(longest)?.checked_mul(1000)?,
+        who,
+        noise: Some((number(looked)?, number(noise)?)),
+        ..Seen::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_is_what_its_head_says() {
+        // Linux 6.1: runtime, noise, % available, max single noise, HW, NMI, IRQ, SIRQ, thread.
+        let seen = read("103929      34655  66.65512   11890     27      0     21      0      3").unwrap();
+        assert_eq!((seen.time_ns, seen.noise), (11_890_000, Some((103_929, 34_655))));
+        assert_eq!(seen.who, [("hardware", 27), ("NMI", 0), ("IRQ", 21), ("softirq", 0), ("thread", 3)]);
+    }
+
+    #[test]
+    fn anything_else_is_no_period() {
+        for text in [
+            "",
+            "1 2 3.0",
+            "100 2 99.0 1 0 0 0 0",
+            "100 2 99.0 1 0 0 0 0 0 0",
+            "100 2 x 1 0 0 0 0 0",
+            "100 -2 99.0 1 0 0 0 0 0",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `timerlat` (`Documentation/trace/timerlat-tracer.rst`).
+
+use super::Seen;
+
+/// How late the timer's interrupt was, or the thread that it woke; both since the moment that the timer was set to.
+pub(super) fn read(text: &str) -> Option<Seen> {
+    let (context, latency) = text.split_once("context")?.1.split_once("timer_latency")?;
+    let of = match context.trim() {
+        "irq" => ", interrupt",
+        "thread" => ", thread",
+        _ => return None,
+    };
+    let time_ns = latency.trim().strip_suffix(" ns")?.parse().ok()?;
+    Some(Seen { of, time_ns, ..Seen::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_of_the_interrupt_or_of_the_thread() {
+        let told = |text| read(text).map(|seen| (seen.of, seen.time_ns));
+        // Linux 6.1 and 6.12.
+        assert_eq!(told("#1201  context    irq timer_latency    114960 ns"), Some((", interrupt", 114_960)));
+        assert_eq!(told("#1     context thread timer_latency    308181 ns"), Some((", thread", 308_181)));
+    }
+
+    #[test]
+    fn anything_else_is_no_latency() {
+        for text in [
+            "",
+            "#1 context fiber timer_latency 1 ns",
+            "#1 context irq timer_latency -1 ns",
+            "context irq 1 ns",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

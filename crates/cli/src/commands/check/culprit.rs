@@ -1,0 +1,39 @@
+//! What made the longest wake-up that a trace shows so long.
+
+use crate::Failure;
+use crate::commands::explain::{explain, format};
+use crate::trace::Recording;
+use sordino_analyze::{Key, Options, Point, Rule, Thread};
+use sordino_check::Explained;
+use sordino_event::Nanos;
+use sordino_report::{FindingsFormat, headline, write_findings};
+use std::path::Path;
+
+/// cyclictest's measuring threads; its others have ordinary priorities.
+fn is_measuring(thread: &Thread) -> bool {
+    thread.comm.as_deref() == Some("cyclictest")
+        && thread.priority.is_some_and(|priority| priority.is_real_time())
+}
+
+/// The longest wake-up of cyclictest in this trace, from the timer's interrupt until the thread runs, and what took the time. `None`
+/// if the trace has none.
+pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failure> {
+    let point =
+        |event: &str, field: &str| Point { event: event.to_owned(), key: Key::Field(field.to_owned()) };
+    let rule = Rule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
+    let mut recording = Recording::open(Some(trace))?;
+    let wanted = Options { longest: 1, ..Options::default() };
+    let findings = explain(&mut recording, rule, wanted, Some(is_measuring))?;
+    let Some(longest) = findings.intervals.first() else { return Ok(None) };
+    let format = FindingsFormat { color: false, width: 100, ..format(&recording) };
+    let mut details = Vec::new();
+    write_findings(&findings, format, &mut details)?;
+    let explained = Explained {
+        headline: headline(longest),
+        details: String::from_utf8_lossy(&details).into_owned(),
+        trace: None,
+    };
+    let length = longest.length;
+    recording.close()?;
+    Ok(Some((length, explained)))
+}

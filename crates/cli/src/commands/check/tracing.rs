@@ -1,0 +1,125 @@
+//! Running one of the kernel's tracers, and giving back what that changes.
+
+use super::Run;
+use crate::Failure;
+use crate::commands::guard;
+use crate::failure::UNUSABLE;
+use sordino_check::Step;
+use sordino_check::tracers::{Reading, Tracer};
+use sordino_event::Cpu;
+use sordino_sched::CpuList;
+use sordino_tracefs::{Instance, Lines, Tracefs, mount_point};
+use sordino_undo::{Guardian, Step as Undo};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the lines are read: the buffers have room for many seconds.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A file of tracefs that all instances share, and what is written to it for a tracer. What has to stay below another is made small
+/// before and behind it: knobs are given back in the opposite order.
+pub(super) type Knob = (&'static str, String);
+
+/// One of the kernel's tracers, which can be used.
+pub(super) struct Tracing {
+    tracer: Tracer,
+    tracefs: Tracefs,
+    /// Where all find its files, the process that gives them back among them.
+    root: &'static Path,
+}
+
+impl Tracing {
+    /// # Errors
+    /// Why it can't be used, and what to do about it.
+    pub(super) fn find(tracer: Tracer) -> Result<Self, (String, Option<String>)> {
+        let reason = |error| (Failure::text_of(&error), None);
+        let tracefs = Tracefs::open().map_err(reason)?;
+        let name = tracer.name();
+        if !tracefs.tracers().map_err(reason)?.iter().any(|other| other == name) {
+            let option = format!("CONFIG_{}_TRACER", name.to_uppercase());
+            return Err((
+                format!("this kernel is built without the {name} tracer"),
+                Some(format!("boot a kernel with {option} (Debian's have it)")),
+            ));
+        }
+        if let Some(other) = tracefs.running().map_err(reason)?.first() {
+            return Err((
+                format!("the kernel's tracer {other} runs already: the two would disturb each other"),
+                Some("end it: current_tracer in tracefs and in its instances is to be nop".to_owned()),
+            ));
+        }
+        let root = mount_point().ok_or_else(|| {
+            let next = "mount -t tracefs nodev /sys/kernel/tracing";
+            ("tracefs is not where users look for it".to_owned(), Some(next.to_owned()))
+        })?;
+        Ok(Self { tracer, tracefs, root })
+    }
+
+    /// Runs it on these CPUs, as long as was asked for or until Ctrl-C. What it tells goes to the step; what the kernel had no room for
+    /// is returned. Whatever becomes of this process, the instance is removed and the knobs are given back.
+    pub(super) fn measure(
+        &self,
+        run: &mut Run,
+        cpus: &CpuList,
+        knobs: &[Knob],
+        step: &mut Step,
+    ) -> Result<Option<String>, Failure> {
+        run.watch
+            .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);
+        let mut guardian = guard::start()?;
+        for (file, value) in knobs {
+            set(&mut guardian, &self.root.join(file), value)?;
+        }
+        let name = format!("sordino-{}", std::process::id());
+        guardian.add(Undo::RemoveInstance { name: name.clone() })?;
+        let instance = Instance::create(&self.tracefs, &name)?;
+        instance.set_cpus(&cpus.as_slice().iter().copied().map(Cpu).collect::<Vec<_>>())?;
+        instance.set_tracer(self.tracer.name())?;
+        let reading = self.read(run, &instance)?;
+        instance.set_tracer("nop")?;
+        instance.remove()?;
+        step.measurements.extend(reading.measurements());
+        step.notes.extend(reading.notes());
+        step.notes.extend(guardian.undo()?.iter().map(|failure| format!("not given back: {failure}")));
+        Ok(reading.loss())
+    }
+
+    /// Until the time is over. The tracer can't be changed before this returns.
+    fn read(&self, run: &mut Run, instance: &Instance) -> Result<Reading, Failure> {
+        let (mut lines, mut reading) = (instance.lines()?, Reading::new(self.tracer));
+        let begin = Instant::now();
+        loop {
+            let rest = run.duration.saturating_sub(begin.elapsed());
+            if rest.is_zero() || run.watch.is_interrupted() {
+                break;
+            }
+            let (longest, has_more) = take(&mut lines, &mut reading)?;
+            match longest {
+                Some(ns) => run.watch.longest(ns as f64),
+                None => run.watch.tick(),
+            }
+            if !has_more {
+                thread::sleep(rest.min(LOOK));
+            }
+        }
+        // So that what is left has an end.
+        instance.set_tracing(false)?;
+        while take(&mut lines, &mut reading)?.1 {}
+        Ok(reading)
+    }
+}
+
+/// Reads some lines: the longest time that they tell, and whether there may be more.
+fn take(lines: &mut Lines, reading: &mut Reading) -> Result<(Option<u64>, bool), Failure> {
+    let mut longest = None;
+    let has_more = lines.read(|line| longest = longest.max(reading.take(line)))?;
+    Ok((longest, has_more))
+}
+
+/// Writes a value that is given back.
+fn set(guardian: &mut Guardian, file: &Path, value: &str) -> Result<(), Failure> {
+    let bad = |error| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
+    guardian.add(Undo::restore(file).map_err(bad)?)?;
+    Undo::write(file, value.as_bytes()).map_err(bad)
+}

@@ -1,0 +1,73 @@
+//! Packets whose softirqs flood a CPU: sent from another one, as a network card's would come.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, socket, sockopt};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Each packet is handed to as many sockets, all in the softirq: so that it takes longer to receive than to send.
+const RECEIVERS: usize = 64;
+const PORT: u16 = 9;
+/// The loopback network's broadcast address: all sockets of the port get what is sent there.
+const EVERYBODY: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
+
+/// A network of this process alone, whose packets the kernel handles on one CPU.
+pub(super) struct Network {
+    sender: UdpSocket,
+    _receivers: Vec<OwnedFd>,
+}
+
+impl Network {
+    /// Makes it; it ends with the process. Needs root.
+    pub(super) fn make(cpu: u32) -> Result<Self, Failure> {
+        private().and_then(|()| Self::receiving_on(cpu)).map_err(|error| {
+            Failure::new(UNUSABLE, format!("can't make a network whose packets CPU {cpu} handles: {error}"))
+        })
+    }
+
+    fn receiving_on(cpu: u32) -> Result<Self, std::io::Error> {
+        fs::write("/sys/class/net/lo/flags", "0x1")?;
+        // Receive packet steering: Documentation/networking/scaling.rst. The mask's words have 32 bits each, the highest first.
+        let words = (0..=cpu / 32).rev().map(|word| if word == cpu / 32 { 1_u32 << (cpu % 32) } else { 0 });
+        let mask: Vec<String> = words.map(|word| format!("{word:x}")).collect();
+        fs::write("/sys/class/net/lo/queues/rx-0/rps_cpus", mask.join(","))?;
+        let receivers = (0..RECEIVERS).map(|_| receiver()).collect::<Result<_, _>>()?;
+        let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        sender.set_broadcast(true)?;
+        Ok(Self { sender, _receivers: receivers })
+    }
+
+    /// Sends without a pause.
+    pub(super) fn flood(&self, length: Duration) -> Result<(), Failure> {
+        let begin = Instant::now();
+        while begin.elapsed() < length {
+            match self.sender.send_to(b"sordino", (EVERYBODY, PORT)) {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A network of its own, and a /sys that shows it, which nobody else sees.
+fn private() -> Result<(), std::io::Error> {
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
+    Ok(())
+}
+
+/// Nobody reads from it: what it has no room for is dropped when it has been handled.
+fn receiver() -> Result<OwnedFd, std::io::Error> {
+    let receiver = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    sockopt::set_socket_reuseaddr(&receiver, true)?;
+    bind(&receiver, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
+    Ok(receiver)
+}

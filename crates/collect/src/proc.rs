@@ -1,0 +1,71 @@
+//! `/proc/PID/stat` and `/proc/PID/status`.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+/// A file of `/proc`, which says that its size is 0: [`std::fs::read`] reads it in a dozen steps.
+pub(crate) fn bytes(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(8 << 10);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text: names of threads and paths may hold any bytes. `None` if the thread is gone.
+pub(crate) fn read(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes(path).ok()?).into_owned())
+}
+
+/// A thread's `stat`: its name, which may hold anything, and numbers.
+#[derive(Debug)]
+pub(crate) struct Stat<'a> {
+    pub(crate) comm: &'a str,
+    /// Field 3, the state, and on.
+    fields: Vec<&'a str>,
+}
+
+impl<'a> Stat<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(')')?;
+        Some(Self { comm: head.split_once('(')?.1, fields: tail.split_whitespace().collect() })
+    }
+
+    /// The field that proc(5) gives this number, from 3 on; empty if it is not there.
+    pub(crate) fn field(&self, number: usize) -> &'a str {
+        self.fields.get(number - 3).copied().unwrap_or_default()
+    }
+}
+
+/// What follows `name` in its line of a `status`; empty if there is none.
+pub(crate) fn status_line<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
+}
+
+/// The id in the innermost pid namespace, of a line such as `NSpid:`; `outer` where the kernel does not tell.
+pub(crate) fn innermost(status: &str, name: &str, outer: i32) -> i32 {
+    status_line(status, name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_is_read_as_it_is_written() {
+        let stat =
+            Stat::parse("12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 424242 20").unwrap();
+        assert_eq!(
+            (stat.comm, stat.field(3), stat.field(22), stat.field(99)),
+            ("a) b (c)", "S", "424242", "")
+        );
+        assert!(Stat::parse("12 a").is_none());
+        assert_eq!(innermost("Name:\tx\nNSpid:\t4711\t12\n", "NSpid:", 0), 12);
+        assert_eq!(innermost("Name:\tx\n", "NSpid:", 7), 7);
+    }
+
+    #[test]
+    fn a_file_longer_than_its_first_step_is_read_whole() {
+        let symbols = bytes("/proc/kallsyms").unwrap();
+        assert!(symbols.len() > 8 << 10 && symbols.ends_with(b"\n"));
+        assert!(bytes("/proc/nothing").is_err());
+    }
+}

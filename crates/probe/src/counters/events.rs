@@ -1,0 +1,184 @@
+//! The counters of one thread, as perf events.
+//!
+//! | label | partner | guarantee |
+//! |---|---|---|
+//! | `events:A`, taking a place | `events:B`, giving it back | who takes it sees that the one before has left it |
+
+use super::kind::{Asked, MOST, Of};
+use super::page::{self, Page};
+use super::{NoCounters, kernel};
+use crate::system;
+use sordino_percpu::primitive::{Acquire, Relaxed, Release};
+use sordino_percpu::primitive::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use sordino_percpu::read_performance_counter;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+/// Place for one thread's events. Its thread alone uses them; a fork's child closes what it inherited of them.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// 1 while a thread has this place.
+    taken: AtomicU32,
+    /// How many are open.
+    count: AtomicU32,
+    events: [Event; MOST],
+}
+
+/// An event that is open.
+#[derive(Debug)]
+struct Event {
+    /// [`Asked::number`].
+    number: AtomicU8,
+    fd: AtomicI32,
+    /// What [`kernel::id`] said of the descriptor.
+    id: AtomicU64,
+    /// Null if it has none.
+    page: AtomicPtr<Page>,
+}
+
+impl Events {
+    pub(super) const fn new() -> Self {
+        Self { taken: AtomicU32::new(0), count: AtomicU32::new(0), events: [const { Event::new() }; MOST] }
+    }
+
+    /// Takes the place, if it is free.
+    pub(super) fn take(&self) -> bool {
+        // ORDER(events:A) pairs with events:B: who takes it sees that the one before has left it.
+        self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// Closes what is open, and gives the place back.
+    pub(super) fn leave(&self) {
+        for event in self.each() {
+            // SAFETY: `add` had it mapped; the thread that reads it is this one.
+            unsafe { kernel::unmap(event.page.load(Relaxed)) };
+            event.close();
+        }
+        self.empty();
+    }
+
+    /// Closes what a fork's child inherited, whose page the kernel left out.
+    pub(super) fn disinherit(&self) {
+        if self.taken.load(Relaxed) != 0 {
+            system::keep_errno(|| self.each().for_each(Event::close));
+            self.empty();
+        }
+    }
+
+    fn empty(&self) {
+        self.count.store(0, Relaxed);
+        // ORDER(events:B) pairs with events:A: who takes it sees that this one has left it.
+        self.taken.store(0, Release);
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().take(self.count.load(Relaxed) as usize)
+    }
+
+    /// Has the calling thread count what is `asked` for, too; less than [`MOST`] before.
+    pub(super) fn add(&self, asked: Asked) -> Result<(), NoCounters> {
+        let (asked, fd) = open(asked)?;
+        if self.each().any(|other| other.number.load(Relaxed) == asked.number()) {
+            return Err(NoCounters::Twice(asked.name()));
+        }
+        // Where the processor's counters are taken, or too few for all, it does not count from the beginning.
+        if kernel::read(fd.as_raw_fd()).is_none() {
+            return Err(NoCounters::Taken(asked.name()));
+        }
+        let count = self.count.load(Relaxed);
+        let event = &self.events[count as usize];
+        event.number.store(asked.number(), Relaxed);
+        event.page.store(kernel::map(&fd), Relaxed);
+        event.id.store(kernel::id(fd.as_raw_fd()).unwrap_or(0), Relaxed);
+        event.fd.store(fd.into_raw_fd(), Relaxed);
+        self.count.store(count + 1, Relaxed);
+        // Touches the page.
+        let _ = event.read_page();
+        Ok(())
+    }
+
+    /// Puts the numbers and values of those that can be told there; how many these are.
+    pub(super) fn read(&self, numbers: &mut [u8; MOST], values: &mut [u64; MOST]) -> usize {
+        let told = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
+        let places = numbers.iter_mut().zip(values);
+        places.zip(told).map(|((number, value), told)| (*number, *value) = told).count()
+    }
+}
+
+/// Opens a counter; without what the kernel does where that is not permitted.
+fn open(asked: Asked) -> Result<(Asked, OwnedFd), NoCounters> {
+    let may_see_kernel = !asked.user_only;
+    let error = match kernel::open(asked, may_see_kernel) {
+        Ok(fd) => return Ok((asked, fd)),
+        Err(error) => error,
+    };
+    let less = match asked.kind().of {
+        Of::Time => Some(asked),
+        Of::Both | Of::Kernel => asked.without_kernel(),
+    };
+    let is_forbidden = matches!(error, libc::EACCES | libc::EPERM);
+    match less.filter(|_| is_forbidden) {
+        Some(less) => match kernel::open(less, false) {
+            Ok(fd) => Ok((less, fd)),
+            Err(error) => Err(NoCounters::of_errno(error, asked.name(), 2)),
+        },
+        None => Err(NoCounters::of_errno(error, asked.name(), if may_see_kernel { 1 } else { 2 })),
+    }
+}
+
+impl Event {
+    const fn new() -> Self {
+        Self {
+            number: AtomicU8::new(0),
+            fd: AtomicI32::new(0),
+            id: AtomicU64::new(0),
+            page: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// What it has counted, if that can be told.
+    fn count(&self) -> Option<u64> {
+        self.read_page().or_else(|| self.ask())
+    }
+
+    /// The same, without the kernel.
+    #[inline(always)]
+    fn read_page(&self) -> Option<u64> {
+        let page = self.page.load(Relaxed);
+        if page.is_null() {
+            return None;
+        }
+        // SAFETY: the kernel's page says that this process may read it.
+        let read = |number| unsafe { read_performance_counter(number) };
+        // SAFETY: `add` had it mapped, and `leave` is this thread's, too.
+        unsafe { page::count(page, read) }
+    }
+
+    /// The same, of the kernel. Leaves `errno` as it was.
+    #[inline(never)]
+    fn ask(&self) -> Option<u64> {
+        let mut count = None;
+        system::keep_errno(|| count = self.descriptor().and_then(kernel::read));
+        count
+    }
+
+    /// Its descriptor, if it still is that.
+    fn descriptor(&self) -> Option<RawFd> {
+        let fd = self.fd.load(Relaxed);
+        (kernel::id(fd) == Some(self.id.load(Relaxed))).then_some(fd)
+    }
+
+    fn close(&self) {
+        if let Some(fd) = self.descriptor() {
+            // SAFETY: it is the event's, and nobody else owns it.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+}
+
+#[cfg(test)]
+impl Events {
+    /// The descriptor of the first that was opened.
+    pub(super) fn first(&self) -> Option<RawFd> {
+        self.events[0].descriptor()
+    }
+}

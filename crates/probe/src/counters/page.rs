@@ -1,0 +1,148 @@
+//! Reading a counter in user space, as `include/uapi/linux/perf_event.h` says at `struct perf_event_mmap_page`: the kernel changes the
+//! page on this thread's CPU alone, while it interrupts it or switches it, so that a count before and behind tells.
+
+use sordino_percpu::primitive::plain;
+use std::mem::offset_of;
+
+/// The beginning of a perf event's page.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Page {
+    versions: [u32; 2],
+    /// Changes whenever the rest does.
+    lock: u32,
+    /// The number of the processor's counter, and one; 0: it counts nowhere now, or cannot be read here.
+    index: u32,
+    /// What to add to the processor's counter.
+    offset: i64,
+    /// For how long it was to count, and for how long it did.
+    times: [u64; 2],
+    capabilities: u64,
+    /// Bits of the processor's counter.
+    width: u16,
+}
+
+/// `cap_user_rdpmc`.
+const MAY_READ: u64 = 1 << 2;
+/// The kernel changes the page at most once for each interrupt: more in a row would be a storm of them.
+const TRIES: usize = 8;
+
+/// What the event of `page` has counted; `None` if only the kernel can tell, or it did not count all the time. `read` reads a counter of the processor's.
+///
+/// Real-time: a few loads and `read`, at most eight times.
+///
+/// # Safety
+/// `page` is a perf event's page, mapped.
+#[inline(always)]
+pub(super) unsafe fn count(page: *const Page, read: impl Fn(u32) -> u64) -> Option<u64> {
+    for _ in 0..TRIES {
+        // SAFETY: the caller's obligation, and this field's type.
+        let before = unsafe { read_at::<u32>(page, offset_of!(Page, lock)) };
+        // SAFETY: likewise.
+        let index = unsafe { read_at::<u32>(page, offset_of!(Page, index)) };
+        // SAFETY: likewise.
+        let capabilities = unsafe { read_at::<u64>(page, offset_of!(Page, capabilities)) };
+        // SAFETY: likewise.
+        let offset = unsafe { read_at::<i64>(page, offset_of!(Page, offset)) };
+        // SAFETY: likewise.
+        let width = unsafe { read_at::<u16>(page, offset_of!(Page, width)) };
+        // SAFETY: likewise.
+        let [enabled, running] = unsafe { read_at::<[u64; 2]>(page, offset_of!(Page, times)) };
+        if capabilities & MAY_READ == 0 || index == 0 || enabled != running {
+            return None;
+        }
+        let counter = extend(read(index - 1), width)?;
+        // SAFETY: likewise.
+        if unsafe { read_at::<u32>(page, offset_of!(Page, lock)) } == before {
+            return Some(offset.wrapping_add(counter).cast_unsigned());
+        }
+    }
+    None
+}
+
+/// Loads a field, after those before it.
+///
+/// # Safety
+/// As for [`count`]; a `T` lies at `offset`.
+#[inline(always)]
+unsafe fn read_at<T: Copy>(page: *const Page, offset: usize) -> T {
+    // SAFETY: the caller's obligation; volatile.
+    unsafe { plain::read(page.wrapping_byte_add(offset).cast()) }
+}
+
+/// The lower `width` bits as a number with a sign: the kernel has the counter begin below zero.
+fn extend(counter: u64, width: u16) -> Option<i64> {
+    let above = 64u32.checked_sub(width.into()).filter(|above| *above < 64)?;
+    Some((counter << above).cast_signed() >> above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const PAGE: Page = Page {
+        versions: [0; 2],
+        lock: 2,
+        index: 4,
+        offset: 1000,
+        times: [9; 2],
+        capabilities: MAY_READ,
+        width: 48,
+    };
+
+    fn counted(page: Page, counter: u64) -> Option<u64> {
+        // SAFETY: a page of our own.
+        unsafe { count(&raw const page, |_| counter) }
+    }
+
+    #[test]
+    fn it_is_the_offset_and_the_processor_s_counter_with_its_sign() {
+        assert_eq!(counted(PAGE, 24), Some(1024));
+        assert_eq!(counted(PAGE, (1 << 48) - 24), Some(976));
+        // What lies above the counter's bits is no part of it.
+        assert_eq!(counted(PAGE, 0xffff << 48 | 24), Some(1024));
+        assert_eq!(counted(Page { width: 64, ..PAGE }, u64::MAX), Some(999));
+        assert_eq!(counted(Page { offset: i64::MAX, ..PAGE }, 1), Some(1 << 63));
+        let page = PAGE;
+        // SAFETY: a page of our own.
+        let number = unsafe { count(&raw const page, |number| number.into()) };
+        assert_eq!(number, Some(1003), "the index less one");
+    }
+
+    #[test]
+    fn where_only_the_kernel_can_tell_nothing_is_read() {
+        let cannot = [
+            Page { index: 0, ..PAGE },
+            Page { capabilities: !MAY_READ, ..PAGE },
+            Page { times: [9, 8], ..PAGE },
+        ];
+        for page in cannot {
+            // SAFETY: a page of our own.
+            assert_eq!(unsafe { count(&raw const page, |number| panic!("counter {number}")) }, None);
+        }
+        for width in [0, 65, u16::MAX] {
+            assert_eq!(counted(Page { width, ..PAGE }, 24), None, "{width} bits");
+        }
+    }
+
+    #[test]
+    fn a_page_that_changes_meanwhile_is_read_again_but_not_for_ever() {
+        for changes in [1, TRIES - 1, TRIES] {
+            let mut page = PAGE;
+            let (page, reads) = (&raw mut page, Cell::new(0));
+            let read = |_| {
+                reads.set(reads.get() + 1);
+                if reads.get() <= changes {
+                    // SAFETY: a page of our own, which nobody holds a reference to.
+                    unsafe { page.write(Page { lock: 2 + reads.get() as u32, offset: 5000, ..PAGE }) };
+                }
+                24
+            };
+            // SAFETY: a page of our own.
+            let counted = unsafe { count(page, read) };
+            assert_eq!(counted, (changes < TRIES).then_some(5024), "it changed {changes} times");
+            assert_eq!(reads.get(), (changes + 1).min(TRIES));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What an event of the kernel's says.
+
+use super::{Kind, Meaning};
+use crate::context::Scheduling;
+use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Syscall, Task};
+use crate::task::TaskState;
+use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
+
+/// Picks an event's fields by their place in `EVENTS`.
+pub(super) struct Reader<'a> {
+    pub(super) event: &'a Event,
+    pub(super) meaning: &'a Meaning,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn read(&self) -> Option<Kernel<'a>> {
+        Some(match self.meaning.kind {
+            Kind::Switch => {
+                Kernel::Switch { prev: self.task(0)?, state: self.state(6)?, next: self.task(3)? }
+            }
+            Kind::Waking => Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1) },
+            Kind::Woken => Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1) },
+            Kind::Migrate => Kernel::Migrate { tid: self.tid(0)?, from: self.cpu(1), to: self.cpu(2)? },
+            Kind::Boost => Kernel::Boost { tid: self.tid(0)?, priority: self.int32(1)? },
+            Kind::IrqEntry => {
+                Kernel::Enter(Interrupt::Irq(self.integer(0)?, self.text(1).unwrap_or_default()))
+            }
+            Kind::IrqExit => Kernel::Exit(Interrupt::Irq(self.integer(0)?, b"")),
+            Kind::SoftirqEntry => Kernel::Enter(Interrupt::Softirq(self.integer(0)?)),
+            Kind::SoftirqExit => Kernel::Exit(Interrupt::Softirq(self.integer(0)?)),
+            Kind::VectorEntry => Kernel::Enter(Interrupt::Vector(&self.meaning.name)),
+            Kind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
+            Kind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
+            Kind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
+            Kind::Nmi => Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) },
+            Kind::UserFault => Kernel::Fault { user: true },
+            Kind::KernelFault => Kernel::Fault { user: false },
+            Kind::RawSyscall => Kernel::SyscallEntry {
+                call: Syscall::Number(self.integer(0)?),
+                arguments: self.listed_arguments(1),
+            },
+            Kind::NamedSyscall => Kernel::SyscallEntry {
+                call: Syscall::Name(&self.meaning.name),
+                arguments: [self.bits(0), self.bits(1)],
+            },
+            Kind::SyscallExit => Kernel::SyscallExit,
+            Kind::TimerEntry => Kernel::TimerEntry(self.function(0)?),
+            Kind::TimerExit => Kernel::TimerExit,
+            Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
+            Kind::WorkExit => Kernel::WorkExit,
+            Kind::Fork | Kind::NewTask | Kind::Dump => Kernel::Thread(self.born()?),
+            Kind::Stolen => Kernel::Stolen {
+                cpu: self.cpu(0)?,
+                time: Nanos(self.integer(1)?),
+                window: Nanos(self.integer(2)?),
+            },
+            Kind::Symbol => match self.function(0)? {
+                Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
+                Function::Name(_) => return None,
+            },
+            Kind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
+            Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
+            Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
+            Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
+                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
+            }
+        })
+    }
+
+    fn seen(&self) -> Option<Seen<'a>> {
+        Some(match self.meaning.kind {
+            Kind::Ids => Seen::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
+            Kind::Comm => Seen::Comm(self.text(2)?),
+            Kind::Scheduling => {
+                let [policy, priority, nice] = [self.integer(2)?, self.integer(3)?, self.integer(4)?];
+                Seen::Scheduling(Scheduling { policy, priority, nice })
+            }
+            Kind::Cgroup => Seen::Cgroup(self.text(2)?),
+            Kind::Value => Seen::Value { name: self.text(2)?, text: self.text(3)? },
+            _ => Seen::End,
+        })
+    }
+
+    fn born(&self) -> Option<Born<'a>> {
+        const CLONE_THREAD: i64 = 0x10000;
+        let known = |pid: Option<i32>| pid.map_or(Process::Unknown, |pid| Process::Known(Pid(pid)));
+        let (tid, process, priority) = match self.meaning.kind {
+            Kind::Fork => match self.tid(0) {
+                Some(tid) => (tid, known(self.int32(2)), None),
+                // Here the kernel means the thread by `child_pid`.
+                None => (self.tid(2)?, Process::Unknown, None),
+            },
+            Kind::NewTask => {
+                let tid = self.tid(0)?;
+                let own = || Process::Known(Pid(tid.0));
+                let of_flags = |flags| if flags & CLONE_THREAD == 0 { own() } else { Process::OfMaker };
+                (tid, self.integer(2).map_or(Process::Unknown, of_flags), None)
+            }
+            // A dump has the number of /proc/PID/stat, which is the kernel's less MAX_RT_PRIO.
+            _ => (self.tid(0)?, known(self.int32(3)), self.int32(2).map(|prio| prio.saturating_add(100))),
+        };
+        Some(Born { tid, process, comm: self.text(1), priority, dumped: self.meaning.kind == Kind::Dump })
+    }
+
+    /// The thread whose fields begin at `place`: tid, comm, prio.
+    fn task(&self, place: usize) -> Option<Task<'a>> {
+        Some(Task { tid: self.tid(place)?, comm: self.text(place + 1), priority: self.int32(place + 2) })
+    }
+
+    fn state(&self, place: usize) -> Option<TaskState> {
+        match self.integer(place) {
+            Some(bits) => Some(TaskState::from_bits(bits)),
+            None => TaskState::from_label(self.text(place)?),
+        }
+    }
+
+    fn function(&self, place: usize) -> Option<Function<'a>> {
+        match self.event.value(self.meaning.fields[place]?)? {
+            View::Unsigned(address, _) => Some(Function::Address(address)),
+            View::Signed(address, _) => Some(Function::Address(address.cast_unsigned())),
+            View::Text(name) => Some(Function::Name(name)),
+            _ => None,
+        }
+    }
+
+    /// The first two elements of the list at `place`.
+    fn listed_arguments(&self, place: usize) -> [Option<u64>; 2] {
+        let list = self.meaning.fields[place].and_then(|field| self.event.value(field));
+        let Some(View::List(mut list)) = list else { return [None; 2] };
+        [list.next().and_then(bits), list.next().and_then(bits)]
+    }
+
+    fn bits(&self, place: usize) -> Option<u64> {
+        bits(self.event.value(self.meaning.fields[place]?)?)
+    }
+
+    fn pid(&self, place: usize) -> Option<Pid> {
+        self.int32(place).map(Pid)
+    }
+
+    fn tid(&self, place: usize) -> Option<Tid> {
+        self.int32(place).map(Tid)
+    }
+
+    fn cpu(&self, place: usize) -> Option<Cpu> {
+        self.integer(place)?.try_into().ok().map(Cpu)
+    }
+
+    fn int32(&self, place: usize) -> Option<i32> {
+        self.integer(place)?.try_into().ok()
+    }
+
+    fn integer(&self, place: usize) -> Option<i64> {
+        self.event.integer(self.meaning.fields[place]?)
+    }
+
+    fn text(&self, place: usize) -> Option<&'a [u8]> {
+        self.event.text(self.meaning.fields[place]?)
+    }
+}
+
+/// What a register held, however the tracer declares it.
+fn bits(value: View<'_>) -> Option<u64> {
+    match value {
+        View::Unsigned(value, _) => Some(value),
+        View::Signed(value, _) | View::Label(value, _) => Some(value.cast_unsigned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,108 @@
+/* A thread that counts: counting NAMES [STEPS [SECONDS]]. Touches ten fresh pages more before each step than before the one before, and
+ * says in it how many, in a signal handler's event likewise. Then its child, another thread, and itself without counters. Says what came of
+ * opening counters, and how many descriptors it has at each turn. With SECONDS, hits 'counting:flood' as long at the end, with counters. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sordino/tracepoint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+SORDINO_TRACEPOINT(counting, before, SORDINO_INFO, (u32, number))
+SORDINO_TRACEPOINT(counting, step, SORDINO_INFO, (u32, number), (u32, touched))
+SORDINO_TRACEPOINT(counting, handled, SORDINO_INFO, (u32, number))
+SORDINO_TRACEPOINT(counting, child, SORDINO_INFO, (u32, opened))
+SORDINO_TRACEPOINT(counting, thread, SORDINO_INFO, (u32, opened))
+SORDINO_TRACEPOINT(counting, after, SORDINO_INFO, (u32, number))
+SORDINO_TRACEPOINT(counting, flood, SORDINO_INFO, (u64, number))
+
+static const char *names;
+static unsigned char *fresh;
+
+static int opens(const char *what)
+{
+    char why[300];
+    const int result = sordino_counters(names, why, sizeof why);
+    printf("%s: %d %s\n", what, result, why);
+    return result;
+}
+
+static void descriptors(const char *when)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    printf("descriptors %s: %d\n", when, count);
+    fflush(stdout);
+}
+
+static unsigned touch(unsigned pages)
+{
+    for (unsigned page = 0; page < pages; page++, fresh += 4096)
+        *(volatile unsigned char *)fresh = 1;
+    return pages;
+}
+
+static void on_signal(int number)
+{
+    sordino_tracepoint(counting, handled, (uint32_t)number);
+}
+
+static void *work(void *argument)
+{
+    sordino_tracepoint(counting, thread, 0);
+    if (opens("thread") == 0)
+        sordino_tracepoint(counting, thread, 1);
+    descriptors("in the thread");
+    return argument;
+}
+
+int main(int argc, char **argv)
+{
+    const unsigned steps = argc > 2 ? (unsigned)atoi(argv[2]) : 10, seconds = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    const size_t size = (size_t)4096 * 10 * steps * (steps + 1);
+    pthread_t thread;
+    names = argv[1];
+    fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(fresh, size, MADV_NOHUGEPAGE);
+    signal(SIGUSR1, on_signal);
+    sordino_tracepoint(counting, before, 0);
+    descriptors("before");
+    const int result = opens("first");
+    if (result != 0)
+        return 0;
+    opens("again");
+    descriptors("counting");
+    for (unsigned i = 0; i < steps; i++) {
+        const unsigned touched = touch(10 * i);
+        sordino_tracepoint(counting, step, i, touched);
+        usleep(100);
+    }
+    raise(SIGUSR1);
+    fflush(stdout);
+    if (fork() == 0) {
+        descriptors("in the child");
+        sordino_tracepoint(counting, child, 0);
+        opens("child");
+        sordino_tracepoint(counting, child, 1);
+        descriptors("in the counting child");
+        exit(0);
+    }
+    wait(NULL);
+    pthread_create(&thread, NULL, work, NULL);
+    pthread_join(thread, NULL);
+    descriptors("after the thread");
+    for (const time_t until = time(NULL) + seconds; time(NULL) < until;)
+        for (uint64_t i = 0; i < 1000; i++)
+            sordino_tracepoint(counting, flood, i);
+    sordino_counters("", NULL, 0);
+    sordino_tracepoint(counting, after, 0);
+    descriptors("after");
+    return 0;
+}
