@@ -4,13 +4,15 @@ use crate::Bench;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
-use sordino_event::condition::{Condition, Context, Expression};
+use sordino_event::condition::{Condition, Context, Expression, Gate};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::Geometry;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Hits in a burst, and bursts in a round.
@@ -22,19 +24,23 @@ pub(crate) const HIDDEN: &str = "conditions-in-rust";
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let myself = std::env::current_exe().map_err(|error| error.to_string())?;
-    let [mut off, mut rejected, mut recorded] = [Samples::default(), Samples::default(), Samples::default()];
+    let [mut off, mut alone, mut rejected, mut recorded]: [Samples; 4] = Default::default();
     for _ in 0..bench.rounds {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", &PROGRAM_CPU.to_string()]).arg(&myself).arg(HIDDEN);
         let output = output_of(&mut command)?;
-        let [empty, of_off, of_rejected, of_recorded] = numbers(&output)?[..] else { return Err(output) };
+        let [empty, of_off, of_alone, of_rejected, of_recorded] = numbers(&output)?[..] else {
+            return Err(output);
+        };
         off.push(of_off - empty);
+        alone.push(of_alone - empty);
         rejected.push(of_rejected - empty);
         recorded.push(of_recorded - empty);
     }
     table
         .heading("An event with two u64 and the condition 'a < 5', which does not hold, over the empty loop");
     table.figure("nobody records it", &off, "ns");
+    table.figure("the comparison alone, by hand", &alone, "ns");
     table.figure("rejected by the condition", &rejected, "ns");
     table.figure("recorded, without a condition", &recorded, "ns");
     Ok(())
@@ -69,9 +75,11 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     let context = Context { pid: Pid(1), procname: "bench" };
     let condition = expression.compile(schema, &context).map_err(|invalid| invalid.to_string())?;
     let Condition::Code(code) = condition else { return Err("no code".to_owned()) };
+    let gate = Gate::of(&code, schema).ok_or("no gate")?;
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).map_err(|no_room| no_room.to_string())?;
-    program.enable(attached.slot, id, Want::If);
+    let want = attached.conditions.gate(id, gate.field, gate.low, gate.span);
+    program.enable(attached.slot, id, want);
     Ok(())
 }
 
@@ -84,7 +92,17 @@ fn hit(hit: impl Fn(u64)) {
     }
 }
 
-/// Prints the nanoseconds of an empty loop, and of hits that nobody records, that are rejected, and that are recorded.
+/// What the condition asks for, by hand: whether one of two values is one of so many from the least on, all of which may change.
+#[inline(always)]
+fn compare(first: u64, second: u64, [which, least, span]: &[AtomicU64; 3]) {
+    let value = if which.load(Relaxed) == 0 { first } else { second };
+    if value.wrapping_sub(least.load(Relaxed)) <= span.load(Relaxed) {
+        black_box(value);
+    }
+}
+
+/// Prints the nanoseconds of an empty loop, of hits that nobody records, of the comparison alone, and of hits that are rejected and
+/// recorded.
 pub(crate) fn in_rust() -> ExitCode {
     let prepared = session().and_then(|(program, mut attached)| {
         enable(&program, &mut attached)?;
@@ -97,11 +115,14 @@ pub(crate) fn in_rust() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut times: [Vec<f64>; 4] = Default::default();
+    let interval = &[0, 0, 4].map(AtomicU64::new);
+    let interval = black_box(interval);
+    let mut times: [Vec<f64>; 5] = Default::default();
     for _ in 0..BURSTS {
-        let bursts: [&dyn Fn(); 4] = [
+        let bursts: [&dyn Fn(); 5] = [
             &|| hit(|_| {}),
             &|| hit(|i| sordino::tracepoint!(bench:off, a: u64 = i, b: u64 = i)),
+            &|| hit(|i| compare(i + 5, i, interval)),
             &|| hit(|i| sordino::tracepoint!(bench:rejected, a: u64 = i + 5, b: u64 = i)),
             &|| hit(|i| sordino::tracepoint!(bench:recorded, a: u64 = i, b: u64 = i)),
         ];

@@ -2,7 +2,7 @@
 
 use sordino_ctf::read::{Trace, find};
 use sordino_event::Classes;
-use sordino_tests::install::compile;
+use sordino_tests::install::{compile, release_program};
 use sordino_tests::{COMPILERS, Compiler, Scene};
 
 use Compiler::{Clang, Clangxx, Gcc, Gxx};
@@ -48,6 +48,95 @@ fn every_way_to_build_a_program_gives_the_same_events() {
             &payloads,
             "{compiler:?} {flags:?}"
         );
+    }
+}
+
+/// The fields of `fields.c` that are integers, with what they are there: for each tracepoint one more in each run.
+const INTEGERS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "least",
+        &[
+            ("a", "0"),
+            ("b", "0"),
+            ("c", "0"),
+            ("d", "0"),
+            ("e", "-128"),
+            ("f", "-32768"),
+            ("g", "-2147483648"),
+            ("h", "-9223372036854775808"),
+        ],
+    ),
+    (
+        "most",
+        &[
+            ("a", "255"),
+            ("b", "65535"),
+            ("c", "4294967295"),
+            ("d", "18446744073709551615"),
+            ("e", "127"),
+            ("f", "32767"),
+            ("g", "2147483647"),
+            ("h", "9223372036854775807"),
+        ],
+    ),
+    (
+        "hexadecimal",
+        &[
+            ("a", "0xab"),
+            ("b", "0xabcd"),
+            ("c", "0xabcdef01"),
+            ("d", "0xabcdef0123456789"),
+            ("e", "-1"),
+            ("f", "-2"),
+            ("g", "-3"),
+            ("h", "-4"),
+        ],
+    ),
+    (
+        "network",
+        &[
+            ("a", "1"),
+            ("b", "0x0102"),
+            ("c", "0x01020304"),
+            ("d", "0x0102030405060708"),
+            ("e", "-1"),
+            ("f", "-2"),
+            ("g", "-3"),
+            ("h", "-4"),
+        ],
+    ),
+    ("real", &[("yes", "1"), ("no", "0")]),
+    ("labels", &[("idle", "0"), ("running", "5"), ("broken", "-2")]),
+    ("forty_eight", &[("f1", "1"), ("f2", "2"), ("f47", "47"), ("f48", "48")]),
+];
+
+/// Whatever type a field has, a condition on it alone, which is looked at where the program hits the tracepoint, is met by the value that
+/// is recorded, and by no other.
+#[test]
+fn a_condition_on_one_integer_is_met_by_what_is_recorded() {
+    let scene = Scene::new();
+    let c = [(Gcc, &[][..]), (Gcc, &["-O0"]), (Clang, &[]), (Gxx, &[])];
+    let mut programs: Vec<_> =
+        c.iter().map(|(compiler, flags)| scene.compile(*compiler, "fields.c", flags)).collect();
+    programs.push(release_program("fields"));
+    for (program, run) in programs.iter().flat_map(|program| (0..8).map(move |run| (program, run))) {
+        let chosen = || INTEGERS.iter().filter_map(|(name, fields)| Some((name, fields.get(run)?)));
+        let recorded = |relation: &str| {
+            let rules =
+                chosen().map(|(name, (field, value))| format!("fields:{name} if {field} {relation} {value}"));
+            let rules: Vec<String> = rules.collect();
+            let recording = scene.record(&["--user", &rules.join(", ")], &[program.to_str().unwrap()]);
+            assert_eq!(recording.ended.status, 0, "{}", recording.ended.errors);
+            let mut names: Vec<String> = recording.events().into_iter().map(|event| event.name).collect();
+            names.sort();
+            names
+        };
+        // Rust has no enumeration without labels, and at most 8 fields of this kind.
+        let mut expected: Vec<String> = chosen().map(|(name, _)| format!("fields:{name}")).collect();
+        expected.retain(|name| name != "fields:forty_eight" || !program.ends_with("release/fields"));
+        expected.sort();
+        assert_eq!(recorded("=="), expected, "{program:?} {run}");
+        assert_eq!(recorded("!="), [""; 0], "{program:?} {run}");
     }
 }
 

@@ -54,6 +54,18 @@ impl Session {
         self.points.iter().find(|(_, schema)| schema.full_name() == name).unwrap().clone()
     }
 
+    /// Wants the records that meet `filter`: through a gate where one can do it.
+    fn wish_through(&mut self, name: &str, filter: &str) -> Want {
+        let (id, schema) = self.point(name);
+        let condition::Condition::Code(code) = compiled(filter, &schema) else { panic!("{filter}") };
+        self.attached.conditions.set(id, &Code { filter: When::If(&code), trigger: When::Never }).unwrap();
+        let gate = condition::Gate::of(&code, &schema);
+        let want =
+            gate.map_or(Want::If, |gate| self.attached.conditions.gate(id, gate.field, gate.low, gate.span));
+        self.program.enable(self.attached.slot, id, want);
+        want
+    }
+
     fn wish(&mut self, wish: &Wish) -> u16 {
         let (id, schema) = self.point(wish.name);
         let filter = compiled(wish.filter, &schema);
@@ -137,6 +149,53 @@ fn a_session_has_the_hits_that_its_condition_lets_through() {
             }
         }
     }
+}
+
+#[test]
+fn a_gate_lets_through_what_its_condition_does() {
+    let scene = Scene::new();
+    let shared: &[(&str, &str)] = &[("SORDINO_RING", "shared")];
+    let ways = [(&[][..], &[][..], 0), (&[], shared, 1), (&["vfork"], &[], 1)];
+    let cases = [
+        ("number < 7", 7),
+        ("number >= 7", HITS - 7),
+        ("number != 7", HITS - 1),
+        ("rest == 3", HITS / 10),
+        ("rest > 9", 0),
+        ("rest < 100", HITS),
+    ];
+    for ((how, environment, kind), (filter, expected)) in
+        ways.into_iter().flat_map(|way| cases.map(|case| (way, case)))
+    {
+        let mut sessions = hit(&scene, how, environment, |running| {
+            // In another slot than the first.
+            let (other, mut session) = (Session::new(running, 2), Session::new(running, 3));
+            let want = session.wish_through("hits:pair", filter);
+            assert!(matches!(want, Want::Through(_)), "{filter}: {want:?}");
+            // A field behind a string has no place that is always the same.
+            assert_eq!(session.wish_through("hits:text", "number == 200"), Want::If);
+            vec![other, session]
+        });
+        let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();
+        assert_eq!(bytes, [0, expected as usize * PAIR[kind]], "{filter} {how:?} {environment:?}");
+    }
+}
+
+#[test]
+fn a_gate_ends_where_a_second_session_wants_the_event() {
+    let scene = Scene::new();
+    let mut sessions = hit(&scene, &[], &[], |running| {
+        let mut sessions: Vec<Session> = (0..3).map(|turn| Session::new(running, turn)).collect();
+        for (session, filter) in sessions.iter_mut().zip(["number < 5", "number >= 90"]) {
+            session.wish_through("hits:pair", filter);
+        }
+        sessions[2].want("hits:pair");
+        let third = sessions.pop().unwrap();
+        third.program.detach(&third.attached).unwrap();
+        sessions
+    });
+    let counts: Vec<usize> = sessions.iter_mut().map(|session| session.bytes() / PAIR[0]).collect();
+    assert_eq!(counts, [5, 10]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::condition::{Condition, Context, Expression};
+use sordino_event::condition::{Condition, Context, Expression, Gate};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
@@ -36,6 +36,8 @@ struct Way<'a> {
     /// Those of the sessions that want the event, and on what condition.
     wanting: Range<usize>,
     condition: Option<&'a str>,
+    /// Whether that is a gate's.
+    gated: bool,
     before: u64,
     interruption: Interruption,
 }
@@ -59,7 +61,9 @@ impl Way<'_> {
         for (program, attached) in &mut sessions[self.wanting.start..self.wanting.end.min(self.sessions)] {
             let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
             for (id, schema) in points {
-                let want = self.condition.map_or(Want::Always, |text| condition(attached, id, &schema, text));
+                let want = self
+                    .condition
+                    .map_or(Want::Always, |text| condition(attached, id, &schema, text, self.gated));
                 program.enable(attached.slot, id, want);
             }
         }
@@ -74,14 +78,15 @@ impl Way<'_> {
 }
 
 /// Sets a condition, where the tracepoint has what it asks for.
-fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str) -> Want {
+fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, gated: bool) -> Want {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
         return Want::No;
     };
+    let gate = Gate::of(&code, schema).filter(|_| gated);
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).unwrap();
-    Want::If
+    gate.map_or(Want::If, |gate| attached.conditions.gate(id, gate.field, gate.low, gate.span))
 }
 
 /// What happened in the rings of all sessions.
@@ -131,6 +136,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
         wanted: session(),
         wanting: 0..SLOTS,
         condition: None,
+        gated: true,
         before: 1,
         interruption: Interruption::None,
     }
@@ -150,8 +156,13 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("C, two words", of()),
         ("Rust, two words", in_rust()),
         ("C, two words, the session in the last slot", Way { sessions: SLOTS, wanting: 7..8, ..of() }),
-        ("C, two words, a condition that does not hold", Way { condition: Some("second == 0"), ..of() }),
-        ("C, two words, a condition that holds", Way { condition: Some("second != 0"), ..of() }),
+        ("C, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..of() }),
+        ("Rust, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..in_rust() }),
+        ("C, two words, a gate that lets it through", Way { condition: Some("second != 0"), ..of() }),
+        (
+            "C, two words, code of one comparison that does not hold",
+            Way { condition: Some("second == 0"), gated: false, ..of() },
+        ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),
         ("C, 512 bytes", Way { case: "many_words", ..of() }),

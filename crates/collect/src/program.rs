@@ -12,9 +12,9 @@ use crate::{Error, directory::Directory};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
-use sordino_event::condition::{Condition, Context};
+use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_ring::control::{Attached, Code, Program, Refusal, Want, Wanted, When};
+use sordino_ring::control::{Attached, Code, Conditions, Program, Refusal, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, POINTS, VALUES};
 use sordino_ring::read::Reader;
 use std::fs::{self, File};
@@ -218,7 +218,7 @@ impl Traced {
                     let code = Code { filter: when(filter), trigger: when(trigger) };
                     match conditions.set(id, &code) {
                         Ok(()) if counted => Want::Counted,
-                        Ok(()) => Want::If,
+                        Ok(()) => conditionally(conditions, id, &code, schema),
                         // More than was asked for is better than less.
                         Err(no_room) => {
                             notes.push(format!("every {} is recorded: {no_room}", schema.full_name()));
@@ -363,6 +363,15 @@ fn when(condition: &Condition) -> When<&[u8]> {
         Condition::Never => When::Never,
         Condition::Code(code) => When::If(code),
     }
+}
+
+/// How the hits of a tracepoint are wanted that this code, which was set for it, decides about.
+fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> Want {
+    let gate = match (code.filter, code.trigger) {
+        (When::If(filter), When::Never) => Gate::of(filter, schema),
+        _ => None,
+    };
+    gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
 }
 
 /// Declares a tracepoint's event for both kinds of ring.

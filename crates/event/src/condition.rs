@@ -27,6 +27,7 @@
 mod bounds;
 mod code;
 mod emit;
+mod gate;
 mod layout;
 mod lexer;
 mod machine;
@@ -38,6 +39,7 @@ mod resolve;
 mod tree;
 
 pub use code::{MAX_CODE, Sole};
+pub use gate::Gate;
 pub use machine::holds;
 pub use payload::Interval;
 

@@ -191,6 +191,11 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
 #[cold]
 #[inline(never)]
 unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
+    if wants.is_gated() {
+        // The gate has let it through.
+        // SAFETY: the caller's obligations are the same.
+        return unsafe { emit_chosen(point, wants, content) };
+    }
     let Some(slots) = program::slots() else { return };
     let comparison = wants.one_if().and_then(|slot| condition::comparison(slots, slot, point.id()));
     let Some(interval) = comparison else {

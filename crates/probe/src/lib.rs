@@ -41,6 +41,7 @@ mod condition;
 mod context;
 mod counters;
 mod emit;
+mod gate;
 mod long;
 mod macros;
 mod mark;
@@ -69,6 +70,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 pub mod internal {
     pub use crate::context::{SAID, say};
     pub use crate::emit::{Staged, emit};
+    pub use crate::gate::turned_away;
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};

@@ -25,9 +25,9 @@
 macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
-        let wanted = POINT.wanted();
+        let (word, wanted) = POINT.look();
         if wanted != 0 {
-            $crate::__hit!(POINT, wanted $(, $field: $ty = $value)*);
+            $crate::__hit!(POINT, word, wanted $(, $field: $ty = $value)*);
         }
     }};
     ($provider:ident : $name:ident $($fields:tt)*) => {
@@ -62,23 +62,26 @@ macro_rules! __declare {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hit {
-    ($point:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
+    ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         #[allow(unused_imports)]
         use $crate::Value as _;
         $(let $field: $ty = $value;)*
-        const FIXED: ::core::option::Option<usize> =
-            $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
-        let length = match FIXED {
-            ::core::option::Option::Some(length) => length,
-            ::core::option::Option::None => $crate::internal::extent([$($field.extent()),*]),
-        };
-        #[allow(unused_mut, unused_variables, unused_assignments)]
-        let fill = |mut to: *mut u8| {
-            // SAFETY: `record` makes room for `length` bytes: the sum of all extents, which are the same when asked again.
-            $(to = unsafe { $field.put(to) };)*
-        };
-        // SAFETY: `fill` writes that much, laid out as the fields that were declared with the same types.
-        unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
+        // SAFETY: the macros looked there.
+        if !unsafe { $crate::internal::turned_away($word, $wanted, [$($field.as_integer()),*]) } {
+            const FIXED: ::core::option::Option<usize> =
+                $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
+            let length = match FIXED {
+                ::core::option::Option::Some(length) => length,
+                ::core::option::Option::None => $crate::internal::extent([$($field.extent()),*]),
+            };
+            #[allow(unused_mut, unused_variables, unused_assignments)]
+            let fill = |mut to: *mut u8| {
+                // SAFETY: `record` makes room for `length` bytes: the sum of all extents, which are the same when asked again.
+                $(to = unsafe { $field.put(to) };)*
+            };
+            // SAFETY: `fill` writes that much, laid out as the fields that were declared with the same types.
+            unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
+        }
     }};
 }
 
@@ -153,9 +156,9 @@ macro_rules! context {
         $crate::__declare!(POINT, Info, sordino:context, name: &str, value: &str);
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
             let (name, text) = $crate::internal::say($name, text);
-            let wanted = POINT.wanted();
+            let (word, wanted) = POINT.look();
             if wanted != 0 {
-                $crate::__hit!(POINT, wanted, name: &str = name, value: &str = text);
+                $crate::__hit!(POINT, word, wanted, name: &str = name, value: &str = text);
             }
         });
     }};
@@ -167,10 +170,10 @@ macro_rules! context {
 macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
-        let wanted = POINT.wanted();
+        let (word, wanted) = POINT.look();
         if wanted != 0 {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
-                $crate::__hit!(POINT, wanted, $field: &str = line);
+                $crate::__hit!(POINT, word, wanted, $field: &str = line);
             });
         }
     }};

@@ -113,11 +113,18 @@ impl Tracepoint {
     /// Real-time: two loads.
     #[inline(always)]
     pub fn wanted(&self) -> u64 {
+        self.look().1
+    }
+
+    /// Where that word is, and what it says.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn look(&self) -> (&'static AtomicU32, u64) {
         let word = self.wanted.load(Relaxed);
         // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
-        let word = unsafe { &*word };
-        // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings.
-        Wants::of(word.load(Acquire)).0
+        let word: &'static AtomicU32 = unsafe { &*word };
+        // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings, and its gate.
+        (word, Wants::of(word.load(Acquire)).0)
     }
 
     /// Its number, in the place where records carry it.

@@ -16,6 +16,12 @@ pub trait Scalar: Copy {
     type Bytes: Copy;
     /// This value's.
     fn bytes(self) -> Self::Bytes;
+    /// The value as an integer, if it is one: as a session's [gate](sordino_ring::layout::Gate) has it, a signed one extended to 64
+    /// bits.
+    #[inline(always)]
+    fn integer(self) -> Option<u64> {
+        None
+    }
 }
 
 /// A field's value.
@@ -41,6 +47,12 @@ pub trait Value {
     /// # Safety
     /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
+
+    /// [`Scalar::integer`]; `None` of anything else.
+    #[inline(always)]
+    fn as_integer(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Field {
@@ -74,13 +86,19 @@ pub struct Net<T>(pub T);
 pub struct Blob<'a>(pub &'a [u8]);
 
 macro_rules! scalars {
-    ($($ty:ty, $name:literal, $to_bytes:ident;)*) => {$(
+    ($($ty:ty, $name:literal, $value:ident => $bytes:expr, $as_integer:ident => $integer:expr;)*) => {$(
         impl Scalar for $ty {
             const NAME: &'static CStr = $name;
             type Bytes = [u8; size_of::<$ty>()];
             #[inline(always)]
             fn bytes(self) -> Self::Bytes {
-                self.$to_bytes()
+                let $value = self;
+                $bytes
+            }
+            #[inline(always)]
+            fn integer(self) -> Option<u64> {
+                let $as_integer = self;
+                $integer
             }
         }
     )*};
@@ -88,26 +106,11 @@ macro_rules! scalars {
 
 macro_rules! integers {
     ($($ty:ty, $name:literal, $hex:literal, $net:literal;)*) => {
-        scalars! { $($ty, $name, to_ne_bytes;)* }
-        $(
-            impl Scalar for Hex<$ty> {
-                const NAME: &'static CStr = $hex;
-                type Bytes = [u8; size_of::<$ty>()];
-                #[inline(always)]
-                fn bytes(self) -> Self::Bytes {
-                    self.0.to_ne_bytes()
-                }
-            }
-
-            impl Scalar for Net<$ty> {
-                const NAME: &'static CStr = $net;
-                type Bytes = [u8; size_of::<$ty>()];
-                #[inline(always)]
-                fn bytes(self) -> Self::Bytes {
-                    self.0.to_be_bytes()
-                }
-            }
-        )*
+        scalars! { $(
+            $ty, $name, value => value.to_ne_bytes(), value => Some(value as u64);
+            Hex<$ty>, $hex, value => value.0.to_ne_bytes(), value => Some(value.0 as u64);
+            Net<$ty>, $net, value => value.0.to_be_bytes(), value => Some(value.0 as u64);
+        )* }
     };
 }
 
@@ -129,17 +132,9 @@ integers! {
 }
 
 scalars! {
-    f32, c"f32", to_ne_bytes;
-    f64, c"f64", to_ne_bytes;
-}
-
-impl Scalar for bool {
-    const NAME: &'static CStr = c"bool";
-    type Bytes = [u8; 1];
-    #[inline(always)]
-    fn bytes(self) -> [u8; 1] {
-        [u8::from(self)]
-    }
+    f32, c"f32", value => value.to_ne_bytes(), _value => None;
+    f64, c"f64", value => value.to_ne_bytes(), _value => None;
+    bool, c"bool", value => [u8::from(value)], value => Some(u64::from(value));
 }
 
 /// An enumeration that [`enumeration!`](crate::enumeration) declared.
@@ -160,7 +155,11 @@ impl<E: Enumerated> Scalar for E {
     type Bytes = <E::Integer as Scalar>::Bytes;
     #[inline(always)]
     fn bytes(self) -> Self::Bytes {
-        self.integer().bytes()
+        Enumerated::integer(self).bytes()
+    }
+    #[inline(always)]
+    fn integer(self) -> Option<u64> {
+        Enumerated::integer(self).integer()
     }
 }
 
@@ -180,6 +179,11 @@ impl<S: Scalar> Value for S {
         // SAFETY: the caller made room; unaligned.
         unsafe { to.cast::<S::Bytes>().write_unaligned(self.bytes()) };
         to.wrapping_add(size_of::<S::Bytes>())
+    }
+
+    #[inline(always)]
+    fn as_integer(&self) -> Option<u64> {
+        self.integer()
     }
 }
 

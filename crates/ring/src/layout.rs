@@ -6,6 +6,7 @@
 //! ```text
 //! 0              Header                       one page: sizes, offsets, 8 slots
 //! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
+//! behind them    Gate[8][GATES]           per slot: comparisons that hits make before anything else
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
 //! next page      ValueCell[VALUES]            what the program's threads say of themselves
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
@@ -22,7 +23,7 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
@@ -202,6 +203,25 @@ pub const CONDITIONS_SIZE: usize = (CONDITION_TABLE + CONDITION_POOL).next_multi
 /// Bytes of the table.
 pub const CONDITION_TABLE: usize = (POINTS * size_of::<ConditionEntry>()).next_multiple_of(16);
 
+/// The one comparison that a condition comes to, often: made where the tracepoint is hit, before a record is made ready.
+///
+/// It holds of a value of which `value - low`, modulo 2^64, is at most `span`; a signed one is extended to 64 bits.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Gate {
+    /// The least value that passes. A negative one is its two's complement.
+    pub low: AtomicU64,
+    /// The greatest less the least.
+    pub span: AtomicU64,
+    /// The field, counted from 0: an integer, `bool` or enumeration.
+    pub field: AtomicU32,
+    /// Zero.
+    pub unused: AtomicU32,
+}
+
+/// As many gates a session has in one program.
+pub const GATES: usize = if cfg!(loom) { 1 } else { 128 };
+
 /// What one thread says of itself under one name: see [`value`](crate::value).
 #[derive(Debug)]
 #[repr(C)]
@@ -234,11 +254,17 @@ const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 24 <= PACKET_HE
 // An enable word has 24 bits for where a slot's ring headers lie, in units of one.
 const _: () = assert!(SLOTS * (MAX_CPUS as usize + 1) < 1 << 24);
 
+// And as many for how far behind it a gate lies.
+const _: () = assert!(RINGS_OFFSET < 1 << 24 && size_of::<Gate>() == 24);
+
 /// Where the enable words lie.
 pub const POINTS_OFFSET: usize = PAGE;
+/// Where the gates lie.
+pub const GATES_OFFSET: usize =
+    (POINTS_OFFSET + POINTS * size_of::<AtomicU32>()).next_multiple_of(align_of::<Gate>());
 /// Where the ring headers lie.
 pub const RINGS_OFFSET: usize =
-    (POINTS_OFFSET + POINTS * size_of::<AtomicU32>()).next_multiple_of(align_of::<RingHeader>());
+    (GATES_OFFSET + SLOTS * GATES * size_of::<Gate>()).next_multiple_of(align_of::<RingHeader>());
 
 /// Where the values of an area for so many CPUs lie.
 pub const fn values_offset(cpus: u32) -> usize {

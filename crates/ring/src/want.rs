@@ -16,6 +16,9 @@ pub enum Want {
     If,
     /// Likewise, and what the thread's performance counters say before it.
     Counted,
+    /// As its code says, all of which is the comparison of a [gate](crate::layout::Gate) that lies so many bytes behind the word: see
+    /// [`Conditions::gate`](crate::control::Conditions::gate).
+    Through(u32),
 }
 
 /// Which sessions want a tracepoint's events: its enable word.
@@ -24,7 +27,8 @@ pub enum Want {
 /// |---|---|
 /// | 0 | nobody does |
 /// | bit 0 is set | one session does, without a condition; bits 31..8 are how far behind slot 0's ring headers its own lie, in units of 256 bytes; the others are 0 |
-/// | bit 0 is clear | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that want the thread's counters, too |
+/// | bits 1..0 are 2 | one session does, through a [gate](crate::layout::Gate): bits 4..2 are its slot, bits 31..8 how many bytes behind the word the gate lies; the others are 0 |
+/// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that want the thread's counters, too |
 ///
 /// In memory it has 32 bits, here as many as a register: so none has to be cleared before it is added to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub(crate) const fn stride(cpus: u32) -> u32 {
 
 impl Wants {
     const ONE: u64 = 1;
+    const GATED: u64 = 2;
     const OFFSET: u64 = 0xffff_ff00;
 
     /// As a tracepoint's word in memory says.
@@ -72,6 +77,23 @@ impl Wants {
         self.0 & Self::ONE != 0
     }
 
+    /// One session, that in `slot`, through the gate that lies so many bytes behind the word.
+    const fn through(slot: u32, distance: u32) -> Self {
+        Self((distance << 8 | slot << 2) as u64 | Self::GATED)
+    }
+
+    /// Whether it is one session, through a gate.
+    #[inline(always)]
+    pub const fn is_gated(self) -> bool {
+        self.0 & Self::GATED != 0
+    }
+
+    /// If it is [gated](Self::is_gated): how many bytes behind the word the gate lies.
+    #[inline(always)]
+    pub const fn distance(self) -> usize {
+        (self.0 >> 8) as usize
+    }
+
     /// What a thread remembers of a CPU whose ring in slot 0 lies at `address`, for [`ring`](Self::ring). Not 0.
     ///
     /// A byte before it, so that adding a word with bit 0 leads there: one instruction, where masking the bit would be another.
@@ -93,13 +115,17 @@ impl Wants {
         if word == 0x1_0100 << slot { Some(slot) } else { None }
     }
 
-    /// If it is [one with a condition](Self::one_if): the word of the same session without.
+    /// If it is [one with a condition](Self::one_if), or [gated](Self::is_gated): the word of the same session without.
     pub const fn always(self, cpus: u32) -> Self {
-        Self::only((self.word() >> 8).trailing_zeros(), cpus)
+        Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
     }
 
     /// The sessions, given how many CPUs have a ring in each slot.
     pub const fn sessions(self, cpus: u32) -> Sessions {
+        if self.0 & (Self::ONE | Self::GATED) == Self::GATED {
+            let all = 1 << (self.0 >> 2 & 7);
+            return Sessions { all, conditional: all, counted: 0 };
+        }
         if !self.is_one() {
             let all = (self.0 >> 8) as u8;
             let conditional = (self.0 >> 16) as u8 & all;
@@ -115,13 +141,24 @@ impl Wants {
     /// The word when the session in `slot` has changed its mind.
     pub const fn with(self, slot: usize, want: Want, cpus: u32) -> Self {
         let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), 1 << slot);
+        if matches!(want, Want::No) && all & bit == 0 {
+            return self;
+        }
         // As if it wanted nothing.
         let [all, conditional, counted] = [all & !bit, conditional & !bit, counted & !bit];
+        if let Want::Through(distance) = want
+            && all == 0
+        {
+            return Self::through(slot as u32, distance);
+        }
         Self::naming(
             match want {
                 Want::No => Sessions { all, conditional, counted },
                 Want::Always => Sessions { all: all | bit, conditional, counted },
-                Want::If => Sessions { all: all | bit, conditional: conditional | bit, counted },
+                // Where several sessions want it, each asks its code.
+                Want::If | Want::Through(_) => {
+                    Sessions { all: all | bit, conditional: conditional | bit, counted }
+                }
                 Want::Counted => {
                     Sessions { all: all | bit, conditional: conditional | bit, counted: counted | bit }
                 }
@@ -160,12 +197,13 @@ mod tests {
 
     #[test]
     fn the_word_says_what_each_of_eight_sessions_wants_however_it_came_to_be() {
-        const WANTS: [Want; 4] = [Want::No, Want::Always, Want::If, Want::Counted];
-        for state in 0..4usize.pow(SLOTS as u32) {
-            let want = |slot: usize| WANTS[state / 4usize.pow(slot as u32) % 4];
+        const WANTS: [Want; 5] = [Want::No, Want::Always, Want::If, Want::Counted, Want::Through(0x8004)];
+        for state in 0..5usize.pow(SLOTS as u32) {
+            let want = |slot: usize| WANTS[state / 5usize.pow(slot as u32) % 5];
             let join = |word: Wants, slot: usize| word.with(slot, want(slot), 4);
             let word = (0..SLOTS).fold(NOBODY, join);
-            assert_eq!((0..SLOTS).rev().fold(Wants(0xffff_ff00), join), word);
+            let other = (0..SLOTS).rev().fold(Wants(0xffff_ff00), join);
+            assert_eq!(other.sessions(4), word.sessions(4));
             let Sessions { all, conditional, counted } = word.sessions(4);
             for slot in 0..SLOTS {
                 let [wants, has_condition, is_counted] =
@@ -173,7 +211,7 @@ mod tests {
                 let expected = match want(slot) {
                     Want::No => (false, false, false),
                     Want::Always => (true, false, false),
-                    Want::If => (true, true, false),
+                    Want::If | Want::Through(_) => (true, true, false),
                     Want::Counted => (true, true, true),
                 };
                 assert_eq!((wants, has_condition, is_counted), expected);
@@ -181,7 +219,14 @@ mod tests {
             assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
             // The test of one integer decides alone only where nothing else is to be done.
             let one_if = all.is_power_of_two() && conditional == all && counted == 0;
-            assert_eq!(word.one_if(), one_if.then_some(all.trailing_zeros()));
+            let through = (0..SLOTS).filter(|slot| matches!(want(*slot), Want::Through(_))).count() == 1;
+            assert_eq!(word.is_gated(), one_if && through);
+            assert_eq!(word.one_if(), (one_if && !through).then_some(all.trailing_zeros()));
+            if through {
+                assert!(!one_if || word.distance() == 0x8004);
+            } else {
+                assert_eq!(other, word);
+            }
             if one_if {
                 assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, Want::Always, 4));
             }
@@ -197,6 +242,9 @@ mod tests {
         assert_eq!(two.with(5, Want::Counted, 2).0, 0x2020_2800);
         assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
         assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
+        let gated = NOBODY.with(5, Want::Through(0x8040), 2);
+        assert_eq!((gated.0, gated.with(3, Want::No, 2)), (0x80_4016, gated));
+        assert_eq!(gated.with(3, Want::Always, 2), two);
     }
 
     #[test]

@@ -3,10 +3,12 @@ mod support;
 
 use sordino_ring::area::Area;
 use sordino_ring::condition::{MAX_CODE, Place, When};
-use sordino_ring::control::{Code, NoRoom, Program, Triggers};
-use sordino_ring::layout::{CONDITION_POOL, Geometry, POINTS};
+use sordino_ring::control::{Code, NoRoom, Program, Triggers, Want};
+use sordino_ring::layout::{CONDITION_POOL, GATES, Gate, Geometry, POINTS};
 use sordino_ring::slots::{Copied, Table};
+use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::Relaxed;
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
@@ -77,6 +79,44 @@ fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
     assert_eq!(found(table(harness.area, slot), 1), before);
     set.set(3, &code(b"the same", b"for all")).unwrap();
     assert_eq!(found(table(harness.area, slot), 3)[0], When::If(b"the same".to_vec()));
+}
+
+#[test]
+fn a_session_has_its_own_gates_and_each_interval_one() {
+    let harness = Harness::new();
+    let programs = [(); 2].map(|()| Program::open(&harness.file).unwrap());
+    let mut sessions = programs.each_ref().map(|program| program.attach(&wanted(SMALL, 3)).unwrap());
+    let seen = |id: u16, want| {
+        let Want::Through(distance) = want else { panic!("{want:?}") };
+        let at = (&raw const *harness.area.point(id)).cast::<u8>().wrapping_add(distance as usize);
+        // SAFETY: a gate of the area, which stays mapped; all atomics.
+        let gate = unsafe { &*at.cast::<Gate>() };
+        (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed))
+    };
+    let last = POINTS as u16 - 1;
+    for (session, number) in sessions.iter_mut().zip(1u64..) {
+        let set = &mut session.conditions;
+        for field in 0..GATES as u32 {
+            let want = set.gate(7, field, number, u64::MAX);
+            assert_eq!(seen(7, want), (field, number, u64::MAX));
+        }
+        assert_eq!(set.gate(7, 0, number, 1), Want::If);
+        assert_eq!(seen(last, set.gate(last, 3, number, u64::MAX)), (3, number, u64::MAX));
+    }
+    // Still there, beside the other session's.
+    let first = sessions[0].conditions.gate(0, 127, 1, u64::MAX);
+    assert_eq!(seen(0, first), (127, 1, u64::MAX));
+    programs[0].enable(sessions[0].slot, 0, first);
+    let word = || Wants::of(harness.area.point(0).load(Relaxed));
+    assert!(word().is_gated());
+    // Another session's change of mind about what it does not want is none.
+    programs[1].enable(sessions[1].slot, 0, Want::No);
+    assert!(word().is_gated());
+    programs[1].enable(sessions[1].slot, 0, Want::Always);
+    let both = 1 << sessions[0].slot | 1 << sessions[1].slot;
+    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    harness.program.detach(&sessions[0]).unwrap();
+    assert!(word().is_one());
 }
 
 #[test]

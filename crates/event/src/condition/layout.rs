@@ -47,6 +47,11 @@ impl Layout {
         Self { places, varying }
     }
 
+    /// Of each field, how far behind the payload's first byte it always lies.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = Option<u16>> {
+        self.places.iter().map(|place| place.filter(|place| place.varying == 0).map(|place| place.offset))
+    }
+
     fn place(&self, index: usize, field: &Field, at: &Range<usize>) -> Result<Place, Invalid> {
         self.places.get(index).copied().flatten().ok_or_else(|| too_far(field, at))
     }

@@ -2,7 +2,7 @@
 
 use super::code::Op;
 use super::*;
-use crate::{Field, Level, MAX_NAME, Range};
+use crate::{Field, Level, MAX_NAME, Range, Type};
 
 const FIELDS: [(&str, &str); 15] = [
     ("count", "u64"),
@@ -263,6 +263,70 @@ fn one_integer_and_constants_are_one_operation() {
                 "{text}"
             );
         }
+    }
+}
+
+#[test]
+fn a_gate_lets_through_what_its_code_holds_of() {
+    let texts = [
+        "last < 5",
+        "last >= -3",
+        "last != 3",
+        "last == -1",
+        "!(last == 0)",
+        "3 <= last",
+        "last - 200 > 20",
+        "last",
+    ];
+    let types = ["u8", "i8", "u16x", "i16", "u32n", "i32x", "u64", "i64n", "bool", "enum:i16"];
+    let mut gates = 0;
+    for (ty, text) in types.into_iter().flat_map(|ty| texts.map(|text| (ty, text))) {
+        let last = Field { name: "last".to_owned(), ty: ty.parse().unwrap() };
+        let Type::Scalar(scalar) = last.ty.clone() else { panic!("{ty}") };
+        let before = Field { name: "before".to_owned(), ty: "[u8;4]".parse().unwrap() };
+        let schema = Schema { fields: vec![before, last], ..schema() };
+        let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(&schema, &CONTEXT) else {
+            continue;
+        };
+        let Some(Gate { field, low, span }) = Gate::of(&code, &schema) else { continue };
+        gates += 1;
+        for value in (-300..300).chain([i64::MIN, i64::MAX]) {
+            let bytes = if ty.ends_with('n') { value.to_be_bytes() } else { value.to_ne_bytes() };
+            let size = scalar.bytes() as usize;
+            let stored = if ty.ends_with('n') { &bytes[8 - size..] } else { &bytes[..size] };
+            let stored: &[u8] = if ty == "bool" { &[u8::from(value & 1 != 0)] } else { stored };
+            let payload = [&[9; 4], stored].concat();
+            let shift = 64 - 8 * size;
+            // What the hit has at hand: the value as its type has it, extended.
+            let extended = match &ty[..1] {
+                "b" => u64::from(stored[0]),
+                "u" => (value as u64) << shift >> shift,
+                _ => (value << shift >> shift) as u64,
+            };
+            let passes = extended.wrapping_sub(low) <= span;
+            assert_eq!((field, passes), (1, holds(&code, &payload, 1)), "{text} of {ty} {value}");
+        }
+    }
+    assert!(gates > 50, "{gates}");
+}
+
+#[test]
+fn a_gate_is_for_one_comparison_of_a_whole_field_that_has_its_place() {
+    let gate = |text| match compile(text) {
+        Ok(Condition::Code(code)) => Gate::of(&code, &schema()),
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(gate("port == 8080"), Some(Gate { field: 2, low: 8080, span: 0 }));
+    assert_eq!(gate("state == 3").map(|gate| gate.field), Some(6));
+    for text in [
+        "data[0] == 2",
+        "after == 7",
+        "ratio > 1.0",
+        "count == 1 || delta == 2",
+        "$tid == 1",
+        "path == \"x\"",
+    ] {
+        assert_eq!(gate(text), None, "{text}");
     }
 }
 

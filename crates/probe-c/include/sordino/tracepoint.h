@@ -111,11 +111,37 @@ void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const
 void sordino_say(const char *name, const char *text);
 void sordino_emit_words(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
 
-/* The sessions that want a tracepoint, in one word; 0 when nobody does. */
-static inline uint64_t sordino_wanted(const struct sordino_tracepoint *point)
+/* Where the word lies that says which sessions want a tracepoint, and the word; 0 when nobody does. */
+static inline const uint32_t *sordino_word(const struct sordino_tracepoint *point)
 {
-    const uint32_t *wanted = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
-    return __atomic_load_n(wanted, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
+}
+static inline uint32_t sordino_look(const uint32_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+static inline uint32_t sordino_wanted(const struct sordino_tracepoint *point)
+{
+    return sordino_look(sordino_word(point));
+}
+
+/* The comparison that the one session which wants a tracepoint has each hit make, if bit 1 of the word is set: struct Gate in
+ * crates/ring/src/layout.rs. It lies as many bytes behind the word as the word's upper bits say. */
+struct sordino_gate {
+    uint64_t low, span;
+    uint32_t field, unused;
+};
+#define SORDINO_GATED 2
+
+static inline const struct sordino_gate *sordino_gate(const uint32_t *word, uint32_t wanted)
+{
+    return (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
+}
+
+/* Whether it turns a hit away, given the value of the field that it compares. */
+static inline bool sordino_turns_away(const struct sordino_gate *gate, uint64_t value)
+{
+    return value - __atomic_load_n(&gate->low, __ATOMIC_RELAXED) > __atomic_load_n(&gate->span, __ATOMIC_RELAXED);
 }
 
 /* What a record of so many bytes of payload takes: see Shape in crates/ring/src/position.rs. */
@@ -280,7 +306,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     } \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
     __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
-        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        uint32_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         SORDINO_EACH(SORDINO_LOCAL, __VA_ARGS__) \
         const size_t sordino_length = 0 SORDINO_EACH(SORDINO_EXTENT, __VA_ARGS__); \
@@ -295,12 +321,22 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
         } \
     } \
     __attribute__((unused)) static inline void sordino_hit_##id( \
-        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        const uint32_t *sordino_p, uint32_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         enum { \
             sordino_fixed = 1 SORDINO_EACH(SORDINO_IS_FIXED, __VA_ARGS__), \
             sordino_size = sordino_fixed ? 0 SORDINO_EACH(SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
         }; \
+        if (sordino_w & SORDINO_GATED) { \
+            const struct sordino_gate *const sordino_g = sordino_gate(sordino_p, sordino_w); \
+            const uint32_t sordino_field = __atomic_load_n(&sordino_g->field, __ATOMIC_RELAXED); \
+            uint64_t sordino_value = 0; \
+            uint32_t sordino_number = 0; \
+            SORDINO_EACH(SORDINO_COMPARED, __VA_ARGS__) \
+            (void)sordino_field, (void)sordino_number; \
+            if (sordino_turns_away(sordino_g, sordino_value)) \
+                return; \
+        } \
         if (sordino_fixed && sordino_size <= 512) { \
             __attribute__((aligned(8))) unsigned char sordino_stage[sordino_size <= 512 ? sordino_size + 8 : 8]; \
             __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
@@ -318,15 +354,17 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     SORDINO_PASTE(SORDINO_HIT_, SORDINO_HAS_VALUES(__VA_ARGS__))(__VA_ARGS__)
 #define SORDINO_HIT_0(provider, name) \
     do { \
-        const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        const uint32_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
+        const uint32_t sordino_w = sordino_look(sordino_p); \
         if (__builtin_expect(sordino_w != 0, 0)) \
-            sordino_hit_##provider##_##name(sordino_w); \
+            sordino_hit_##provider##_##name(sordino_p, sordino_w); \
     } while (0)
 #define SORDINO_HIT_1(provider, name, ...) \
     do { \
-        const uint64_t sordino_w = sordino_wanted(&sordino_point_##provider##_##name); \
+        const uint32_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
+        const uint32_t sordino_w = sordino_look(sordino_p); \
         if (__builtin_expect(sordino_w != 0, 0)) \
-            sordino_hit_##provider##_##name(sordino_w, __VA_ARGS__); \
+            sordino_hit_##provider##_##name(sordino_p, sordino_w, __VA_ARGS__); \
     } while (0)
 
 /* Whether anybody records a tracepoint: for values that are expensive to compute. */
@@ -391,6 +429,23 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FIXED_EXTENT_string(kind, name)
 #define SORDINO_FIXED_EXTENT_sequence(kind, scalar, name)
 #define SORDINO_FIXED_EXTENT_blob(kind, name)
+
+/* Its value for a gate, if that asks for it; an integer's. */
+#define SORDINO_COMPARED(kind, ...) \
+    SORDINO_OF(SORDINO_COMPARED_, kind)(kind, __VA_ARGS__) \
+    sordino_number++;
+#define SORDINO_COMPARED_scalar(kind, name) SORDINO_COMPARED_INTEGER(kind, sordino_v_##name)
+#define SORDINO_COMPARED_network(kind, name) SORDINO_COMPARED_INTEGER(kind, sordino_v_##name)
+#define SORDINO_COMPARED_boolean(kind, name) SORDINO_COMPARED_INTEGER(u8, (sordino_v_##name) ? 1 : 0)
+#define SORDINO_COMPARED_enumeration(kind, labels, scalar, name) SORDINO_COMPARED_INTEGER(scalar, sordino_v_##name)
+#define SORDINO_COMPARED_array(kind, scalar, name, length)
+#define SORDINO_COMPARED_string(kind, name)
+#define SORDINO_COMPARED_sequence(kind, scalar, name)
+#define SORDINO_COMPARED_blob(kind, name)
+/* Of the types only those of floating-point numbers have a half. */
+#define SORDINO_COMPARED_INTEGER(kind, value) \
+    if ((SORDINO_TYPE_##kind)0.5 == 0 && sordino_field == sordino_number) \
+        sordino_value = (uint64_t)(SORDINO_TYPE_##kind)(value);
 
 /* What has to be found out before the record is staged. */
 #define SORDINO_LOCAL(kind, ...) SORDINO_OF(SORDINO_LOCAL_, kind)(kind, __VA_ARGS__)

@@ -139,7 +139,7 @@ impl Program {
         (0..self.cpus).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
         let readers =
             plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
-        let conditions = Conditions::new(region, plan.conditions);
+        let conditions = Conditions::new(region, plan.conditions, Arc::clone(&self.control), slot);
         Ok(Attached { slot, readers, conditions, region: (self.address + offset, length) })
     }
 

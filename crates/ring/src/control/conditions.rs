@@ -1,9 +1,12 @@
 //! The collector's side of conditions: where their code goes.
 
+use super::Want;
 use crate::condition::{Code, MAX_CODE, Place, When};
-use crate::layout::{CONDITION_POOL, CONDITION_TABLE, ConditionEntry, POINTS};
+use crate::layout::{
+    CONDITION_POOL, CONDITION_TABLE, ConditionEntry, GATES, GATES_OFFSET, Gate, POINTS, POINTS_OFFSET,
+};
 use crate::map::Mapping;
-use sordino_percpu::primitive::{Release, plain};
+use sordino_percpu::primitive::{AtomicU32, Relaxed, Release, plain};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +21,12 @@ pub struct Conditions {
     used: usize,
     /// What lies where: this side never reads it from memory that is the program's, too.
     known: HashMap<[When<Vec<u8>>; 2], Place>,
+    /// The area's control part, which has the gates.
+    control: Arc<Mapping>,
+    /// Where the session's own begin in it.
+    first_gate: usize,
+    /// The gates in use, by field, least value and span, with their numbers.
+    gates: HashMap<(u32, u64, u64), usize>,
 }
 
 /// The pool has no room for a condition's code.
@@ -43,8 +52,40 @@ impl fmt::Display for NoRoom {
 impl std::error::Error for NoRoom {}
 
 impl Conditions {
-    pub(super) fn new(region: Arc<Mapping>, table: usize) -> Self {
-        Self { region, table, used: 0, known: HashMap::new() }
+    pub(super) fn new(region: Arc<Mapping>, table: usize, control: Arc<Mapping>, slot: usize) -> Self {
+        let first_gate = GATES_OFFSET + slot * GATES * size_of::<Gate>();
+        let (known, gates) = (HashMap::new(), HashMap::new());
+        Self { region, table, used: 0, known, control, first_gate, gates }
+    }
+
+    /// How to want the hits of tracepoint `id` whose [code](Self::set) asks for nothing but that its field with this number lies in an
+    /// interval: [through](Want::Through) a [`Gate`], or as any other code if all are in use.
+    ///
+    /// A gate is never changed while the session lasts, whatever happens to its tracepoints: so a hit that was slow still finds the one
+    /// it was sent to. One that finds another session's by now belonged to a session that has ended, and may be left out.
+    ///
+    /// # Panics
+    /// If there is no such tracepoint.
+    pub fn gate(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
+        assert!(usize::from(id) < POINTS);
+        let (key, next) = ((field, low, span), self.gates.len());
+        let at = |number| self.first_gate + number * size_of::<Gate>();
+        let at = match self.gates.get(&key) {
+            Some(number) => at(*number),
+            None if next == GATES => return Want::If,
+            None => {
+                // SAFETY: inside the control part; all atomics.
+                let gate = unsafe { &*self.control.at(at(next)).cast::<Gate>() };
+                // Who sees the enable word that leads here sees them, by control:A.
+                gate.low.store(low, Relaxed);
+                gate.span.store(span, Relaxed);
+                gate.field.store(field, Relaxed);
+                self.gates.insert(key, next);
+                at(next)
+            }
+        };
+        let word = POINTS_OFFSET + usize::from(id) * size_of::<AtomicU32>();
+        Want::Through((at - word) as u32)
     }
 
     /// Has `code` decide about the hits of tracepoint `id` from now on, where the session wants them

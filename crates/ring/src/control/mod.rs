@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `area:A`, the magic number | `control:B` | who sees it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | who sees the length sees the text |
-//! | `control:A`, the enable word | `point:A`, the look at it | who sees that a session wants the event sees its rings |
+//! | `control:A`, the enable word | `point:A`, the look at it | who sees that a session wants the event sees its rings, and its gate |
 //! | `control:D`, looking for writers | `commit:E` and `commit:F` | a writer that is not seen sees the ring closed, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | who sees either sees where the ring lies |
 //! | `control:F`, its other bits, after the head | `write:E` | who finds the short way open finds this head, or one that the section refuses |

@@ -2,9 +2,12 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::condition::When;
-use sordino_ring::control::Code;
+use sordino_ring::control::{Code, Want};
+use sordino_ring::layout::Gate;
 use sordino_ring::slots::{Copied, Table};
+use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
 
 const OLD: Code<'_> = Code { filter: When::If(b"the old"), trigger: When::Never };
@@ -37,6 +40,31 @@ fn who_sees_a_condition_s_word_sees_its_code() {
         let seen = hit.join().unwrap();
         assert!([OLD.filter, NEW.filter].contains(&When::If(&seen)), "{seen:?}");
         assert_eq!(When::If(&filter(table)[..]), NEW.filter);
+    });
+}
+
+#[test]
+fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
+    check(|| {
+        let (area, program, mut before) = attached(&wanted(&[], 1));
+        // So that loom knows the words.
+        before.conditions.gate(0, 1, 1, 1);
+        program.enable(before.slot, 0, Want::No);
+        program.detach(&before).unwrap();
+        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
+        let word = area.point(0);
+        let hit = thread::spawn(move || {
+            let wants = Wants::of(word.load(Acquire));
+            let at = (&raw const *word).cast::<u8>().wrapping_add(wants.distance());
+            // SAFETY: a gate of the area, which stays mapped; all atomics.
+            let gate = wants.is_gated().then(|| unsafe { &*at.cast::<Gate>() });
+            gate.map(|gate| (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed)))
+        });
+        let want = attached.conditions.gate(0, 3, 5, 7);
+        assert!(matches!(want, Want::Through(_)));
+        program.enable(attached.slot, 0, want);
+        assert!([None, Some((3, 5, 7))].contains(&hit.join().unwrap()));
+        program.detach(&attached).unwrap();
     });
 }
 

@@ -1,0 +1,54 @@
+//! Conditions that are one comparison of one field, for whoever has the field's value at hand.
+
+use super::code::Op;
+use super::layout::Layout;
+use super::payload::{Encoding, Interval};
+use crate::{Schema, Type};
+
+/// The interval that a field's value has to lie in: all that a condition asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Which field of the tracepoint, counted from 0.
+    pub field: u32,
+    /// The least value. A negative one is its two's complement, with 64 bits, as the value is then.
+    pub low: u64,
+    /// The greatest value less the least: a value passes if `value - low`, modulo 2^64, is at most this.
+    pub span: u64,
+}
+
+impl Gate {
+    /// The gate that lets through what [`holds`](super::holds) of `code`, if there is one: code that
+    /// [`Expression::compile`](super::Expression::compile) made for records of `schema`.
+    ///
+    /// ```
+    /// use sordino_event::condition::{Condition, Context, Expression, Gate};
+    /// use sordino_event::{Pid, catalogue};
+    /// let text = "event\t1\t6\tnpt\tloop\t\t0\nfield\tu32\tcycle\nfield\ti64\toffset\nend\n";
+    /// let (tracepoints, _) = catalogue::parse(text.as_bytes())?;
+    /// let (schema, context) = (&tracepoints[0].1, Context { pid: Pid(4711), procname: "motor" });
+    /// let Condition::Code(code) = Expression::parse("offset >= -2")?.compile(schema, &context)? else { panic!() };
+    /// let span = i64::MAX as u64 + 2;
+    /// assert_eq!(Gate::of(&code, schema), Some(Gate { field: 1, low: -2_i64 as u64, span }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(mut code: &[u8], schema: &Schema) -> Option<Self> {
+        let Some(Op::Interval(interval)) = Op::read(&mut code) else { return None };
+        if !code.is_empty() {
+            return None;
+        }
+        let Interval { outside, encoding, offset, low, span } = interval;
+        let is_it = |(ty, at): (&Type, Option<u16>)| match ty {
+            Type::Scalar(scalar) => at == Some(offset) && Encoding::of(scalar).of_bytes(0).0 == encoding,
+            _ => false,
+        };
+        let layout = Layout::of(schema);
+        let types = schema.fields.iter().map(|field| &field.ty);
+        let field = types.zip(layout.fixed()).position(is_it)? as u32;
+        if !outside {
+            return Some(Self { field, low, span });
+        }
+        // The rest of all values, if there is one.
+        let rest = (u64::MAX - span).checked_sub(1)?;
+        Some(Self { field, low: low.wrapping_add(span).wrapping_add(1), span: rest })
+    }
+}
