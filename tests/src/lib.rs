@@ -43,6 +43,11 @@ use std::time::{Duration, Instant};
 /// Nothing here takes as long as this unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The last CPU that this test may use: what is measured or disturbed has it, load and recorders have the others.
+pub fn last_cpu() -> String {
+    sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string()
+}
+
 /// Waits until `done` answers `true`.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! `sordino explain` names what a test plants in a program's way: each on the real kernel, as often as it takes to be seen.
 
 use serde_json::Value;
-use sordino_tests::{Recording, Scene};
+use sordino_tests::{Recording, Scene, last_cpu};
 
 /// The intervals of a recording, longest first.
 fn intervals(scene: &Scene, recording: &Recording, arguments: &[&str]) -> Vec<Value> {
@@ -23,7 +23,7 @@ fn one_line(text: &str) -> String {
 #[test]
 fn the_wake_up_of_sordinos_recorder_is_told_from_the_programs_own_calls() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let cpu = sordino_sched::affinity().unwrap().as_slice().last().copied().unwrap().to_string();
+    let cpu = last_cpu();
     // A record takes 32 bytes: one loop in 500 or so leaves a sub-buffer.
     let record = |how: &str| {
         let options = [
@@ -71,7 +71,7 @@ fn holder(interval: &Value) -> &Value {
 #[test]
 fn who_holds_a_lock_is_named_with_who_preempted_it() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let cpu = sordino_sched::affinity().unwrap().as_slice().last().copied().unwrap().to_string();
+    let cpu = last_cpu();
     let program = scene.program("inversion.c");
     let record = |lock: &str| {
         let options = ["--kernel", "sched,irq,irq_vectors,timer,raw_syscalls", "--kernel-buffer", "32M"];
@@ -116,13 +116,12 @@ fn who_holds_a_lock_is_named_with_who_preempted_it() {
 fn a_flood_of_softirqs_is_named_as_the_cause() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let is_rt = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
-    let cpus = sordino_sched::affinity().unwrap();
-    if is_rt || cpus.as_slice().len() < 2 {
+    if is_rt || sordino_sched::affinity().unwrap().as_slice().len() < 2 {
         return Scene::not_measured(
             "with PREEMPT_RT, softirqs wait for npt; and packets come from another CPU",
         );
     }
-    let cpu = cpus.as_slice().last().unwrap();
+    let cpu = last_cpu();
     let script = format!(
         "./sordino disturb packets --cpu {cpu} --prio 60 --at 500ms,700ms,900ms --for 3ms & \
          ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 1500ms >npt.out && wait $!"

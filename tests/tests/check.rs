@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use sordino_check::peers::cyclictest;
 use sordino_tests::disk::SmallDisk;
-use sordino_tests::{Scene, wait_until};
+use sordino_tests::{Scene, last_cpu, wait_until};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -13,11 +13,6 @@ const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 fn throttle() -> String {
     fs::read_to_string(THROTTLE).unwrap().trim().to_owned()
-}
-
-/// The last CPU that this test may use: its hackbench and its recorder have the others.
-fn last_cpu() -> String {
-    sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string()
 }
 
 /// What a check wrote.

@@ -1,7 +1,7 @@
 //! `sordino explain`: causes that are known because the test planted them.
 
 use serde_json::Value;
-use sordino_tests::{Ended, Scene};
+use sordino_tests::{Ended, Scene, last_cpu};
 use std::process::Command;
 
 /// What `sordino explain --json` printed: one object in one line, of the schema and version that it names.
@@ -45,7 +45,7 @@ fn one_line(text: &str) -> String {
 #[test]
 fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let cpu = sordino_sched::affinity().unwrap().as_slice().last().copied().unwrap();
+    let cpu = last_cpu();
     let script = format!(
         "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
          ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
@@ -64,7 +64,7 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
         (&main_cause(gap)["kind"], &main_cause(gap)["after"]),
         (&"waiting".into(), &"preemption".into())
     );
-    assert_eq!((&gap["thread"]["comm"], &gap["end_cpu"]), (&"npt".into(), &cpu.into()));
+    assert_eq!((&gap["thread"]["comm"], gap["end_cpu"].to_string()), (&"npt".into(), cpu));
 
     // The gap is where the hog's own tracepoints say that it was.
     let events = scene.sordino(&["events", "--json", trace]);
