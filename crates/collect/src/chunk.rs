@@ -112,7 +112,7 @@ impl Chunk {
         self.directory.use_room();
         for trace in &self.traces {
             // What stays is the metadata of before, with a clock that is known less well.
-            self.summary.notes.extend(trace.write_metadata(clock).err().map(|error| error.to_string()));
+            self.summary.notes.extend(trace.set_clock(clock).err().map(|error| error.to_string()));
         }
         match self.finish_kernel(clock, rest, watch) {
             Ok(()) => self.summary.state = State::Finished,

@@ -25,10 +25,15 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
     }
     let mut done = 0;
     for program in &mut summary.programs {
-        let path = directory.path().join(&program.trace);
+        if program.streams.is_empty() {
+            continue;
+        }
+        let trace = Trace::open(directory.path().join(&program.trace), &mut Classes::default());
+        let trace = trace.map_err(|error| error.to_string());
         for stream in &mut program.streams {
             let file = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
-            match count(&path, &file, &mut |packet| watch.working("counting events", done + packet, total)) {
+            let mut advance = |bytes| watch.working("counting events", done + bytes, total);
+            match trace.as_ref().map_err(String::clone).and_then(|trace| count(trace, &file, &mut advance)) {
                 Ok(events) => stream.events = Some(events),
                 Err(problem) => {
                     stream.problem.get_or_insert(problem);
@@ -67,9 +72,7 @@ fn whole_events(trace: &Path) -> Option<u64> {
 }
 
 /// The events of one stream's file.
-fn count(trace: &Path, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64, String> {
-    let mut classes = Classes::default();
-    let trace = Trace::open(trace, &mut classes).map_err(|error| error.to_string())?;
+fn count(trace: &Trace, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64, String> {
     let is_it = |path: &Path| path.file_name().is_some_and(|name| name == file);
     let Some(stream) = trace.streams().iter().find(|stream| stream.files().any(is_it)) else { return Ok(0) };
     let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0u64);

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The field of a `stat` that says when its process started, in clock ticks since boot.
 const START: usize = 22;
@@ -90,6 +91,14 @@ pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
     Ok(found)
 }
 
+/// The area that process `pid` has open under this number, if it is one.
+pub(crate) fn area_at(pid: i32, descriptor: u64) -> Option<Found> {
+    let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
+    let file = is_area(&path).then(|| File::options().read(true).write(true).open(&path).ok())??;
+    let inode = file.metadata().ok()?.ino();
+    Some(Found { pid, file: file.into(), inode })
+}
+
 fn is_area(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target.as_os_str() == LINK)
 }
@@ -157,9 +166,11 @@ pub fn identity(pid: i32) -> Identity {
 
 /// Whether a process is a command of this very program that has nothing to record: all have tracepoints, and `npt` alone hits them.
 pub(crate) fn is_command_of_ours(pid: i32) -> bool {
+    static OURS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
     let program =
         |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
-    let is_ours = || program("self").is_some_and(|ours| program(&pid.to_string()) == Some(ours));
+    let ours = *OURS.get_or_init(|| program("self"));
+    let is_ours = || ours.is_some_and(|ours| program(&pid.to_string()) == Some(ours));
     let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     is_ours() && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }

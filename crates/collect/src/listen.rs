@@ -3,7 +3,7 @@
 //! The other side is `crates/probe/src/session.rs`.
 
 use crate::Error;
-use crate::discover::{Found, Hidden, areas};
+use crate::discover::{Found, Hidden, area_at, areas};
 use crate::runtime::{self, SOCKET};
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
 use rustix::net::{
@@ -49,6 +49,8 @@ pub struct Announced {
     pub pid: i32,
     /// The area's inode number, as it says.
     pub inode: u64,
+    /// The number of its own descriptor for the area, as it says.
+    descriptor: Option<u64>,
     file: Option<OwnedFd>,
     connection: OwnedFd,
 }
@@ -112,7 +114,9 @@ impl Listener {
         let mut announced = Vec::new();
         for (connection, since) in waiting {
             match receive(&connection) {
-                Ok((pid, inode, file)) => announced.push(Announced { pid, file, inode, connection }),
+                Ok(Packet { pid, inode, descriptor, file }) => {
+                    announced.push(Announced { pid, inode, descriptor, file, connection });
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && since.elapsed() < PATIENCE => {
                     self.silent.push((connection, since));
                 }
@@ -132,8 +136,12 @@ impl Announced {
     /// [`Hidden`], if the area can't be reached.
     pub fn area(&self) -> Result<Found, Hidden> {
         let Some(file) = &self.file else {
-            let found = areas(self.pid)?.into_iter().find(|found| found.inode == self.inode);
-            return found.ok_or(Hidden::Closed);
+            let is_it = |found: &Found| found.inode == self.inode;
+            let there = self.descriptor.and_then(|descriptor| area_at(self.pid, descriptor)).filter(is_it);
+            return match there {
+                Some(found) => Ok(found),
+                None => areas(self.pid)?.into_iter().find(is_it).ok_or(Hidden::Closed),
+            };
         };
         Ok(Found { pid: self.pid, file: file.try_clone()?, inode: self.inode })
     }
@@ -157,9 +165,16 @@ fn may_announce(program: Uid, recorder: Uid) -> bool {
     recorder.is_root() || program == recorder
 }
 
-/// A program's packet: its pid, its area's inode number, its area.
-fn receive(connection: &OwnedFd) -> io::Result<(i32, u64, Option<OwnedFd>)> {
-    let mut words = [0u8; 16];
+/// What a program sends, with its pid.
+struct Packet {
+    pid: i32,
+    inode: u64,
+    descriptor: Option<u64>,
+    file: Option<OwnedFd>,
+}
+
+fn receive(connection: &OwnedFd) -> io::Result<Packet> {
+    let mut words = [0u8; 24];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
@@ -173,8 +188,10 @@ fn receive(connection: &OwnedFd) -> io::Result<(i32, u64, Option<OwnedFd>)> {
         _ => None,
     });
     let file = files.flatten().last();
-    let [hello, inode] = [&words[..8], &words[8..]].map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    if received.bytes != words.len() || hello != HELLO {
+    let word = |at: usize| words[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
+    let [hello, inode, descriptor] = [0, 8, 16].map(word);
+    // Programs with an older library do not tell the descriptor.
+    if !matches!(received.bytes, 16 | 24) || hello != HELLO {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let peer = rustix::net::sockopt::socket_peercred(connection)?;
@@ -182,7 +199,8 @@ fn receive(connection: &OwnedFd) -> io::Result<(i32, u64, Option<OwnedFd>)> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     // 0 if the process is in a pid namespace that we can't see.
-    Ok((peer.pid.as_raw_nonzero().get(), inode, file))
+    let pid = peer.pid.as_raw_nonzero().get();
+    Ok(Packet { pid, inode, descriptor: (received.bytes == 24).then_some(descriptor), file })
 }
 
 impl Drop for Listener {

@@ -3,22 +3,70 @@
 use crate::proc;
 use sordino_ring::map::populate;
 use std::io;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Makes the pages of a region present in the program. It may have arranged that this takes for ever (userfaultfd, FUSE): then a
-/// thread waits there until one of us ends.
-pub(crate) fn make_present(pid: i32, (address, length): (u64, u64)) -> io::Result<u64> {
-    let (done, is_done) = channel();
+/// A process and a region of its memory: address and length.
+type Place = (i32, (u64, u64));
+
+/// Makes pages present, one region after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// The thread that does it, once there was something to do.
+    thread: Option<(Sender<Place>, Receiver<io::Result<u64>>)>,
+}
+
+impl Presence {
+    /// Makes the pages of a program's rings present in it; what is to be told if that failed.
+    pub(crate) fn make(&mut self, pid: i32, region: (u64, u64)) -> Option<String> {
+        // What the kernel had no memory for a moment ago it may have now.
+        let missing = match self.populate(pid, region) {
+            Ok(1..) => self.populate(pid, region),
+            result => result,
+        };
+        match missing {
+            Ok(0) => None,
+            // It has become another program, or ended: nobody will write there.
+            _ if !is_mapped(pid, region.0) => None,
+            Ok(missing) => {
+                Some(format!("{missing} pages of its rings were not present: it may fault on them"))
+            }
+            Err(error) => {
+                Some(format!("its rings could not be made present ({error}): it faults on each page once"))
+            }
+        }
+    }
+
+    /// How many pages could not be read. The program may have arranged that this takes for ever (userfaultfd, FUSE): then the thread is
+    /// left there until one of us ends, and the next program gets another.
+    fn populate(&mut self, pid: i32, region: (u64, u64)) -> io::Result<u64> {
+        let thread = self.thread.take().map_or_else(start, Ok)?;
+        // It ends with us only: if that failed, there would be no answer.
+        let _ = thread.0.send((pid, region));
+        // 1.4 us for a page are 0.4 s for a GiB.
+        let patience = Duration::from_secs(1 + (region.1 >> 30));
+        let Ok(missing) = thread.1.recv_timeout(patience) else { return Err(io::ErrorKind::TimedOut.into()) };
+        self.thread = Some(thread);
+        missing
+    }
+}
+
+fn start() -> io::Result<(Sender<Place>, Receiver<io::Result<u64>>)> {
+    let (give, places) = channel::<Place>();
+    let (answer, answers) = channel();
     let thread = std::thread::Builder::new().name("sordino-present".to_owned());
-    thread.spawn(move || _ = done.send(populate(pid, address, length)))?;
-    // 1.4 us for a page are 0.4 s for a GiB.
-    let patience = Duration::from_secs(1 + (length >> 30));
-    is_done.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    thread.spawn(move || {
+        for (pid, (address, length)) in places {
+            if answer.send(populate(pid, address, length)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok((give, answers))
 }
 
 /// Whether a process has something at this address.
-pub(crate) fn is_mapped(pid: i32, address: u64) -> bool {
+fn is_mapped(pid: i32, address: u64) -> bool {
     let maps = match proc::bytes(&format!("/proc/{pid}/maps")) {
         Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
         Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
@@ -41,5 +89,17 @@ mod tests {
         let local = 0u8;
         assert!(is_mapped(here, (&raw const local).addr() as u64));
         assert!(!is_mapped(here, 0) && !is_mapped(i32::MAX, 0x1000));
+    }
+
+    #[test]
+    fn what_fails_in_one_program_is_no_obstacle_in_the_next() {
+        let here = std::process::id() as i32;
+        let local = 0u8;
+        let region = ((&raw const local).addr() as u64, 1);
+        let mut presence = Presence::default();
+        assert!(presence.populate(i32::MAX, region).is_err());
+        assert_eq!(presence.populate(here, region).unwrap(), 0);
+        assert_eq!(presence.populate(here, (0, 1)).unwrap(), 1);
+        assert_eq!(presence.populate(here, region).unwrap(), 0);
     }
 }

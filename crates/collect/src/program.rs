@@ -2,16 +2,16 @@
 
 use crate::clock::TraceClock;
 use crate::context::Contexts;
-use crate::directory::replace;
+use crate::directory::{overwrite, replace};
 use crate::discover::{Found, Identity, identity};
 use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
-use crate::present::{is_mapped, make_present};
+use crate::present::Presence;
 use crate::{Error, directory::Directory};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{Environment, Uuid};
+use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Conditions, Program, Refusal, Want, Wanted, When};
@@ -64,6 +64,8 @@ struct TracePlace {
     /// The trace's directory.
     path: PathBuf,
     uuid: Uuid,
+    /// As its metadata has it.
+    clock: Clock,
 }
 
 impl Traced {
@@ -76,6 +78,7 @@ impl Traced {
         directory: Option<&Directory>,
         clock: &TraceClock,
         user: &UserEvents,
+        presence: &mut Presence,
     ) -> Result<(Self, Order), Error> {
         let pid = found.pid;
         let refused = |reason: String| Error::Program { pid, reason };
@@ -113,25 +116,9 @@ impl Traced {
             attached => attached,
         };
         let mut attached = attached.map_err(|refusal| refused(explain(&refusal, options, &program)))?;
-        // What the kernel had no memory for a moment ago it may have now.
-        let present = match make_present(pid, attached.region) {
-            Ok(1..) => make_present(pid, attached.region),
-            result => result,
-        };
-        match present {
-            Ok(0) => {}
-            // It has become another program, or ended: nobody will write there.
-            _ if !is_mapped(pid, attached.region.0) => {}
-            Ok(missing) => {
-                notes.push(format!("{missing} pages of its rings were not present: it may fault on them"))
-            }
-            Err(error) => notes
-                .push(format!("its rings could not be made present ({error}): it faults on each page once")),
-        }
+        notes.extend(presence.make(pid, attached.region));
         let wake_up = wanted.wake.then(|| program.wake_address(attached.slot));
         let trace = ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), place: None };
-        let trace = directory.map_or(Ok(trace.clone()), |directory| trace.put_in(directory, clock));
-        let trace = trace.inspect_err(|_| _ = program.detach(&attached))?;
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
@@ -145,9 +132,13 @@ impl Traced {
             broken: false,
             contexts: options.contexts,
         };
+        // Before there is metadata: all of it is then written at once.
+        let _ = traced.learn();
+        if let Some(directory) = directory {
+            traced.trace = traced.trace.put_in(directory, clock).inspect_err(|_| traced.detach())?;
+        }
         let order = traced.streams(readers, options.session.is_some());
-        // What can't be declared now is tried again with each look, which then tells why.
-        let _ = traced.refresh(user);
+        traced.choose(user);
         Ok((traced, order))
     }
 
@@ -169,6 +160,15 @@ impl Traced {
 
     /// Looks for tracepoints that are new, declares them, and enables those that are wanted.
     pub(crate) fn refresh(&mut self, user: &UserEvents) -> Result<(), Error> {
+        let first = self.trace.schemas.len();
+        self.learn()?;
+        // Only now: no record of an event that the metadata does not know.
+        self.choose_from(first, user);
+        Ok(())
+    }
+
+    /// Looks for tracepoints that are new, and declares them.
+    fn learn(&mut self) -> Result<(), Error> {
         let text = if self.broken { Vec::new() } else { self.program.catalogue(self.read) };
         if text.is_empty() {
             return Ok(());
@@ -194,8 +194,6 @@ impl Traced {
         self.trace.append(&declarations)?;
         self.trace.schemas.append(&mut schemas);
         self.read += consumed;
-        // Only now: no record of an event that the metadata does not know.
-        self.choose_from(first, user);
         Ok(())
     }
 
@@ -287,7 +285,8 @@ impl ProgramTrace {
         let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
         let path = directory.user().join(name);
         fs::create_dir(&path).map_err(Error::output(&path))?;
-        let trace = Self { place: Some(TracePlace { path, uuid: crate::uuid() }), ..self.clone() };
+        let place = TracePlace { path, uuid: crate::uuid(), clock: clock.ctf() };
+        let trace = Self { place: Some(place), ..self.clone() };
         trace.write_metadata(clock)?;
         Ok(trace)
     }
@@ -327,15 +326,37 @@ impl ProgramTrace {
         append().map_err(Error::output(&path))
     }
 
-    /// Writes the whole metadata: at the start, and at the end, when the clock's rate is known better.
-    pub(crate) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+    /// Lets the metadata say what is known of the clock by now.
+    pub(crate) fn set_clock(&self, clock: &TraceClock) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
+        let before = self.preamble(place, clock.hostname(), &place.clock)?;
+        let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        match overwrite(&place.path.join("metadata"), &before, &after) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.write_metadata(clock),
+        }
+    }
+
+    fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let mut text = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        text += &stream_class(StreamClass::Cpu);
+        text += &stream_class(StreamClass::Shared);
+        for (id, schema) in (0..).zip(&self.schemas) {
+            text += &declare(id, schema)?;
+        }
+        let path = place.path.join("metadata");
+        replace(&path, &text).map_err(Error::output(&path))
+    }
+
+    /// How the metadata begins: who was recorded where, by which clock.
+    fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
         let mut environment = Environment::default();
         environment
             .set("domain", "ust")
             .set("tracer_name", "sordino")
             .set("tracer_version", env!("CARGO_PKG_VERSION"))
-            .set("hostname", clock.hostname())
+            .set("hostname", hostname)
             .set("vpid", i64::from(self.pid))
             .set("procname", self.identity.name.as_str())
             .set("executable", self.identity.executable.as_str());
@@ -345,14 +366,7 @@ impl ProgramTrace {
         if let Some(futex) = self.wake_up {
             environment.set("wake_up_futex", futex.cast_signed());
         }
-        let mut text = preamble(place.uuid, &environment, &clock.ctf())?;
-        text += &stream_class(StreamClass::Cpu);
-        text += &stream_class(StreamClass::Shared);
-        for (id, schema) in (0..).zip(&self.schemas) {
-            text += &declare(id, schema)?;
-        }
-        let path = place.path.join("metadata");
-        replace(&path, &text).map_err(Error::output(&path))
+        Ok(preamble(place.uuid, &environment, clock)?)
     }
 }
 

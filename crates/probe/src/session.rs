@@ -2,8 +2,8 @@
 //!
 //! A recorder listens on a Unix socket of packets. The name of the one that started this program, if one did, is in
 //! `SORDINO_SESSION`, with `@` for the zero byte of an abstract name; those of others are found by [`runtime`]. The program
-//! sends each of them one packet, [`HELLO`] and its area's inode number. Then it waits for a byte back from each, about
-//! [`PATIENCE`] for all of them together.
+//! sends each of them one packet: [`HELLO`], its area's inode number, and the number of its descriptor for it, if it still has one.
+//! Then it waits for a byte back from each, about [`PATIENCE`] for all of them together.
 //!
 //! The recorder that started it gets a descriptor for the area's file with the packet, if there still is one. Others have to
 //! open it in `/proc/PID/fd`: whoever has it can write into the program's memory, and there the kernel sees to it that only
@@ -56,12 +56,15 @@ impl Recorders {
         let until = Instant::now() + self.patience;
         let mut told = [const { None }; MOST];
         let mut free = told.iter_mut();
-        let mut tell = |address: &Address, descriptor: Option<RawFd>| {
+        let descriptor = file.get();
+        let words = [HELLO, file.inode(), descriptor.map_or(0, |descriptor| descriptor as u64)];
+        let words = if descriptor.is_some() { &words[..] } else { &words[..2] };
+        let mut tell = |address: &Address, file: Option<RawFd>| {
             if let Some(place) = free.next() {
-                *place = address.tell(file.inode(), descriptor, until);
+                *place = address.tell(words, file, until);
             }
         };
-        self.starter.iter().for_each(|starter| tell(starter, file.get()));
+        self.starter.iter().for_each(|starter| tell(starter, descriptor));
         runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, None));
         let silent = told.iter().flatten().filter(|recorder| !has_answered(recorder, until)).count();
         self.patience = if silent == 0 { PATIENCE } else { self.patience / 4 };
@@ -95,7 +98,7 @@ impl Address {
 
     /// Sends the packet; the connection over which the answer comes, if somebody listens. After `until` too, but then
     /// without waiting for room in the recorder's queue.
-    fn tell(&self, inode: u64, descriptor: Option<RawFd>, until: Instant) -> Option<OwnedFd> {
+    fn tell(&self, words: &[u64], file: Option<RawFd>, until: Instant) -> Option<OwnedFd> {
         // SAFETY: no preconditions.
         let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         if socket < 0 {
@@ -109,7 +112,7 @@ impl Address {
             // SAFETY: an initialised address of that length.
             unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) as isize }
         });
-        let sent = connected == 0 && uninterrupted(until, || send(fd, [HELLO, inode], descriptor)) >= 0;
+        let sent = connected == 0 && uninterrupted(until, || send(fd, words, file)) >= 0;
         sent.then_some(socket)
     }
 }
@@ -147,12 +150,12 @@ fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
 }
 
 /// Sends `words`, with `file` if there is one; negative if that failed.
-fn send(socket: RawFd, words: [u64; 2], file: Option<RawFd>) -> isize {
+fn send(socket: RawFd, words: &[u64], file: Option<RawFd>) -> isize {
     /// Room for one descriptor, aligned as control messages want it.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
-    let mut part = libc::iovec { iov_base: words.as_ptr().cast_mut().cast(), iov_len: size_of_val(&words) };
+    let mut part = libc::iovec { iov_base: words.as_ptr().cast_mut().cast(), iov_len: size_of_val(words) };
     // SAFETY: all zeros is an empty message.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = &mut part;

@@ -53,7 +53,9 @@ struct Topology {
 impl Dump {
     /// Reads `/proc` and `/sys`. What can't be read, for want of rights or because it is gone by now, is left out.
     pub(crate) fn take(clock: Sample) -> Self {
-        let (threads, mappings) = process::all(&mut BuildIds::default());
+        let mut build_ids = BuildIds::begin();
+        let (threads, mappings) = process::all(&mut build_ids);
+        build_ids.end();
         let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self { threads, mappings, interrupts: interrupts_of(&interrupts), cpus: topology(&cpuinfo), clock }

@@ -27,6 +27,7 @@ use crate::kernel::{Emptied, Kernel};
 use crate::listen::Listener;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
+use crate::present::Presence;
 use crate::program::Traced;
 use crate::series::Series;
 use crate::steal::Steal;
@@ -152,6 +153,7 @@ struct Session<'a> {
     /// The processes that were named.
     pids: Vec<i32>,
     programs: Vec<Traced>,
+    presence: Presence,
     /// How many programs there were.
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).

@@ -13,6 +13,7 @@ use crate::drain::{Triggers, Work};
 use crate::kernel::{Kernel, page_file};
 use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
+use crate::present::Presence;
 use crate::steal::Steal;
 use crate::summary::Summary;
 use sordino_clock::Sample;
@@ -70,6 +71,7 @@ impl<'a> Session<'a> {
                 _ => Vec::new(),
             },
             programs: Vec::new(),
+            presence: Presence::default(),
             numbered: 0,
             seen: HashMap::new(),
             scanned: Instant::now(),

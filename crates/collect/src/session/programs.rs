@@ -49,7 +49,8 @@ impl Session<'_> {
             Sink::Memory(_) => None,
         };
         let before = Sample::take();
-        let attached = Traced::attach(found, self.numbered, self.options, directory, &self.clock, &self.user);
+        let (number, options, presence) = (self.numbered, self.options, &mut self.presence);
+        let attached = Traced::attach(found, number, options, directory, &self.clock, &self.user, presence);
         let (program, streams) = attached?;
         self.numbered += 1;
         self.collector.order(streams);
@@ -207,8 +208,8 @@ impl Session<'_> {
         }
         let Some(program) = self.programs.iter().find(|program| program.number() == number) else { return };
         let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);
-        let exit = exit_of(program);
-        if ends.iter().any(|&end| exit.is(end)) {
+        let exit = (!ends.is_empty()).then(|| exit_of(program));
+        if let Some(exit) = exit.filter(|exit| ends.iter().any(|&end| exit.is(end))) {
             let why = format!("{} {exit}", program.trace.identity.name);
             self.ended_badly(&why);
         }
