@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Between two programs.
 const EACH: Duration = Duration::from_millis(20);
+/// How often another chunk begins, and how many completed ones stay.
+const ROTATE: Duration = Duration::from_secs(2);
+const KEPT: u64 = 5;
 
 /// What a recorder holds.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +66,9 @@ impl Sums {
     }
 }
 
-/// What a program's data costs, in seconds of a CPU: its trace's directory and files made, filled and removed, in as many steps as a
-/// recorder takes (metadata is written at the start, and its clock at the end), and nothing else.
-fn files_cost(recorded: &Path, place: &Path) -> f64 {
+/// What programs' data cost, as a share of a CPU: their traces' directories and files made, filled and removed, as many a second and in as
+/// many steps as a recorder does it (metadata is written at the start, and its clock at the end), and nothing else.
+fn files_cost(recorded: &Path, place: &Path, time: Duration) -> f64 {
     let chunks = fs::read_dir(recorded).unwrap().map(|chunk| chunk.unwrap().path().join("user"));
     let traces: Vec<Vec<_>> = chunks
         .filter(|user| user.exists())
@@ -74,24 +77,30 @@ fn files_cost(recorded: &Path, place: &Path) -> f64 {
         .map(|files: Vec<_>| files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect())
         .collect();
     fs::create_dir(place).unwrap();
-    let before = thread_seconds();
-    for (number, files) in traces.iter().enumerate() {
-        let trace = place.join(number.to_string());
-        fs::create_dir(&trace).unwrap();
-        for (file, bytes) in files {
-            let (file, new) = (trace.join(file.file_name().unwrap()), trace.join("new"));
-            if file.ends_with("metadata") {
-                fs::write(&new, bytes).unwrap();
-                fs::rename(&new, &file).unwrap();
-                let metadata = OpenOptions::new().write(true).open(&file).unwrap();
-                metadata.write_all_at(&bytes[..32], 0).unwrap();
-            } else {
-                fs::write(&file, bytes).unwrap();
-            }
+    let (begin, before) = (Instant::now(), thread_seconds());
+    for (number, files) in (0u32..).zip(traces.iter().cycle()).take_while(|_| begin.elapsed() < time) {
+        let chunk = (EACH * number).as_secs() / ROTATE.as_secs();
+        let trace = place.join(chunk.to_string()).join(number.to_string());
+        fs::create_dir_all(&trace).unwrap();
+        files.iter().for_each(|(file, bytes)| write(&trace.join(file.file_name().unwrap()), bytes));
+        if let Some(old) = chunk.checked_sub(KEPT) {
+            let _ = fs::remove_dir_all(place.join(old.to_string()));
         }
+        std::thread::sleep((begin + EACH * (number + 1)).saturating_duration_since(Instant::now()));
     }
+    let share = (thread_seconds() - before) / begin.elapsed().as_secs_f64();
     fs::remove_dir_all(place).unwrap();
-    (thread_seconds() - before) / traces.len() as f64
+    share
+}
+
+fn write(file: &Path, bytes: &[u8]) {
+    if !file.ends_with("metadata") {
+        return fs::write(file, bytes).unwrap();
+    }
+    let new = file.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(&new, file).unwrap();
+    OpenOptions::new().write(true).open(file).unwrap().write_all_at(&bytes[..32], 0).unwrap();
 }
 
 fn thread_seconds() -> f64 {
@@ -109,7 +118,11 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let session = Session::start(
         &scene,
         "days",
-        &[&rings[..], &["--context", "comm", "--rotate-every", "2s", "--keep", "5"]].concat(),
+        &[
+            &rings[..],
+            &["--context", "comm", "--rotate-every", &format!("{ROTATE:?}"), "--keep", &KEPT.to_string()],
+        ]
+        .concat(),
     );
     let time = Duration::from_secs(number("DAYS_SECONDS").unwrap_or(12));
     let (begin, mut sums) = (Instant::now(), Sums::default());
@@ -133,18 +146,18 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let share = (late.cpu_seconds - early.cpu_seconds) / since.elapsed().as_secs_f64();
     session.stop();
     sums.add_completed(&session.output);
-    let files = files_cost(&session.output, &scene.path("files")) * f64::from(started);
+    let files = files_cost(&session.output, &scene.path("files"), time.min(Duration::from_secs(30)));
     eprintln!(
         "{started} programs in {:.0} s, {} chunks, {:.1} % of a CPU, {:.1} % for their files alone; {early:?}, {late:?}",
         begin.elapsed().as_secs_f64(),
         sums.chunks,
         100.0 * share,
-        100.0 * files / time.as_secs_f64()
+        100.0 * files
     );
     assert_eq!(sums.events, u64::from(started), "{:?}", sums.notes);
     // What else runs on the machine is recorded, too, and may be told of.
     assert!(!sums.notes.iter().any(|note| note.to_string().contains("ends")), "{:?}", sums.notes);
-    assert!(sums.chunks >= 4 && fs::read_dir(&session.output).unwrap().count() <= 5 + 1);
+    assert!(sums.chunks >= 4 && fs::read_dir(&session.output).unwrap().count() as u64 <= KEPT + 1);
     // Programs that are there at one moment and not at the other have some of each.
     assert!(late.descriptors <= early.descriptors + 100, "{early:?} {late:?}");
     assert!(late.memory_kib <= early.memory_kib * 5 / 4 + 4096, "{early:?} {late:?}");
