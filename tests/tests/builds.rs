@@ -26,7 +26,7 @@ const BUILDS: &[(Compiler, &[&str])] = &[
     (Gcc, &["-fvisibility=hidden", "-Wl,--as-needed", "-Wl,-z,now"]),
     (Gcc, &["-fno-pie", "-no-pie", "-mcmodel=small"]),
     (Gcc, &["-Wconversion", "-Wshadow", "-Wcast-qual", "-Wstrict-aliasing=2", "-fsanitize=undefined"]),
-    (Gxx, &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]),
+    (Gxx, &["-Wshadow", "-Wfloat-equal", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]),
     (Clang, &["-fstack-protector-all", "-D_FORTIFY_SOURCE=2"]),
 ];
 

@@ -133,7 +133,7 @@ struct sordino_gate {
 };
 #define SORDINO_GATED 2
 
-static inline const struct sordino_gate *sordino_gate(const uint32_t *word, uint32_t wanted)
+static inline const struct sordino_gate *sordino_gate_of(const uint32_t *word, uint32_t wanted)
 {
     return (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
 }
@@ -328,7 +328,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             sordino_size = sordino_fixed ? 0 SORDINO_EACH(SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
         }; \
         if (sordino_w & SORDINO_GATED) { \
-            const struct sordino_gate *const sordino_g = sordino_gate(sordino_p, sordino_w); \
+            const struct sordino_gate *const sordino_g = sordino_gate_of(sordino_p, sordino_w); \
             const uint32_t sordino_field = __atomic_load_n(&sordino_g->field, __ATOMIC_RELAXED); \
             uint64_t sordino_value = 0; \
             uint32_t sordino_number = 0; \
@@ -444,7 +444,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_COMPARED_blob(kind, name)
 /* Of the types only those of floating-point numbers have a half. */
 #define SORDINO_COMPARED_INTEGER(kind, value) \
-    if ((SORDINO_TYPE_##kind)0.5 == 0 && sordino_field == sordino_number) \
+    if (!((SORDINO_TYPE_##kind)0.5 > 0) && sordino_field == sordino_number) \
         sordino_value = (uint64_t)(SORDINO_TYPE_##kind)(value);
 
 /* What has to be found out before the record is staged. */
