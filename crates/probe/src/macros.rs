@@ -63,21 +63,19 @@ macro_rules! __declare {
 #[macro_export]
 macro_rules! __hit {
     ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
-        #[allow(unused_imports)]
-        use $crate::Value as _;
         $(let $field: $ty = $value;)*
         // SAFETY: the macros looked there.
-        if !unsafe { $crate::internal::turned_away($word, $wanted, [$($field.as_integer()),*]) } {
+        if !unsafe { $crate::internal::turned_away($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
                 $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
             let length = match FIXED {
                 ::core::option::Option::Some(length) => length,
-                ::core::option::Option::None => $crate::internal::extent([$($field.extent()),*]),
+                ::core::option::Option::None => $crate::internal::extent([$($crate::Value::extent(&$field)),*]),
             };
             #[allow(unused_mut, unused_variables, unused_assignments)]
             let fill = |mut to: *mut u8| {
                 // SAFETY: `record` makes room for `length` bytes: the sum of all extents, which are the same when asked again.
-                $(to = unsafe { $field.put(to) };)*
+                $(to = unsafe { $crate::Value::put(&$field, to) };)*
             };
             // SAFETY: `fill` writes that much, laid out as the fields that were declared with the same types.
             unsafe { $crate::internal::record(&$point, $wanted, length, fill) };

@@ -17,11 +17,8 @@ pub trait Scalar: Copy {
     /// This value's.
     fn bytes(self) -> Self::Bytes;
     /// The value as an integer, if it is one: as a session's [gate](sordino_ring::layout::Gate) has it, a signed one extended to 64
-    /// bits.
-    #[inline(always)]
-    fn integer(self) -> Option<u64> {
-        None
-    }
+    /// bits. A type whose [`NAME`](Self::NAME) is an integer's has to say it: a condition is compared with this alone.
+    fn integer(self) -> Option<u64>;
 }
 
 /// A field's value.
@@ -48,7 +45,7 @@ pub trait Value {
     /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
 
-    /// [`Scalar::integer`]; `None` of anything else.
+    /// [`Scalar::integer`] where the shape is [`Shape::One`]; `None` of anything else.
     #[inline(always)]
     fn as_integer(&self) -> Option<u64> {
         None

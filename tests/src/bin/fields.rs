@@ -17,7 +17,25 @@ enumeration! {
     }
 }
 
+/// Methods that every value has, with names that the macros' own have, too.
+trait Namesakes {
+    fn as_integer(&self) {}
+    fn extent(&self) {}
+    fn put(&self) {}
+}
+impl<T> Namesakes for T {}
+
+impl Verdict {
+    fn as_integer(self) -> Option<u64> {
+        Some(u64::MAX / 2)
+    }
+}
+
 fn main() {
+    0.as_integer();
+    0.extent();
+    0.put();
+    assert!(Verdict::Fine.as_integer().is_some());
     tracepoint!(fields:least, a: u8 = 0, b: u16 = 0, c: u32 = 0, d: u64 = 0,
         e: i8 = i8::MIN, f: i16 = i16::MIN, g: i32 = i32::MIN, h: i64 = i64::MIN);
     tracepoint!(fields:most, a: u8 = u8::MAX, b: u16 = u16::MAX, c: u32 = u32::MAX, d: u64 = u64::MAX,
