@@ -6,7 +6,7 @@
 //! ```text
 //! 0              Header                       one page: sizes, offsets, 8 slots
 //! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
-//! behind them    Gate[8][GATES]           per slot: comparisons that hits make before anything else
+//! behind them    Gate[8][GATES]               per slot: comparisons that hits make before anything else
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
 //! next page      ValueCell[VALUES]            what the program's threads say of themselves
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
