@@ -117,11 +117,23 @@ fn hit(
 /// Bytes of a record of `hits:pair` in a CPU's ring and in the shared one.
 const PAIR: [usize; 2] = [32, 40];
 
+/// How a program is told to hit, and in which environment.
+struct Way {
+    how: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    /// Bytes of a record of `hits:pair` then.
+    pair: usize,
+}
+
+const WAYS: [Way; 3] = [
+    Way { how: &[], environment: &[], pair: PAIR[0] },
+    Way { how: &[], environment: &[("SORDINO_RING", "shared")], pair: PAIR[1] },
+    Way { how: &["vfork"], environment: &[], pair: PAIR[1] },
+];
+
 #[test]
 fn a_session_has_the_hits_that_its_condition_lets_through() {
     let scene = Scene::new();
-    let shared: &[(&str, &str)] = &[("SORDINO_RING", "shared")];
-    let ways = [(&[][..], &[][..], 0), (&[], shared, 1), (&["vfork"], &[], 1)];
     let cases = [
         ("number < 7", 7),
         ("number >= 7", HITS - 7),
@@ -132,7 +144,7 @@ fn a_session_has_the_hits_that_its_condition_lets_through() {
         ("$tid == 1", 0),
         ("$tid > 1", HITS),
     ];
-    for (how, environment, kind) in ways {
+    for Way { how, environment, pair } in WAYS {
         for (filter, expected) in cases {
             let sessions = hit(&scene, how, environment, |running| {
                 let mut session = Session::new(running, 3);
@@ -140,11 +152,7 @@ fn a_session_has_the_hits_that_its_condition_lets_through() {
                 vec![session]
             });
             for mut session in sessions {
-                assert_eq!(
-                    session.bytes(),
-                    expected as usize * PAIR[kind],
-                    "{filter} {how:?} {environment:?}"
-                );
+                assert_eq!(session.bytes(), expected as usize * pair, "{filter} {how:?} {environment:?}");
                 assert_eq!(session.triggers().count, 0);
             }
         }
@@ -154,8 +162,6 @@ fn a_session_has_the_hits_that_its_condition_lets_through() {
 #[test]
 fn a_gate_lets_through_what_its_condition_does() {
     let scene = Scene::new();
-    let shared: &[(&str, &str)] = &[("SORDINO_RING", "shared")];
-    let ways = [(&[][..], &[][..], 0), (&[], shared, 1), (&["vfork"], &[], 1)];
     let cases = [
         ("number < 7", 7),
         ("number >= 7", HITS - 7),
@@ -164,8 +170,8 @@ fn a_gate_lets_through_what_its_condition_does() {
         ("rest > 9", 0),
         ("rest < 100", HITS),
     ];
-    for ((how, environment, kind), (filter, expected)) in
-        ways.into_iter().flat_map(|way| cases.map(|case| (way, case)))
+    for (Way { how, environment, pair }, (filter, expected)) in
+        WAYS.iter().flat_map(|way| cases.map(|case| (way, case)))
     {
         let mut sessions = hit(&scene, how, environment, |running| {
             // In another slot than the first.
@@ -177,7 +183,7 @@ fn a_gate_lets_through_what_its_condition_does() {
             vec![other, session]
         });
         let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();
-        assert_eq!(bytes, [0, expected as usize * PAIR[kind]], "{filter} {how:?} {environment:?}");
+        assert_eq!(bytes, [0, expected as usize * pair], "{filter} {how:?} {environment:?}");
     }
 }
 
