@@ -10,8 +10,8 @@ use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Bursts of 500,000 loops in a round: some ten seconds at full speed.
-const BURSTS: &str = "600";
+/// Bursts of 500,000 loops in a round: a minute at full speed, or more.
+const BURSTS: &str = "1200";
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// 24 MiB of rings with two CPUs and the shared one.
 const RINGS: [&str; 5] = ["--overwrite", "--subbuf-size", "1M", "--num-subbuf", "8"];
