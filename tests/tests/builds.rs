@@ -131,7 +131,7 @@ fn a_condition_on_one_integer_is_met_by_what_is_recorded() {
             names.sort();
             names
         };
-        // Rust has no enumeration without labels, and at most 8 fields of this kind.
+        // The Rust twin has no tracepoint of forty-eight fields.
         let mut expected: Vec<String> = chosen().map(|(name, _)| format!("fields:{name}")).collect();
         expected.retain(|name| name != "fields:forty_eight" || !program.ends_with("release/fields"));
         expected.sort();

@@ -390,7 +390,8 @@ mod tests {
     fn parts_do_not_overlap() {
         for cpus in [1, 2, 255, 4096] {
             let rings = RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
-            assert!(POINTS_OFFSET >= size_of::<Header>() && RINGS_OFFSET >= POINTS_OFFSET + 4 * POINTS);
+            assert!(POINTS_OFFSET >= size_of::<Header>() && GATES_OFFSET >= POINTS_OFFSET + 4 * POINTS);
+            assert!(RINGS_OFFSET >= GATES_OFFSET + SLOTS * GATES * size_of::<Gate>());
             assert!(catalogue_offset(cpus) >= rings);
         }
     }
