@@ -46,7 +46,7 @@ fn the_wake_up_of_sordinos_recorder_is_told_from_the_programs_own_calls() {
     let gaps = intervals(&scene, &recording, &["--top", "2000"]);
     let planted: Vec<_> = gaps.iter().filter(is_wake_up).collect();
     assert!(planted.len() > 10, "{} of {} gaps", planted.len(), gaps.len());
-    assert!(planted.iter().all(|gap| gap["thread"]["comm"] == "npt"));
+    assert!(planted.iter().all(|gap| gap["thread"]["comm"] == "npt"), "{planted:?}");
     let text = one_line(scene.sordino(&["explain", recording.name(), "--top", "2000"]).succeeded());
     assert!(text.contains("sordino's own wake-up of its recorder (--wakeup) took "), "{text}");
 

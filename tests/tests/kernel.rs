@@ -49,6 +49,22 @@ fn listed(scene: &Scene, recording: &Recording) -> Vec<Value> {
     events
 }
 
+#[test]
+fn a_thread_has_the_name_it_gives_itself_while_it_runs_on() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("renamed.c");
+    let recording = scene.record(&["--kernel", "sched_switch"], &[program.to_str().unwrap()]);
+    let events = listed(&scene, &recording);
+    let names: Vec<&Value> = named(&events, "renamed:to").iter().map(|event| &event["comm"]).collect();
+    assert_eq!(names.len(), 1_000);
+    for (number, name) in names.iter().enumerate() {
+        assert_eq!(**name, format!("name {number}"));
+    }
+    // Without switches, what is asked for and nothing else.
+    let recording = scene.record(&["--kernel", "sched_wakeup"], &[program.to_str().unwrap()]);
+    assert_eq!(recording.summary["kernel_events"], serde_json::json!(["sched:sched_wakeup"]));
+}
+
 /// "A tracepoint between two system calls of the same thread lies between their sys_enter events."
 #[test]
 fn events_of_programs_and_of_the_kernel_interleave_as_they_happened() {
@@ -196,6 +212,7 @@ fn groups_and_events_are_chosen_together() {
     let has = |name: &str| chosen.iter().any(|event| event == name);
     assert!(has("sched:sched_switch") && has("sched:sched_wakeup") && has("irq:softirq_entry"), "{chosen:?}");
     assert!(!has("sched:sched_process_fork"));
+    assert!(has("task:task_rename"), "what threads are called goes with switches: {chosen:?}");
     // The program's threads are switched from where they were switched to. Of others, as of idle ones, some kernels don't say it.
     let ours: BTreeSet<i32> = recording.events().iter().map(|event| event.tid).collect();
     let (mut running, mut switches) = (HashMap::new(), 0);

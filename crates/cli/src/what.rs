@@ -16,7 +16,8 @@ use std::time::Duration;
 /// What to record, and how; for a session, too.
 #[derive(Args, Debug)]
 pub(crate) struct What {
-    /// The kernel's events: groups, names or globs, each with a filter of the kernel's if you like
+    /// The kernel's events: groups, names or globs, each with a filter of the kernel's if you like; with sched_switch
+    /// come the names that threads give themselves (task_rename)
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
     /// Kernel buffer for each CPU

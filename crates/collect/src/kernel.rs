@@ -7,7 +7,7 @@ use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
 use sordino_event::{Cpu, Tid};
-use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Tracefs};
+use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs};
 use sordino_undo::{Change, Guardian, Step};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -103,7 +103,7 @@ impl Kernel {
             let threads: Vec<Tid> = options.kernel_threads.iter().copied().map(Tid).collect();
             instance.set_threads(&threads, true)?;
         }
-        let events = instance.select(&options.kernel)?;
+        let events = select(&mut instance, &options.kernel)?;
         let text = |event: EventName| instance.format_text(&event).map(|text| (event, text));
         let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
         let drain = Drain::new(instance, &mut file)?;
@@ -191,6 +191,21 @@ impl Kernel {
         self.lost.iter().map(since).collect()
     }
 }
+
+/// The events that are wanted, and with switches the names that threads give themselves: a thread that runs on would
+/// have its old name until the next switch, which for one of high priority can be the end of the recording.
+fn select(instance: &mut Instance, wanted: &[Selection]) -> Result<Vec<EventName>, Error> {
+    let events = instance.select(wanted)?;
+    let has = |name: &str| events.iter().any(|event| event.to_string() == name);
+    if !has("sched:sched_switch") || has(RENAME) {
+        return Ok(events);
+    }
+    let rename = RENAME.parse()?;
+    Ok(instance.select(&[wanted, &[rename]].concat())?)
+}
+
+/// Linux has it since 3.4.
+const RENAME: &str = "task:task_rename";
 
 /// An instance, and what undoes that: one of our own, or, for whom may make none, one that root made ahead.
 fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {
