@@ -5,13 +5,14 @@ use crate::knob::Knob;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// Bursts of 500,000 loops in a round: a minute at full speed, or more.
-const BURSTS: &str = "1200";
+/// The program runs for a minute without snapshots and a minute with one each second, in turn second by second: what a
+/// hypervisor does to it changes from one minute to the next by more than what is measured.
+const SECONDS: u64 = 120;
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// 24 MiB of rings with two CPUs and the shared one.
 const RINGS: [&str; 5] = ["--overwrite", "--subbuf-size", "1M", "--num-subbuf", "8"];
@@ -33,12 +34,15 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    fn found(&self, command: &mut Command) -> Result<String, String> {
-        Ok(output_of(command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions")))?)
+    /// A command that knows of this session.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions"));
+        command
     }
 
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        self.found(Command::new(self.sordino).args(arguments))
+        Ok(output_of(self.command(self.sordino).args(arguments))?)
     }
 
     /// Takes one; where it lies.
@@ -56,16 +60,15 @@ impl Drop for Session<'_> {
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
-    let program = bench.programs.path("gaps", Tracer::Sordino);
-    let [mut without, mut with] = [Samples::default(), Samples::default()];
+    let program = bench.programs.path("steady", Tracer::Sordino);
+    let [mut without, mut with, mut more] = std::array::from_fn(|_| Samples::default());
     let (mut taken, mut refused) = (0, Vec::new());
     for _ in 0..bench.rounds {
-        let quiet = Session::start(&bench.programs.sordino)?;
-        without.push(hits(&quiet, &program)?);
-        drop(quiet);
-        let busy = Session::start(&bench.programs.sordino)?;
-        let (tail, snapshots) = with_snapshots(&busy, &program)?;
-        with.push(tail);
+        let session = Session::start(&bench.programs.sordino)?;
+        let (tails, snapshots) = beside_snapshots(&session, &program)?;
+        without.push(tails[0]);
+        with.push(tails[1]);
+        more.push(tails[1] - tails[0]);
         for snapshot in snapshots {
             taken += 1;
             refused.extend(refusal(&snapshot));
@@ -75,8 +78,8 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.heading("A flight recorder of 24 MiB, a snapshot each second, of a program at full speed");
     table.figure("p99.99 of a loop without snapshots", &without, "ns");
     table.figure("p99.99 of a loop with them", &with, "ns");
-    let more = with.median() - without.median();
-    table.difference("what they add at p99.99", more, "ns", Some((100.0, Bar::AtMost)));
+    table.figure("what they add, round by round", &more, "ns");
+    table.difference("their median", more.median(), "ns", Some((100.0, Bar::AtMost)));
     let share = (taken - refused.len()) as f64 / f64::from(taken.max(1) as u32);
     let name = format!("of {taken} snapshots babeltrace2 reads, without a complaint");
     table.ratio(&name, share, Some((1.0, Bar::AtLeast)));
@@ -86,27 +89,36 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     }
 }
 
-fn hits(session: &Session<'_>, program: &Path) -> Result<f64, String> {
-    let output = session.found(Command::new(program).args([&PROGRAM_CPU.to_string(), BURSTS]))?;
-    numbers(&output)?.get(P99_99).copied().ok_or(output)
+/// p99.99 of the program's loops without snapshots and with them, and what was taken.
+fn beside_snapshots(session: &Session<'_>, program: &Path) -> Result<([f64; 2], Vec<PathBuf>), String> {
+    let mut command = session.command(program);
+    command.args([&PROGRAM_CPU.to_string(), &SECONDS.to_string(), "1"]).stdout(Stdio::piped());
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let mut running = command.spawn().map_err(failed)?;
+    let mut output = BufReader::new(running.stdout.take().ok_or("no output")?);
+    output.read_line(&mut String::new()).map_err(failed)?;
+    let snapshots = each_other_second(session, Instant::now());
+    let mut text = String::new();
+    output.read_to_string(&mut text).map_err(failed)?;
+    let status = running.wait().map_err(failed)?;
+    let tails: Result<Vec<_>, _> = text.lines().map(tail).collect();
+    let tails = tails?.try_into().map_err(|_| format!("{}: {status}: '{text}'", program.display()))?;
+    Ok((tails, snapshots?))
 }
 
-/// The same while a snapshot is taken each second.
-fn with_snapshots(session: &Session<'_>, program: &Path) -> Result<(f64, Vec<PathBuf>), String> {
-    let (done, is_done) = channel::<()>();
-    std::thread::scope(|scope| {
-        let taker = scope.spawn(move || {
-            let mut taken = Vec::new();
-            while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(Duration::from_secs(1)) {
-                taken.push(session.snapshot()?);
-            }
-            Ok(taken)
-        });
-        let tail = hits(session, program);
-        drop(done);
-        let taken = taker.join().unwrap_or_else(|_| Err("the thread that takes snapshots".to_owned()));
-        Ok((tail?, taken?))
-    })
+fn tail(line: &str) -> Result<f64, String> {
+    numbers(line)?.get(P99_99).copied().ok_or_else(|| line.to_owned())
+}
+
+/// Takes a snapshot in each second of the program's second kind.
+fn each_other_second(session: &Session<'_>, begin: Instant) -> Result<Vec<PathBuf>, String> {
+    let seconds = (1..SECONDS).step_by(2).map(Duration::from_secs);
+    seconds
+        .map(|second| {
+            std::thread::sleep((begin + second).saturating_duration_since(Instant::now()));
+            session.snapshot()
+        })
+        .collect()
 }
 
 /// What babeltrace2 has against a snapshot.
