@@ -1,5 +1,5 @@
 /* Counts what recorded events cost in system calls, page faults and allocations. Any system call but those that it makes
- * itself to measure and to end kills it. */
+ * itself to measure and to end kills it. With UNLOCKED, nothing of the area is present before it is recorded. */
 #define _GNU_SOURCE
 #include "filter.h"
 #include <pthread.h>
@@ -56,6 +56,21 @@ static long faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+#ifdef UNLOCKED
+/* As in a program that has touched all of its memory but what it shares with recorders. */
+static void forget_area(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned long begin, end;
+    char line[512];
+    munlockall();
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "memfd:sordino") && sscanf(line, "%lx-%lx", &begin, &end) == 2)
+            madvise((void *)begin, end - begin, MADV_DONTNEED);
+    fclose(maps);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
@@ -67,6 +82,9 @@ int main(int argc, char **argv)
     pthread_create(&thread, NULL, other, NULL);
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
         return 3;
+#ifdef UNLOCKED
+    forget_area();
+#endif
     puts("ready");
     fflush(stdout);
     while (!sordino_enabled(path, main_thread) || !sordino_enabled(path, other_thread) || !sordino_enabled(path, each_cpu))

@@ -55,6 +55,26 @@ fn a_static_program_records_as_cheaply() {
     costs_nothing(&scene, &scene.compile(Compiler::Clang, "path.c", STATIC), EVENTS / 10, &[]);
 }
 
+/// "Late attach" to a program that does not lock its memory: the first hit faults neither on its ring nor on the way there, be
+/// it rejected or recorded.
+#[test]
+fn a_program_that_locks_nothing_does_not_fault_on_its_first_hit_either() {
+    let scene = Scene::new();
+    let program = scene.compile(Compiler::Gcc, "path.c", &["-DUNLOCKED"]);
+    let mut running = scene.start(Command::new(&program).arg("1000"));
+    running.says("ready");
+    // The kernel makes neighbouring pages present together: those of the eighth session are far from any the program looked at.
+    let nothing = ["--user", "nothing:*", "--subbuf-size", "16K"];
+    let others: Vec<_> = (0..7).map(|_| scene.attach(running.pid(), &nothing)).collect();
+    let rules = "path:main_thread if number >= 500, path:other_thread, path:each_cpu";
+    let recording = scene.attach(running.pid(), &["--user", rules]).end();
+    others.into_iter().for_each(|other| drop(other.end()));
+    let ended = running.end();
+    assert_eq!((ended.status, &*ended.output), (0, "ready\nfaults=0 allocations=0\n"), "{}", ended.errors);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    assert_eq!((recording.user_events(), recording.lost()), (500 + OTHERS + cpus, 0));
+}
+
 /// The same in Rust.
 #[test]
 fn ten_million_events_cost_no_system_call_no_fault_and_no_allocation_in_rust() {

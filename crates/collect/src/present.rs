@@ -1,4 +1,4 @@
-//! The pages of a program's rings: present before its threads write there.
+//! The pages of a program's rings, and those that lead there: present before its threads touch them.
 
 use crate::proc;
 use sordino_ring::map::populate;
@@ -17,7 +17,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Makes the pages of a program's rings present in it; what is to be told if that failed.
+    /// Makes pages of a program's area present in it; what is to be told if that failed.
     pub(crate) fn make(&mut self, pid: i32, region: (u64, u64)) -> Option<String> {
         // What the kernel had no memory for a moment ago it may have now.
         let missing = match self.populate(pid, region) {
