@@ -241,5 +241,5 @@ fn ftraces_marker_takes_the_tracepoints_place() {
     assert_eq!(value["cpus"][0]["tracepoint_hits"], 500);
     let text = fs::read_to_string(scene.path("marker")).unwrap();
     assert_eq!(text.matches("npt:loop number=").count(), 500);
-    assert!(text.contains("npt:loop number=500 last="));
+    assert!(text.contains("npt:loop number=500 duration="));
 }

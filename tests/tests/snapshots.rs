@@ -43,6 +43,25 @@ fn programs_get_so_many_snapshots_and_no_more() {
     assert_eq!(taken(&scene, "few", &["--hold-off", "100ms", "--max-snapshots", "3"]), 3);
 }
 
+/// As `sordino start --help` has it.
+#[test]
+fn a_long_loop_of_npt_is_in_the_snapshot_that_it_triggers() {
+    let scene = Scene::new();
+    let rule = "npt:loop if duration > 50us";
+    let options = ["--overwrite", "--user", "npt", "--trigger", rule, "--hold-off", "1h", "--last", "10ms"];
+    let session = Session::start(&scene, "gap", &options);
+    // Page by page, a megabyte takes longer than that on any machine.
+    let npt = ["npt", "-p", "0", "--pace", "2us", "--duration", "2s", "--faults-at", "1s"];
+    Session::sordino(&scene, &npt).succeeded();
+    let snapshot = session.output.join("snapshot-0001");
+    assert_eq!(summary(&snapshot)["state"], "finished");
+    let loops = scene.listed(&snapshot);
+    let durations = named(&loops, "npt:loop").into_iter().map(|event| &event["fields"]["duration"]);
+    let longest = durations.map(|duration| duration.as_u64().unwrap()).max();
+    assert!(longest > Some(50_000), "{longest:?} in {}", summary(&snapshot)["reason"]);
+    session.destroy();
+}
+
 #[test]
 fn ends_of_programs_are_held_off_too() {
     let scene = Scene::new();

@@ -68,14 +68,15 @@ pub fn run(plan: &Plan) -> Result<Measured, Error> {
     run_watched(plan, &Monitor::default(), hit)
 }
 
-/// The tracepoint `npt:loop`, as [`run`] hits it.
+/// The tracepoint `npt:loop`, as [`run`] hits it. A session that has the trigger `npt:loop if duration > 50us` takes a snapshot of each
+/// longer gap.
 #[inline(always)]
-pub fn hit(number: u64, last: u64) {
-    sordino::tracepoint!(npt:loop, number: u64 = number, last: u64 = last);
+pub fn hit(number: u64, duration: u64) {
+    sordino::tracepoint!(npt:loop, number: u64 = number, duration: u64 = duration);
 }
 
-/// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and the last
-/// reading of the clock.
+/// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and how long the
+/// loop before took, in nanoseconds.
 ///
 /// # Errors
 /// Why there was no measurement.
@@ -213,11 +214,11 @@ fn trace(
         return 0;
     }
     if plan.most_hits.is_none() && plan.windows.is_none() {
-        let mut both = (body, Hit { hit, hits: 0 });
+        let mut both = (body, Hit::new(hit, rate));
         notes.measure(&mut both);
         both.hits()
     } else {
-        let mut both = (body, Limited::new(hit, limits(plan, rate), monitor));
+        let mut both = (body, Limited::new(Hit::new(hit, rate), limits(plan, rate), monitor));
         notes.measure(&mut both);
         both.hits()
     }

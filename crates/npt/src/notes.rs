@@ -12,7 +12,7 @@ const MOST_GAPS: usize = 1 << 16;
 /// How often the loop looks whether it is to end, and shows how far it is.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// One long gap.
+/// What lies between two readings of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// When it ended, in cycles.
@@ -80,65 +80,65 @@ impl<'a> Notes<'a> {
     /// The main loop of the papers' npt.
     #[inline(never)]
     pub(crate) fn measure(&mut self, body: &mut impl Turn) {
-        let mut last = cycles();
+        let mut before = Gap { end: cycles(), cycles: 0 };
         for _ in 0..self.warm_up {
-            body.turn(0, last);
-            last = self.read_clock(last);
+            body.turn(0, before);
+            before = self.next(before);
             if self.monitor.is_stopped() {
                 break;
             }
         }
-        let first = last;
+        let first = before.end;
         let mut number = 0;
         while number < self.loops {
-            let counts = body.turn(number + 1, last);
-            let now = self.read_clock(last);
-            let gap = now.wrapping_sub(last);
-            last = now;
+            let counts = body.turn(number + 1, before);
+            before = self.next(before);
             if counts {
                 number += 1;
-                self.histogram.record(gap);
-                if gap >= self.notice && self.note(now, gap) {
+                self.histogram.record(before.cycles);
+                if before.cycles >= self.notice && self.note(before) {
                     // Its end is in the trace, too.
-                    body.turn(number + 1, last);
+                    body.turn(number + 1, before);
                     break;
                 }
             } else {
-                self.waited += gap;
+                self.waited += before.cycles;
             }
-            if now.wrapping_sub(first) >= self.attend_at && self.attend(now.wrapping_sub(first), number) {
+            let since = before.end.wrapping_sub(first);
+            if since >= self.attend_at && self.attend(since, number) {
                 break;
             }
         }
-        self.span = (first, last);
+        self.span = (first, before.end);
         self.done = number;
         self.monitor.show(number, self.rate.nanoseconds(self.longest));
     }
 
-    /// The clock, once the pace is kept, or the measurement is stopped.
+    /// The gap behind `before`: to where the clock is once the pace is kept, or the measurement is stopped.
     #[inline(always)]
-    fn read_clock(&self, last: u64) -> u64 {
+    fn next(&self, before: Gap) -> Gap {
         loop {
-            let now = cycles();
-            if now.wrapping_sub(last) >= self.pace || self.monitor.is_stopped() {
-                return now;
+            let end = cycles();
+            let cycles = end.wrapping_sub(before.end);
+            if cycles >= self.pace || self.monitor.is_stopped() {
+                return Gap { end, cycles };
             }
         }
     }
 
     /// A gap that is long, or the longest so far; whether it ends the measurement.
     #[cold]
-    fn note(&mut self, end: u64, gap: u64) -> bool {
-        self.longest = self.longest.max(gap);
+    fn note(&mut self, gap: Gap) -> bool {
+        self.longest = self.longest.max(gap.cycles);
         self.notice = self.note_over.min(self.longest.saturating_add(1));
-        if gap >= self.note_over {
+        if gap.cycles >= self.note_over {
             if self.gaps.len() < self.gaps.capacity() {
-                self.gaps.push(Gap { end, cycles: gap });
+                self.gaps.push(gap);
             } else {
                 self.gaps_without_room += 1;
             }
         }
-        let is_the_end = gap >= self.end_at;
+        let is_the_end = gap.cycles >= self.end_at;
         if is_the_end {
             self.monitor.stop();
         }

@@ -1,12 +1,12 @@
 //! What one turn of the loop does besides reading the clock.
 
-use crate::Monitor;
-use sordino_clock::cycles;
+use crate::{Gap, Monitor};
+use sordino_clock::{Rate, cycles};
 
 /// Part of each turn. The loop is compiled for each, so that one that does nothing costs nothing.
 pub(crate) trait Turn {
-    /// Does it; whether the loop counts. `last` is the last reading of the clock.
-    fn turn(&mut self, number: u64, last: u64) -> bool;
+    /// Does it; whether the loop counts. `before` is the gap that has just ended, with the last reading of the clock.
+    fn turn(&mut self, number: u64, before: Gap) -> bool;
 
     /// How often the tracepoint was hit.
     fn hits(&self) -> u64 {
@@ -19,7 +19,7 @@ pub(crate) struct Idle;
 
 impl Turn for Idle {
     #[inline(always)]
-    fn turn(&mut self, _number: u64, _last: u64) -> bool {
+    fn turn(&mut self, _number: u64, _before: Gap) -> bool {
         true
     }
 }
@@ -27,8 +27,8 @@ impl Turn for Idle {
 /// Both, one after the other.
 impl<A: Turn, B: Turn> Turn for (A, B) {
     #[inline(always)]
-    fn turn(&mut self, number: u64, last: u64) -> bool {
-        self.0.turn(number, last) && self.1.turn(number, last)
+    fn turn(&mut self, number: u64, before: Gap) -> bool {
+        self.0.turn(number, before) && self.1.turn(number, before)
     }
 
     fn hits(&self) -> u64 {
@@ -46,7 +46,7 @@ impl Sweep {
 
 impl Turn for Sweep {
     #[inline(always)]
-    fn turn(&mut self, number: u64, _last: u64) -> bool {
+    fn turn(&mut self, number: u64, _before: Gap) -> bool {
         self.0.iter_mut().step_by(Self::CACHE_LINE).for_each(|byte| *byte = number as u8);
         std::hint::black_box(&mut self.0);
         true
@@ -58,22 +58,35 @@ pub(crate) struct SystemCall;
 
 impl Turn for SystemCall {
     #[inline(always)]
-    fn turn(&mut self, _number: u64, _last: u64) -> bool {
+    fn turn(&mut self, _number: u64, _before: Gap) -> bool {
         std::hint::black_box(rustix::process::getppid());
         true
     }
 }
 
-/// Hits the tracepoint.
+/// Hits the tracepoint: calls `hit` with the loop's number and how long the one before took, in nanoseconds.
 pub(crate) struct Hit<F> {
-    pub(crate) hit: F,
-    pub(crate) hits: u64,
+    hit: F,
+    hits: u64,
+    /// Nanoseconds of a cycle, in 2^-32, rounded up: a multiplication and a shift, where floating point would take a dozen instructions.
+    scale: u64,
+}
+
+impl<F: Fn(u64, u64)> Hit<F> {
+    pub(crate) fn new(hit: F, rate: &Rate) -> Self {
+        Self { hit, hits: 0, scale: (1e9 / rate.hertz * 2f64.powi(32)).ceil() as u64 }
+    }
+
+    #[inline(always)]
+    fn nanoseconds(&self, cycles: u64) -> u64 {
+        ((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64
+    }
 }
 
 impl<F: Fn(u64, u64)> Turn for Hit<F> {
     #[inline(always)]
-    fn turn(&mut self, number: u64, last: u64) -> bool {
-        (self.hit)(number, last);
+    fn turn(&mut self, number: u64, before: Gap) -> bool {
+        (self.hit)(number, self.nanoseconds(before.cycles));
         self.hits += 1;
         true
     }
@@ -106,9 +119,9 @@ pub(crate) struct Limited<'a, F> {
 }
 
 impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
-    pub(crate) fn new(hit: F, limits: Limits, monitor: &'a Monitor) -> Self {
+    pub(crate) fn new(hit: Hit<F>, limits: Limits, monitor: &'a Monitor) -> Self {
         let now = cycles();
-        Self { hit: Hit { hit, hits: 0 }, limits, due: now, begin: now, monitor }
+        Self { hit, limits, due: now, begin: now, monitor }
     }
 
     /// The loops' CPU does nothing else meanwhile: what a tracer does then, it does elsewhere.
@@ -125,14 +138,15 @@ impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
 
 impl<F: Fn(u64, u64)> Turn for Limited<'_, F> {
     #[inline(always)]
-    fn turn(&mut self, number: u64, last: u64) -> bool {
-        if last.saturating_sub(self.begin) >= self.limits.trace {
+    fn turn(&mut self, number: u64, before: Gap) -> bool {
+        let now = before.end;
+        if now.saturating_sub(self.begin) >= self.limits.trace {
             self.wait();
             return false;
         }
-        if last >= self.due {
-            self.hit.turn(number, last);
-            self.due = next_due(self.due, last, self.limits.period);
+        if now >= self.due {
+            self.hit.turn(number, before);
+            self.due = next_due(self.due, now, self.limits.period);
         }
         true
     }
@@ -154,6 +168,28 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
+    const RATE: Rate = Rate { hertz: 3e9, uncertainty: 0.0 };
+
+    fn at(end: u64) -> Gap {
+        Gap { end, cycles: 0 }
+    }
+
+    #[test]
+    fn a_hit_says_how_long_the_loop_before_took() {
+        let hits = RefCell::new(Vec::new());
+        let mut turn = Hit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
+        // To a month.
+        for (number, cycles) in [0, 3, 150_000, 7_776_000_000_000_000].into_iter().enumerate() {
+            assert!(turn.turn(number as u64, Gap { end: 1, cycles }));
+        }
+        let [none, short, long, month] = hits.take()[..] else { panic!("four hits") };
+        assert_eq!([none, long], [(0, 0), (2, 50_000)]);
+        assert!(
+            short.1 == 1 && month.1.abs_diff(2_592_000_000_000_000) < 2_592_000_000,
+            "{short:?} {month:?}"
+        );
+    }
+
     #[test]
     fn hits_keep_their_grid_and_missed_ones_are_not_caught_up_on() {
         assert_eq!(next_due(100, 103, 10), 110);
@@ -168,10 +204,11 @@ mod tests {
         let hits = RefCell::new(Vec::new());
         let monitor = Monitor::default();
         let limits = Limits { period: 10, trace: u64::MAX, wait: 0 };
-        let mut turn = Limited::new(|_, last| hits.borrow_mut().push(last), limits, &monitor);
+        let hit = Hit::new(|number, _| hits.borrow_mut().push(number), &RATE);
+        let mut turn = Limited::new(hit, limits, &monitor);
         turn.due = 100;
-        for last in (100..140).step_by(3).chain([175, 178, 184, 185]) {
-            assert!(turn.turn(0, last));
+        for now in (100..140).step_by(3).chain([175, 178, 184, 185]) {
+            assert!(turn.turn(now, at(now)));
         }
         assert_eq!((turn.hits(), hits.take()), (6, vec![100, 112, 121, 130, 175, 185]));
     }
@@ -180,17 +217,17 @@ mod tests {
     fn a_turn_that_waits_does_not_count_and_a_new_window_begins() {
         let monitor = Monitor::default();
         let limits = Limits { period: 0, trace: 1_000_000_000, wait: 10_000 };
-        let mut turn = Limited::new(|_, _| (), limits, &monitor);
+        let mut turn = Limited::new(Hit::new(|_, _| (), &RATE), limits, &monitor);
         let begin = turn.begin;
-        assert!(turn.turn(0, begin) && !turn.turn(1, begin + 1_000_000_000));
+        assert!(turn.turn(0, at(begin)) && !turn.turn(1, at(begin + 1_000_000_000)));
         assert!(turn.begin >= begin + 10_000);
-        assert!(turn.turn(2, turn.begin) && turn.hits() == 2);
+        assert!(turn.turn(2, at(turn.begin)) && turn.hits() == 2);
     }
 
     #[test]
     fn a_sweep_touches_each_cache_line_to_the_last() {
         let mut sweep = Sweep(vec![0; 200]);
-        sweep.turn(7, 0);
+        sweep.turn(7, at(0));
         assert_eq!(sweep.0.iter().filter(|byte| **byte == 7).count(), 4);
         assert_eq!(sweep.0[192], 7);
     }

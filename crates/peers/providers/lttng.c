@@ -3,7 +3,7 @@
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #include "npt.h"
 
-void sordino_peer_hit(uint64_t number, uint64_t last)
+void sordino_peer_hit(uint64_t number, uint64_t duration)
 {
-    lttng_ust_tracepoint(npt, loop, number, last);
+    lttng_ust_tracepoint(npt, loop, number, duration);
 }

@@ -7,7 +7,7 @@
 #define SORDINO_PEERS_NPT_H
 #include <lttng/tracepoint.h>
 #include <stdint.h>
-LTTNG_UST_TRACEPOINT_EVENT(npt, loop, LTTNG_UST_TP_ARGS(uint64_t, number, uint64_t, last),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, number, number) lttng_ust_field_integer(uint64_t, last, last)))
+LTTNG_UST_TRACEPOINT_EVENT(npt, loop, LTTNG_UST_TP_ARGS(uint64_t, number, uint64_t, duration),
+    LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, number, number) lttng_ust_field_integer(uint64_t, duration, duration)))
 #endif
 #include <lttng/tracepoint-event.h>

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <sys/sdt.h>
 
-void sordino_peer_hit(uint64_t number, uint64_t last)
+void sordino_peer_hit(uint64_t number, uint64_t duration)
 {
-    DTRACE_PROBE2(npt, loop, number, last);
+    DTRACE_PROBE2(npt, loop, number, duration);
 }

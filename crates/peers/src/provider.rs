@@ -125,8 +125,8 @@ impl Provider {
     ///
     /// Real-time: as the tracer does it.
     #[inline(always)]
-    pub fn hit(&self, number: u64, last: u64) {
-        (self.0)(number, last);
+    pub fn hit(&self, number: u64, duration: u64) {
+        (self.0)(number, duration);
     }
 }
 

@@ -41,10 +41,10 @@ impl Marker {
     }
 
     /// One system call.
-    pub(super) fn hit(&self, number: u64, last: u64) {
+    pub(super) fn hit(&self, number: u64, duration: u64) {
         let mut text = [0; 80];
         let mut rest = &mut text[..];
-        let _ = write!(rest, "npt:loop number={number} last={last}");
+        let _ = write!(rest, "npt:loop number={number} duration={duration}");
         let left = rest.len();
         if (&self.file).write(&text[..text.len() - left]).is_err() {
             self.failed.fetch_add(1, Relaxed);

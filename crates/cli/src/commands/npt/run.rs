@@ -78,7 +78,7 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
         Sink::Sordino => watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit)),
         Sink::TraceMarker(file) => {
             let marker = Marker::open(file.as_deref())?;
-            let hit = |number, last| marker.hit(number, last);
+            let hit = |number, duration| marker.hit(number, duration);
             let measured = watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit));
             marker.tell_failures();
             measured
@@ -94,7 +94,7 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
                 eprintln!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
             }
             let provider = Provider::load(file.as_deref().or(built).unwrap_or(Path::new("")))?;
-            let hit = |number, last| provider.hit(number, last);
+            let hit = |number, duration| provider.hit(number, duration);
             watched(cpus, plan, stop, |monitors| run_on(cpus, plan, monitors, hit))
         }
     }
