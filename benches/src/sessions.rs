@@ -60,7 +60,7 @@ impl Drop for Session<'_> {
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
-    let program = bench.programs.path("steady", Tracer::Sordino);
+    let program = bench.programs.path("nonstop", Tracer::Sordino);
     let [mut without, mut with, mut more] = std::array::from_fn(|_| Samples::default());
     let (mut taken, mut refused) = (0, Vec::new());
     for _ in 0..bench.rounds {

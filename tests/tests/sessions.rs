@@ -2,9 +2,16 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sordino_event::catalogue;
+use sordino_ring::control::Program;
+use sordino_ring::layout::POINTS_OFFSET;
+use sordino_ring::want::Wants;
+use sordino_tests::exchange::area;
 use sordino_tests::listing::{babeltrace, named};
 use sordino_tests::session::{Session, summary};
 use sordino_tests::{Scene, wait_until};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,6 +36,37 @@ fn kill(pid: i32) {
 
 fn is_complete(path: &Path) -> bool {
     summary(path)["state"] == "finished" && babeltrace(path).1.is_empty()
+}
+
+/// The enable word of `steady:step` in a program.
+fn word(pid: i32) -> Wants {
+    let file = area(pid);
+    let catalogue = Program::open(&file).unwrap().catalogue(0);
+    let (points, _) = catalogue::parse(&catalogue).unwrap();
+    let (id, _) =
+        points.iter().find(|(_, schema)| schema.full_name() == "steady:step").expect("the tracepoint");
+    let mut word = [0; 4];
+    File::from(file).read_exact_at(&mut word, (POINTS_OFFSET + 4 * usize::from(*id)) as u64).unwrap();
+    Wants::of(u32::from_ne_bytes(word))
+}
+
+/// "A tracepoint that one session wants costs as with one session", also when there were two.
+#[test]
+fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "picky", &["--user", "steady:step if number < 1000"]);
+    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    running.says("recorded");
+    wait_until("there is a gate", || word(running.pid()).is_gated());
+    let other = Session::start(&scene, "other", &["--user", "steady:*"]);
+    wait_until("both want it", || !word(running.pid()).is_gated());
+    other.destroy();
+    wait_until("there is a gate again", || word(running.pid()).is_gated());
+    session.does("disable", &["steady:*"]);
+    wait_until("nobody wants it", || word(running.pid()) == Wants::of(0));
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().output, "ready\nrecorded\ndone 0\n");
+    session.destroy();
 }
 
 #[test]

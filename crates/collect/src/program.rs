@@ -38,6 +38,8 @@ pub(crate) struct Traced {
     attached: Attached,
     /// Its rings' CPUs, in the order of its streams.
     rings: Vec<Option<u32>>,
+    /// The tracepoints that are wanted through a gate.
+    gated: Vec<(u16, Want)>,
     /// Bytes of the catalogue that were read.
     read: usize,
     /// Its catalogue made no sense; no more of it is read.
@@ -129,6 +131,7 @@ impl Traced {
             notes,
             attached,
             rings: readers.iter().map(Reader::cpu).collect(),
+            gated: Vec::new(),
             read: 0,
             broken: false,
             contexts: options.contexts,
@@ -159,12 +162,14 @@ impl Traced {
         (std::mem::replace(&mut self.trace, next), outputs)
     }
 
-    /// Looks for tracepoints that are new, declares them, and enables those that are wanted.
+    /// Looks for tracepoints that are new, declares them, and enables those that are wanted. Where this session is the only one
+    /// that is left to want an event, its gate turns hits away again.
     pub(crate) fn refresh(&mut self, user: &UserEvents) -> Result<(), Error> {
         let first = self.trace.schemas.len();
         self.learn()?;
         // Only now: no record of an event that the metadata does not know.
         self.choose_from(first, user);
+        self.gated.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
         Ok(())
     }
 
@@ -208,6 +213,7 @@ impl Traced {
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let mut notes = Vec::new();
+        self.gated.retain(|(id, _)| usize::from(*id) < first);
         for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
             let choice = user.choose(schema, &context);
             let want = match (&choice.filter, &choice.trigger) {
@@ -232,6 +238,9 @@ impl Traced {
             let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(told);
             self.program.enable(self.attached.slot, id, want);
+            if let Want::Through(_) = want {
+                self.gated.push((id, want));
+            }
         }
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);

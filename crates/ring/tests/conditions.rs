@@ -115,6 +115,19 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
     programs[1].enable(sessions[1].slot, 0, Want::Always);
     let both = 1 << sessions[0].slot | 1 << sessions[1].slot;
     assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    // While the other one is there, there is nothing to renew.
+    programs[0].renew(sessions[0].slot, 0, first);
+    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    programs[1].enable(sessions[1].slot, 0, Want::No);
+    assert_eq!(word().one_if(), Some(sessions[0].slot as u32));
+    programs[0].renew(sessions[0].slot, 0, first);
+    assert!(word().is_gated());
+    // Nor of what the session wants no longer.
+    programs[0].enable(sessions[0].slot, 0, Want::No);
+    programs[0].renew(sessions[0].slot, 0, first);
+    assert_eq!(word(), Wants::of(0));
+    programs[0].enable(sessions[0].slot, 0, first);
+    programs[1].enable(sessions[1].slot, 0, Want::Always);
     harness.program.detach(&sessions[0]).unwrap();
     assert!(word().is_one());
 }

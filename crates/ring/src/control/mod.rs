@@ -203,6 +203,18 @@ impl Program {
         }
     }
 
+    /// Gives the session in `slot` the gate of tracepoint `id` again, if `want` is one and another session that wanted the event, too, has
+    /// gone. Otherwise nothing is written, so that a thread that hits the tracepoint keeps the word's cache line.
+    ///
+    /// # Panics
+    /// If there is no such tracepoint or slot.
+    pub fn renew(&self, slot: usize, id: u16, want: Want) {
+        let now = Wants::of(self.point(usize::from(id)).load(Relaxed));
+        if now.one_if() == Some(slot as u32) {
+            self.enable(slot, id, want);
+        }
+    }
+
     /// The hits that asked the session in `slot` for a snapshot.
     ///
     /// # Panics

@@ -1,5 +1,5 @@
 /* A SCHED_FIFO thread that hits a tracepoint in each loop without a pause:
- * steady CPU SECONDS WINDOW
+ * nonstop CPU SECONDS WINDOW
  * Windows of so many seconds are counted in turn as the first kind and as the second. Says "go" when the first begins, and
  * at the end a line for each kind: p50, p99, p99.9, p99.99 and p99.999 in nanoseconds, and loops. */
 #include "common.h"
