@@ -2,7 +2,7 @@
 
 use sordino_event::condition::{self, Interval, Sole};
 use sordino_ring::condition::When;
-use sordino_ring::slots::{Copied, Slots, Table};
+use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -34,16 +34,6 @@ pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
         When::If(code) => holds(conditions, code, hit),
     };
     Decision { record: says(place.filter()), trigger: says(place.trigger()) }
-}
-
-/// What has a hit of tracepoint `id` recorded in the session in `slot`, if that is the comparison of one integer, and nothing asks for a
-/// snapshot.
-///
-/// Real-time: five loads.
-#[inline(always)]
-pub(crate) fn comparison(slots: Slots, slot: u32, id: u16) -> Option<Interval> {
-    let conditions = slots.conditions(slot)?;
-    sole(conditions, conditions.place(id).sole_filter(size_of::<Sole>())?)
 }
 
 /// The interval, if all of that code is the test of one.

@@ -1,7 +1,7 @@
 //! What a hit of an enabled tracepoint does.
 
 use crate::point::Tracepoint;
-use crate::{MAX_PAYLOAD, condition, long, program};
+use crate::{MAX_PAYLOAD, long, program};
 use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::Shape;
@@ -183,42 +183,21 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });
 }
 
-/// Where several sessions want the event, or one with a condition. If that compares one integer, it decides before anything is made
-/// ready for a record.
+/// Where several sessions want the event, or one with a condition. What a gate has let through is recorded without another look.
 ///
 /// # Safety
 /// As for [`emit`].
 #[cold]
 #[inline(never)]
 unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
-    if wants.is_gated() {
-        // The gate has let it through.
-        // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_chosen(point, wants, content) };
-    }
-    let Some(slots) = program::slots() else { return };
-    let comparison = wants.one_if().and_then(|slot| condition::comparison(slots, slot, point.id()));
-    let Some(interval) = comparison else {
-        // SAFETY: the caller's obligations are the same.
-        return unsafe { emit_fully(point.tag(), wants, content) };
+    let wants = if wants.is_gated() {
+        let Some(slots) = program::slots() else { return };
+        wants.always(slots.cpus())
+    } else {
+        wants
     };
-    // SAFETY: the caller's obligation.
-    if content.in_memory(|staged| unsafe { staged.payload() }.is_none_or(|payload| interval.holds(payload))) {
-        // SAFETY: the caller's obligations are the same.
-        unsafe { emit_chosen(point, wants, content) };
-    }
-}
-
-/// Where the one session's condition holds. A function of its own: what it needs of registers, a hit that is rejected does not save.
-///
-/// # Safety
-/// As for [`emit`].
-#[cold]
-#[inline(never)]
-unsafe fn emit_chosen<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
-    let Some(slots) = program::slots() else { return };
     // SAFETY: the caller's obligations are the same.
-    unsafe { emit_fully(point.tag(), wants.always(slots.cpus()), content) };
+    unsafe { emit_fully(point.tag(), wants, content) };
 }
 
 /// A thread's first record, records for several sessions, those with other conditions, those of a vfork's child.

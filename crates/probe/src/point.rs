@@ -132,12 +132,6 @@ impl Tracepoint {
     pub(crate) fn tag(&self) -> u64 {
         self.id.load(Relaxed)
     }
-
-    /// Its number.
-    #[inline(always)]
-    pub(crate) fn id(&self) -> u16 {
-        (self.tag() >> 16) as u16
-    }
 }
 
 /// Makes a tracepoint known, so that it can be recorded. Once for each, when its module is loaded; a tracepoint that is

@@ -80,12 +80,6 @@ impl Place {
         }
     }
 
-    /// The filter's code, if it has just `length` bytes, and nothing triggers.
-    #[inline(always)]
-    pub fn sole_filter(self, length: usize) -> Option<Range<usize>> {
-        (self.0 & 0xf_ffff == length as u32).then(|| self.code(0, length as u32))
-    }
-
     #[inline(always)]
     fn length(self, shift: u32) -> u32 {
         self.0 >> shift & Self::OTHER
@@ -115,8 +109,6 @@ mod tests {
                     When::Never => When::Never,
                 };
                 assert_eq!((length(place.filter()), length(place.trigger())), (filter, trigger));
-                let sole = place.sole_filter(9).is_some();
-                assert_eq!(sole, (filter, trigger) == (When::If(9), When::Never));
                 if let (When::If(filter), When::If(trigger)) = (place.filter(), place.trigger()) {
                     assert!(filter.start == start && trigger.start == filter.end.next_multiple_of(8));
                 }
