@@ -1,27 +1,26 @@
 //! One traced program: its area, its rings, its trace.
 
+mod trace;
+
+pub(crate) use trace::ProgramTrace;
+
 use crate::clock::TraceClock;
 use crate::context::Contexts;
-use crate::directory::{overwrite, replace};
-use crate::discover::{Found, Identity, identity};
+use crate::discover::{Found, identity};
 use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::present::Presence;
 use crate::{Error, directory::Directory};
 use rustix::process::{PidfdFlags, pidfd_open};
-use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Conditions, Program, Refusal, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, POINTS, VALUES};
 use sordino_ring::read::Reader;
-use std::fs::{self, File};
-use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace::declare;
 
 /// A program that is recorded.
 #[derive(Debug)]
@@ -45,29 +44,6 @@ pub(crate) struct Traced {
     /// Its catalogue made no sense; no more of it is read.
     broken: bool,
     contexts: Contexts,
-}
-
-/// What a program's trace says of it: what is left of the program when it has ended.
-#[derive(Clone, Debug)]
-pub(crate) struct ProgramTrace {
-    /// Counts the programs of a session.
-    pub(crate) number: usize,
-    pub(crate) pid: i32,
-    pub(crate) identity: Identity,
-    /// Where it has the futex that it wakes the collector by, if it does.
-    wake_up: Option<u64>,
-    schemas: Vec<Schema>,
-    /// Where it is written; `None` while it is in memory only.
-    place: Option<TracePlace>,
-}
-
-#[derive(Clone, Debug)]
-struct TracePlace {
-    /// The trace's directory.
-    path: PathBuf,
-    uuid: Uuid,
-    /// As its metadata has it.
-    clock: Clock,
 }
 
 impl Traced {
@@ -289,97 +265,6 @@ impl Traced {
     }
 }
 
-impl ProgramTrace {
-    /// The same, in a place of its own in a recording.
-    pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
-        let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
-        let path = directory.user().join(name);
-        fs::create_dir(&path).map_err(Error::output(&path))?;
-        let place = TracePlace { path, uuid: crate::uuid(), clock: clock.ctf() };
-        let trace = Self { place: Some(place), ..self.clone() };
-        trace.write_metadata(clock)?;
-        Ok(trace)
-    }
-
-    /// Its directory.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.place.as_ref().map(|place| place.path.as_path())
-    }
-
-    /// The file for the ring of a CPU, or for the shared one.
-    pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
-        let place = self.place.as_ref()?;
-        let name = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
-        Some(Output::new(place.path.join(name), place.uuid, cpu))
-    }
-
-    /// The full name of its tracepoint `id`.
-    pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
-        self.schemas.get(usize::from(id)).map(Schema::full_name)
-    }
-
-    /// Its tracepoints, by their full names, and which hits of each ask for a snapshot.
-    pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
-        let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
-        self.schemas.iter().map(move |schema| (schema.full_name(), user.choose(schema, &context).trigger))
-    }
-
-    fn append(&self, declarations: &str) -> Result<(), Error> {
-        let Some(place) = &self.place else { return Ok(()) };
-        let path = place.path.join("metadata");
-        let append = || {
-            let mut file = File::options().append(true).open(&path)?;
-            let before = file.metadata()?.len();
-            // Half of a declaration would spoil all that follow.
-            file.write_all(declarations.as_bytes()).inspect_err(|_| _ = file.set_len(before))
-        };
-        append().map_err(Error::output(&path))
-    }
-
-    /// Lets the metadata say what is known of the clock by now.
-    pub(crate) fn set_clock(&self, clock: &TraceClock) -> Result<(), Error> {
-        let Some(place) = &self.place else { return Ok(()) };
-        let before = self.preamble(place, clock.hostname(), &place.clock)?;
-        let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
-        match overwrite(&place.path.join("metadata"), &before, &after) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => self.write_metadata(clock),
-        }
-    }
-
-    fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
-        let Some(place) = &self.place else { return Ok(()) };
-        let mut text = self.preamble(place, clock.hostname(), &clock.ctf())?;
-        text += &stream_class(StreamClass::Cpu);
-        text += &stream_class(StreamClass::Shared);
-        for (id, schema) in (0..).zip(&self.schemas) {
-            text += &declare(id, schema)?;
-        }
-        let path = place.path.join("metadata");
-        replace(&path, &text).map_err(Error::output(&path))
-    }
-
-    /// How the metadata begins: who was recorded where, by which clock.
-    fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
-        let mut environment = Environment::default();
-        environment
-            .set("domain", "ust")
-            .set("tracer_name", "sordino")
-            .set("tracer_version", env!("CARGO_PKG_VERSION"))
-            .set("hostname", hostname)
-            .set("vpid", i64::from(self.pid))
-            .set("procname", self.identity.name.as_str())
-            .set("executable", self.identity.executable.as_str());
-        if self.identity.own_pid != self.pid {
-            environment.set("vpid_in_namespace", i64::from(self.identity.own_pid));
-        }
-        if let Some(futex) = self.wake_up {
-            environment.set("wake_up_futex", futex.cast_signed());
-        }
-        Ok(preamble(place.uuid, &environment, clock)?)
-    }
-}
-
 /// A condition as a program takes it.
 fn when(condition: &Condition) -> When<&[u8]> {
     match condition {
@@ -396,14 +281,6 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
         _ => None,
     };
     gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
-}
-
-/// Declares a tracepoint's event for both kinds of ring.
-fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
-    let name = schema.full_name();
-    let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
-    text += &event_class(StreamClass::Shared, id, &name, schema)?;
-    Ok(text)
 }
 
 /// Takes hold of a program with the largest rings that it has room for, smaller than wanted; and how large they are.
@@ -447,24 +324,5 @@ fn explain(refusal: &Refusal, options: &Options, program: &Program) -> String {
         }
         Refusal::NoMemory(_) => format!("{refusal}: use smaller rings (--subbuf-size, --num-subbuf)"),
         _ => refusal.to_string(),
-    }
-}
-
-/// A process's name as a part of a file's name.
-fn file_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.+".contains(c) { c } else { '_' };
-    let name: String = name.chars().map(plain).collect();
-    if name.is_empty() { "unnamed".to_owned() } else { name }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_name_makes_a_file_name() {
-        assert_eq!(file_name("npt"), "npt");
-        assert_eq!(file_name("../a b/c"), ".._a_b_c");
-        assert_eq!(file_name(""), "unnamed");
     }
 }

@@ -1,0 +1,155 @@
+//! A program's trace: its directory in a recording, and its metadata.
+
+use crate::clock::TraceClock;
+use crate::directory::{Directory, overwrite, replace};
+use crate::discover::Identity;
+use crate::output::Output;
+use crate::{Error, options::UserEvents};
+use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
+use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_event::condition::{Condition, Context};
+use sordino_event::{Pid, Schema};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a program's trace says of it: what is left of the program when it has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramTrace {
+    /// Counts the programs of a session.
+    pub(crate) number: usize,
+    pub(crate) pid: i32,
+    pub(crate) identity: Identity,
+    /// Where it has the futex that it wakes the collector by, if it does.
+    pub(super) wake_up: Option<u64>,
+    pub(super) schemas: Vec<Schema>,
+    /// Where it is written; `None` while it is in memory only.
+    pub(super) place: Option<TracePlace>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TracePlace {
+    /// The trace's directory.
+    path: PathBuf,
+    uuid: Uuid,
+    /// As its metadata has it.
+    clock: Clock,
+}
+
+impl ProgramTrace {
+    /// The same, in a place of its own in a recording.
+    pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
+        let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
+        let path = directory.user().join(name);
+        fs::create_dir(&path).map_err(Error::output(&path))?;
+        let place = TracePlace { path, uuid: crate::uuid(), clock: clock.ctf() };
+        let trace = Self { place: Some(place), ..self.clone() };
+        trace.write_metadata(clock)?;
+        Ok(trace)
+    }
+
+    /// Its directory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.place.as_ref().map(|place| place.path.as_path())
+    }
+
+    /// The file for the ring of a CPU, or for the shared one.
+    pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
+        let place = self.place.as_ref()?;
+        let name = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+        Some(Output::new(place.path.join(name), place.uuid, cpu))
+    }
+
+    /// The full name of its tracepoint `id`.
+    pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
+        self.schemas.get(usize::from(id)).map(Schema::full_name)
+    }
+
+    /// Its tracepoints, by their full names, and which hits of each ask for a snapshot.
+    pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
+        let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
+        self.schemas.iter().map(move |schema| (schema.full_name(), user.choose(schema, &context).trigger))
+    }
+
+    pub(super) fn append(&self, declarations: &str) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let path = place.path.join("metadata");
+        let append = || {
+            let mut file = File::options().append(true).open(&path)?;
+            let before = file.metadata()?.len();
+            // Half of a declaration would spoil all that follow.
+            file.write_all(declarations.as_bytes()).inspect_err(|_| _ = file.set_len(before))
+        };
+        append().map_err(Error::output(&path))
+    }
+
+    /// Lets the metadata say what is known of the clock by now.
+    pub(crate) fn set_clock(&self, clock: &TraceClock) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let before = self.preamble(place, clock.hostname(), &place.clock)?;
+        let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        match overwrite(&place.path.join("metadata"), &before, &after) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.write_metadata(clock),
+        }
+    }
+
+    pub(super) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let mut text = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        text += &stream_class(StreamClass::Cpu);
+        text += &stream_class(StreamClass::Shared);
+        for (id, schema) in (0..).zip(&self.schemas) {
+            text += &declare(id, schema)?;
+        }
+        let path = place.path.join("metadata");
+        replace(&path, &text).map_err(Error::output(&path))
+    }
+
+    /// How the metadata begins: who was recorded where, by which clock.
+    fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
+        let mut environment = Environment::default();
+        environment
+            .set("domain", "ust")
+            .set("tracer_name", "sordino")
+            .set("tracer_version", env!("CARGO_PKG_VERSION"))
+            .set("hostname", hostname)
+            .set("vpid", i64::from(self.pid))
+            .set("procname", self.identity.name.as_str())
+            .set("executable", self.identity.executable.as_str());
+        if self.identity.own_pid != self.pid {
+            environment.set("vpid_in_namespace", i64::from(self.identity.own_pid));
+        }
+        if let Some(futex) = self.wake_up {
+            environment.set("wake_up_futex", futex.cast_signed());
+        }
+        Ok(preamble(place.uuid, &environment, clock)?)
+    }
+}
+
+/// Declares a tracepoint's event for both kinds of ring.
+pub(super) fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
+    let name = schema.full_name();
+    let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
+    text += &event_class(StreamClass::Shared, id, &name, schema)?;
+    Ok(text)
+}
+
+/// A process's name as a part of a file's name.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.+".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_makes_a_file_name() {
+        assert_eq!(file_name("npt"), "npt");
+        assert_eq!(file_name("../a b/c"), ".._a_b_c");
+        assert_eq!(file_name(""), "unnamed");
+    }
+}
