@@ -103,7 +103,7 @@ impl Kernel {
             let threads: Vec<Tid> = options.kernel_threads.iter().copied().map(Tid).collect();
             instance.set_threads(&threads, true)?;
         }
-        let events = select(&mut instance, &options.kernel)?;
+        let events = instance.select(&with_names(&options.kernel, &tracefs.events()?)?)?;
         let text = |event: EventName| instance.format_text(&event).map(|text| (event, text));
         let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
         let drain = Drain::new(instance, &mut file)?;
@@ -192,20 +192,17 @@ impl Kernel {
     }
 }
 
-/// The events that are wanted, and with switches the names that threads give themselves: a thread that runs on would
-/// have its old name until the next switch, which for one of high priority can be the end of the recording.
-fn select(instance: &mut Instance, wanted: &[Selection]) -> Result<Vec<EventName>, Error> {
-    let events = instance.select(wanted)?;
-    let has = |name: &str| events.iter().any(|event| event.to_string() == name);
-    if !has("sched:sched_switch") || has(RENAME) {
-        return Ok(events);
-    }
-    let rename = RENAME.parse()?;
-    Ok(instance.select(&[wanted, &[rename]].concat())?)
-}
-
 /// Linux has it since 3.4.
 const RENAME: &str = "task:task_rename";
+
+/// What is wanted, and with switches the names that threads give themselves: a thread that runs on would have its old name until the
+/// next switch, which for one of high priority can be the end of the recording.
+fn with_names(wanted: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
+    let chosen = tracefs::choose(wanted, available)?;
+    let has = |name: &str| chosen.keys().any(|event| event.to_string() == name);
+    let rename = (has("sched:sched_switch") && !has(RENAME)).then(|| RENAME.parse()).transpose()?;
+    Ok(wanted.iter().cloned().chain(rename).collect())
+}
 
 /// An instance, and what undoes that: one of our own, or, for whom may make none, one that root made ahead.
 fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {

@@ -6,28 +6,28 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// A process and a region of its memory: address and length.
-type Place = (i32, (u64, u64));
+/// A region of a process's memory: address and length.
+type Region = (u64, u64);
 
-/// Makes pages present, one region after the other.
+/// Makes pages present, those of one program after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     /// The thread that does it, once there was something to do.
-    thread: Option<(Sender<Place>, Receiver<io::Result<u64>>)>,
+    thread: Option<(Sender<(i32, Vec<Region>)>, Receiver<io::Result<u64>>)>,
 }
 
 impl Presence {
-    /// Makes pages of a program's area present in it; what is to be told if that failed.
-    pub(crate) fn make(&mut self, pid: i32, region: (u64, u64)) -> Option<String> {
+    /// Makes regions of a program's area present in it, its rings first; what is to be told if that failed.
+    pub(crate) fn make(&mut self, pid: i32, regions: &[Region]) -> Option<String> {
         // What the kernel had no memory for a moment ago it may have now.
-        let missing = match self.populate(pid, region) {
-            Ok(1..) => self.populate(pid, region),
+        let missing = match self.populate(pid, regions) {
+            Ok(1..) => self.populate(pid, regions),
             result => result,
         };
         match missing {
             Ok(0) => None,
             // It has become another program, or ended: nobody will write there.
-            _ if !is_mapped(pid, region.0) => None,
+            _ if regions.iter().all(|region| !is_mapped(pid, region.0)) => None,
             Ok(missing) => {
                 Some(format!("{missing} pages of its rings were not present: it may fault on them"))
             }
@@ -39,25 +39,27 @@ impl Presence {
 
     /// How many pages could not be read. The program may have arranged that this takes for ever (userfaultfd, FUSE): then the thread is
     /// left there until one of us ends, and the next program gets another.
-    fn populate(&mut self, pid: i32, region: (u64, u64)) -> io::Result<u64> {
+    fn populate(&mut self, pid: i32, regions: &[Region]) -> io::Result<u64> {
         let thread = self.thread.take().map_or_else(start, Ok)?;
         // It ends with us only: if that failed, there would be no answer.
-        let _ = thread.0.send((pid, region));
+        let _ = thread.0.send((pid, regions.to_vec()));
         // 1.4 us for a page are 0.4 s for a GiB.
-        let patience = Duration::from_secs(1 + (region.1 >> 30));
+        let bytes: u64 = regions.iter().map(|region| region.1).sum();
+        let patience = Duration::from_secs(1 + (bytes >> 30));
         let Ok(missing) = thread.1.recv_timeout(patience) else { return Err(io::ErrorKind::TimedOut.into()) };
         self.thread = Some(thread);
         missing
     }
 }
 
-fn start() -> io::Result<(Sender<Place>, Receiver<io::Result<u64>>)> {
-    let (give, places) = channel::<Place>();
+fn start() -> io::Result<(Sender<(i32, Vec<Region>)>, Receiver<io::Result<u64>>)> {
+    let (give, places) = channel::<(i32, Vec<Region>)>();
     let (answer, answers) = channel();
     let thread = std::thread::Builder::new().name("sordino-present".to_owned());
     thread.spawn(move || {
-        for (pid, (address, length)) in places {
-            if answer.send(populate(pid, address, length)).is_err() {
+        for (pid, regions) in places {
+            let missing = regions.iter().map(|&(address, length)| populate(pid, address, length)).sum();
+            if answer.send(missing).is_err() {
                 return;
             }
         }
@@ -95,11 +97,11 @@ mod tests {
     fn what_fails_in_one_program_is_no_obstacle_in_the_next() {
         let here = std::process::id() as i32;
         let local = 0u8;
-        let region = ((&raw const local).addr() as u64, 1);
+        let region = [((&raw const local).addr() as u64, 1)];
         let mut presence = Presence::default();
-        assert!(presence.populate(i32::MAX, region).is_err());
-        assert_eq!(presence.populate(here, region).unwrap(), 0);
-        assert_eq!(presence.populate(here, (0, 1)).unwrap(), 1);
-        assert_eq!(presence.populate(here, region).unwrap(), 0);
+        assert!(presence.populate(i32::MAX, &region).is_err());
+        assert_eq!(presence.populate(here, &region).unwrap(), 0);
+        assert_eq!(presence.populate(here, &[(0, 1), region[0]]).unwrap(), 1);
+        assert_eq!(presence.populate(here, &region).unwrap(), 0);
     }
 }

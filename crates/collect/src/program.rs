@@ -94,8 +94,8 @@ impl Traced {
             attached => attached,
         };
         let mut attached = attached.map_err(|refusal| refused(explain(&refusal, options, &program)))?;
-        let touched = [attached.region, program.looked_at()];
-        notes.extend(touched.into_iter().find_map(|region| presence.make(pid, region)));
+        let [gates, headers] = attached.way;
+        notes.extend(presence.make(pid, &[attached.region, gates, headers]));
         let wake_up = wanted.wake.then(|| program.wake_address(attached.slot));
         let trace = ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), place: None };
         let readers = std::mem::take(&mut attached.readers);

@@ -76,7 +76,7 @@ pub fn hit(number: u64, duration: u64) {
 }
 
 /// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and how long the
-/// loop before took, in nanoseconds.
+/// loop before took, in nanoseconds; 0 if there was none, as after a pause between two windows.
 ///
 /// # Errors
 /// Why there was no measurement.
@@ -237,7 +237,7 @@ fn limits(plan: &Plan, rate: &Rate) -> Limits {
 mod tests {
     use super::*;
     use sordino_sched::Policy;
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
     fn plan() -> Plan {
         Plan { policy: Policy::Other, lock_memory: false, ..Plan::default() }
@@ -324,8 +324,25 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_between_windows_is_no_loop_s_duration() {
+        let window = Duration::from_millis(200);
+        let windows = Some((Duration::from_millis(1), window));
+        let (longest, hits) = (AtomicU64::new(0), AtomicU64::new(0));
+        let plan = Plan { loops: u64::MAX, duration: Some(3 * window), windows, ..plan() };
+        let measured = run_watched(&plan, &Monitor::default(), |_, duration| {
+            hits.fetch_add(1, Relaxed);
+            longest.fetch_max(duration, Relaxed);
+        });
+        let measured = measured.unwrap();
+        assert!(measured.waited > 0 && hits.into_inner() == measured.hits);
+        // All of it is in the histogram, and no pause is.
+        let all = measured.rate.nanoseconds(measured.longest);
+        assert!(longest.into_inner() as f64 <= all + 1.0, "{all}");
+    }
+
+    #[test]
     fn a_tracepoint_of_another_kind_is_hit_as_often_as_it_may_be() {
-        let hits = std::sync::atomic::AtomicU64::new(0);
+        let hits = AtomicU64::new(0);
         let count = |_, _| _ = hits.fetch_add(1, Relaxed);
         let few = Plan {
             loops: u64::MAX,

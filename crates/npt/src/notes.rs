@@ -103,6 +103,8 @@ impl<'a> Notes<'a> {
                 }
             } else {
                 self.waited += before.cycles;
+                // No loop took that long.
+                before.cycles = 0;
             }
             let since = before.end.wrapping_sub(first);
             if since >= self.attend_at && self.attend(since, number) {

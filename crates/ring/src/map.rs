@@ -305,7 +305,7 @@ pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
     let page = crate::layout::PAGE as u64;
     let mut sink = [0u8; BATCH];
     let mut missing = 0;
-    let mut at = address;
+    let mut at = address - address % page;
     while at < address + length {
         let pages = (address + length - at).div_ceil(page).min(BATCH as u64) as usize;
         let remote: Vec<_> = (0..pages as u64)

@@ -107,15 +107,14 @@ impl Wants {
         sordino_percpu::sum(place, self.0 as usize)
     }
 
-    /// The slot of the session if it is one, with a condition.
-    #[inline(always)]
+    /// The slot of the session if it is one, with code that decides.
     pub const fn one_if(self) -> Option<u32> {
         let word = self.word();
         let slot = (word >> 8).trailing_zeros() % SLOTS as u32;
         if word == 0x1_0100 << slot { Some(slot) } else { None }
     }
 
-    /// If it is [one with a condition](Self::one_if), or [gated](Self::is_gated): the word of the same session without.
+    /// If it is [one with code](Self::one_if), or [gated](Self::is_gated): the word of the same session without.
     pub const fn always(self, cpus: u32) -> Self {
         Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
     }

@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Kind::Packets => Some(Network::make(options.cpu)?),
         Kind::Hog | Kind::Timers => None,
     };
-    // First: without it, it would wait on the new CPU until whom it is to disturb sleeps.
+    // Before it moves: an ordinary thread would wait there behind the one that it is to disturb.
     set_policy(Policy::Fifo(options.prio))?;
     set_affinity(if network.is_some() { &elsewhere } else { &there })
         .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;

@@ -2,7 +2,8 @@
 
 use super::{Conditions, Program, Refusal, Want};
 use crate::layout::{
-    self, ATTACH_LOCK, CONDITIONS_SIZE, Geometry, Header, PAGE, POINTS, SLOTS, Slot, TableEntry,
+    self, ATTACH_LOCK, CONDITIONS_SIZE, GATES, Gate, Geometry, Header, PAGE, POINTS, RingHeader, SLOTS, Slot,
+    TableEntry,
 };
 use crate::map::{self, Mapping};
 use crate::position::Head;
@@ -58,6 +59,8 @@ pub struct Attached {
     pub conditions: Conditions,
     /// Where the program has the rings mapped, and how many bytes: to be made present there.
     pub region: (u64, u64),
+    /// Likewise the slot's gates and ring headers, which lead there.
+    pub way: [(u64, u64); 2],
 }
 
 impl Program {
@@ -140,7 +143,13 @@ impl Program {
         let readers =
             plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
         let conditions = Conditions::new(region, plan.conditions, Arc::clone(&self.control), slot);
-        Ok(Attached { slot, readers, conditions, region: (self.address + offset, length) })
+        let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
+        let headers = (self.cpus as usize + 1) * size_of::<RingHeader>();
+        let way = [
+            there(conditions.first_gate, GATES * size_of::<Gate>()),
+            there(self.ring(slot, 0).offset, headers),
+        ];
+        Ok(Attached { slot, readers, conditions, region: (self.address + offset, length), way })
     }
 
     /// The lowest place for `needed` bytes that no session uses and no writer of an earlier one may touch.

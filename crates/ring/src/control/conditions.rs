@@ -24,7 +24,7 @@ pub struct Conditions {
     /// The area's control part, which has the gates.
     control: Arc<Mapping>,
     /// Where the session's own begin in it.
-    first_gate: usize,
+    pub(super) first_gate: usize,
     /// The gates in use, by field, least value and span, with their numbers.
     gates: HashMap<(u32, u64, u64), usize>,
 }

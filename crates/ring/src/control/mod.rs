@@ -121,11 +121,6 @@ impl Program {
         self.header().pid.load(Relaxed)
     }
 
-    /// Where the program has mapped what its hits look at in the control part, up to the last ring header, and how many bytes.
-    pub fn looked_at(&self) -> (u64, u64) {
-        (self.address, layout::values_offset(self.cpus) as u64)
-    }
-
     /// CPUs that may exist, as the program says.
     pub fn cpus(&self) -> u32 {
         self.cpus
