@@ -5,6 +5,7 @@
 //! | [`scene`] | one test: its directory, the programs and recorders it starts, the machine as it was before |
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
+//! | [`sandbox`] | a machine of its own for one attack |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
 //! | [`lttng`] | a daemon of LTTng's |
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod order;
 pub mod recording;
 pub mod running;
+pub mod sandbox;
 pub mod scene;
 pub mod session;
 pub mod stepper;
@@ -36,6 +38,7 @@ pub mod verified;
 pub use install::{COMPILERS, Compiler, installed};
 pub use recording::{Recording, Seen};
 pub use running::{Ended, Running};
+pub use sandbox::Sandbox;
 pub use scene::{DAEMON, NOBODY, Scene};
 
 use std::time::{Duration, Instant};
