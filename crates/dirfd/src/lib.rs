@@ -1,0 +1,232 @@
+//! Files of a directory that is held by its descriptor.
+//!
+//! A recorder with all rights writes beside programs that may rename its directories away and put links in their place. A [`Dir`]
+//! is opened once; from then on, files are made, read, replaced and removed below its descriptor. Nothing that a path named once
+//! is looked up again, and no symbolic link is followed.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
+//! | `make` | makes directories, and says whether one that exists may be used |
+//! | `tree` | whole directories: their size, their removal, another owner, their vetting |
+//!
+//! Not for the recording path: every call allocates and makes system calls.
+//!
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! # let place = tempfile::tempdir()?;
+//! let made = sordino_dirfd::Dir::make(&place.path().join("results"))?;
+//! made.dir.replace("report.json", b"{}\n")?;
+//! assert_eq!(made.dir.read_text("report.json", 1 << 20)?, "{}\n");
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod beneath;
+mod make;
+mod tree;
+
+pub use make::{Made, distrust};
+
+use beneath::Way;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, renameat, statat, unlinkat};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Rights of files: their owner's alone. A recording names processes, addresses and data of all users.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Rights of directories, likewise.
+const DIR_MODE: Mode = Mode::RWXU;
+
+/// A directory that is held by its descriptor.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    /// For messages only: the directory may have been renamed since.
+    path: PathBuf,
+    way: Way,
+}
+
+impl Dir {
+    /// Opens the directory at `path`, which is resolved as its caller wrote it, links included.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { fd, path: path.to_owned(), way: Way::best() })
+    }
+
+    /// The path by which it was opened, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path that leads to this directory wherever it lies by now, as long as this process holds it. For readers that want a path.
+    pub fn proc_path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd()).into()
+    }
+
+    /// Whether `path`, links not followed, is this directory.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let there = rustix::fs::lstat(path);
+        there.is_ok_and(|there| self.identity().is_ok_and(|own| own == (there.st_dev, there.st_ino)))
+    }
+
+    /// Device and inode.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let status = fstat(&self.fd)?;
+        Ok((status.st_dev, status.st_ino))
+    }
+
+    /// A directory in it.
+    ///
+    /// # Errors
+    /// `NotADirectory` if it is a link or a file; what the kernel says.
+    pub fn dir(&self, name: impl AsRef<Path>) -> io::Result<Self> {
+        let fd = self.at(name.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, path: self.path.join(name), way: self.way })
+    }
+
+    /// Makes a file that is not there yet, for its owner alone.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, also if a link is there; what the kernel says.
+    pub fn create(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        self.at(name.as_ref(), OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, FILE_MODE).map(File::from)
+    }
+
+    /// Opens a regular file to read it. Never waits, whatever lies there.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no regular file; what the kernel says.
+    pub fn read(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        let file = self.at(name.as_ref(), OFlags::RDONLY, Mode::empty())?;
+        if is_regular(&file)? { Ok(file.into()) } else { Err(no_file()) }
+    }
+
+    /// The text of a regular file of at most `most` bytes.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is longer or no UTF-8; those of [`read`](Self::read).
+    pub fn read_text(&self, name: impl AsRef<Path>, most: u64) -> io::Result<String> {
+        let mut text = String::new();
+        self.read(name)?.take(most + 1).read_to_string(&mut text)?;
+        let is_whole = text.len() as u64 <= most;
+        is_whole
+            .then_some(text)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes")))
+    }
+
+    /// Opens a regular file of ours, which has no other name, to read and write it.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if it is another user's, others may write to it, or it has a second name; those of [`read`](Self::read).
+    pub fn edit(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        let name = name.as_ref();
+        // Before it is opened for writing: a file of somebody else's is never.
+        make::vet_file(&self.at(name, OFlags::RDONLY, Mode::empty())?)?;
+        let file = self.at(name, OFlags::RDWR, Mode::empty())?;
+        make::vet_file(&file)?;
+        Ok(file.into())
+    }
+
+    /// Replaces a file as a whole, or makes it: whoever reads it sees the old content or the new. The new content is written to
+    /// `.NAME.new` first.
+    ///
+    /// # Errors
+    /// What the kernel says; the old content is there then.
+    pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.replace_with(name, content, |_| Ok(()))
+    }
+
+    /// The same for content that is on the disk before the file has its name: a power cut leaves the old content or the new.
+    ///
+    /// # Errors
+    /// Those of [`replace`](Self::replace).
+    pub fn replace_durably(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.replace_with(name, content, File::sync_all)
+    }
+
+    fn replace_with(
+        &self,
+        name: &str,
+        content: &[u8],
+        settle: fn(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let new = format!(".{name}.new");
+        // Of a writer that was killed.
+        let _ = self.remove_file(&new);
+        let mut file = self.create(&new)?;
+        let written = file.write_all(content).and_then(|()| settle(&file));
+        let replaced = written.and_then(|()| self.rename(&new, name));
+        replaced.inspect_err(|_| _ = self.remove_file(&new))
+    }
+
+    /// Gives a file in it another name in it; what has that name is replaced.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.fd, plain(from)?, &self.fd, plain(to)?)?)
+    }
+
+    /// Removes a file, or a link itself.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove_file(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, plain(name)?, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, plain(name)?.as_path(), AtFlags::REMOVEDIR)?)
+    }
+
+    /// Whether there is anything of that name, a link that leads nowhere included.
+    pub fn has(&self, name: impl AsRef<Path>) -> bool {
+        plain(name).is_ok_and(|name| statat(&self.fd, name.as_path(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
+    fn at(&self, name: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        beneath::open(self.fd.as_fd(), name, flags, mode, self.way)
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn is_regular(file: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::RegularFile)
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+}
+
+/// A name in the directory itself: one component, neither `.` nor `..`.
+fn plain(name: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let name = name.as_ref();
+    let mut parts = name.components();
+    let is_plain = matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(_)), None));
+    is_plain
+        .then(|| name.to_owned())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("{}: no name", name.display())))
+}
+
+#[cfg(test)]
+mod tests;

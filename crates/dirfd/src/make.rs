@@ -1,0 +1,154 @@
+//! Directories that are made, and whether one that exists may be used.
+
+use super::{DIR_MODE, Dir, beneath, is_regular, no_file, plain};
+use beneath::Way;
+use rustix::fs::{Mode, OFlags, fstat, mkdirat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory that was made, or was there.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The directory.
+    pub dir: Arc<Dir>,
+    /// The directory in which it was made.
+    pub parent: Arc<Dir>,
+    /// Its name there.
+    pub name: OsString,
+    /// Whether it was not there before.
+    pub is_new: bool,
+}
+
+impl Made {
+    /// Removes the directory if it is empty and still there.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove(&self) -> io::Result<()> {
+        self.parent.remove_dir(&self.name)
+    }
+}
+
+impl Dir {
+    /// Makes the directory at `path`, for its owner alone, and those above it that are missing. The part of `path` that exists is
+    /// resolved as its caller wrote it, links included, but for the last component.
+    ///
+    /// # Errors
+    /// `NotADirectory` if a link or a file is there; `PermissionDenied` if what was made is not ours; what the kernel says.
+    pub fn make(path: &Path) -> io::Result<Made> {
+        let path = std::path::absolute(path)?;
+        // `/` and `..` have no name of their own.
+        let path = if path.file_name().is_none() { path.canonicalize()? } else { path };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "name a directory below the root"));
+        };
+        let parent = Arc::new(Self::open_or_make(parent)?);
+        let (dir, is_new) = parent.make_dir(name, DIR_MODE)?;
+        Ok(Made { dir: Arc::new(dir), parent, name: name.to_owned(), is_new })
+    }
+
+    fn open_or_make(path: &Path) -> io::Result<Self> {
+        match Self::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let above = Self::open_or_make(parent)?;
+        // What leads to a recording is as any new directory: the umask decides.
+        above.make_dir(name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map(|(dir, _)| dir)
+    }
+
+    /// Makes the directory `name` in it, for its owner alone; `AlreadyExists` if there is something of that name.
+    ///
+    /// # Errors
+    /// Those of [`make`](Self::make).
+    pub fn make_new(&self, name: impl AsRef<Path>) -> io::Result<Self> {
+        let (dir, is_new) = self.make_dir(name.as_ref(), DIR_MODE)?;
+        if is_new { Ok(dir) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+    }
+
+    /// Opens the directory `name` in it, which is made if there is nothing of that name; whether it was made.
+    fn make_dir(&self, name: impl AsRef<Path>, mode: Mode) -> io::Result<(Self, bool)> {
+        let name = plain(name)?;
+        let is_new = match mkdirat(self.as_fd(), &name, mode) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let dir =
+            self.dir(&name).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::LOOP | Errno::NOTDIR) => io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    "it is no directory, or a link: name another one",
+                ),
+                _ => error,
+            })?;
+        let owner = fstat(dir.as_fd())?.st_uid;
+        if is_new && owner != geteuid().as_raw() {
+            let reason =
+                format!("what is made here belongs to user {owner}: name a directory on a local file system");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok((dir, is_new))
+    }
+
+    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn distrust(&self) -> io::Result<Option<String>> {
+        let status = fstat(self.as_fd())?;
+        let own = geteuid().as_raw();
+        if status.st_uid != own {
+            return Ok(Some(format!("it belongs to user {}, not to user {own}", status.st_uid)));
+        }
+        Ok(distrust(status.st_uid, status.st_mode, own))
+    }
+
+    /// Opens the directory at `path`, whose last component is no link and which only its owner, us, may change.
+    ///
+    /// # Errors
+    /// `PermissionDenied` with the reason; `NotADirectory`; what the kernel says.
+    pub fn open_own(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let dir = Self { fd, path: PathBuf::from(path), way: Way::best() };
+        match dir.distrust()? {
+            Some(reason) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
+            None => Ok(dir),
+        }
+    }
+}
+
+/// Why `user` must not rely on a directory of this owner and mode, and what to do about it; root's are relied on by all.
+pub fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
+    if owner != 0 && owner != user {
+        return Some(format!("it belongs to user {owner}: remove it"));
+    }
+    (mode & 0o022 != 0).then(|| format!("its mode {:o} lets others write there: chmod go-w", mode & 0o7777))
+}
+
+/// Refuses a file that is not ours alone.
+pub(crate) fn vet_file(file: &OwnedFd) -> io::Result<()> {
+    let status = fstat(file)?;
+    let own = geteuid().as_raw();
+    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    match () {
+        () if !is_regular(file)? => Err(no_file()),
+        () if status.st_uid != own => {
+            refused(format!("it belongs to user {}, not to user {own}", status.st_uid))
+        }
+        () if status.st_mode & 0o022 != 0 => {
+            refused(format!("others may write to it (mode {:o})", status.st_mode & 0o7777))
+        }
+        () if status.st_nlink != 1 => refused(format!("it has {} names", status.st_nlink)),
+        () => Ok(()),
+    }
+}

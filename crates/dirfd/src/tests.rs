@@ -1,0 +1,147 @@
+//! Both ways of resolving names, and what an attacker would put into the way.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+
+/// Runs a test in a directory of its own, for both ways of resolving names.
+fn both_ways(test: impl Fn(&Path, Dir)) {
+    for way in [Way::Kernel, Way::Steps] {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("held");
+        fs::create_dir(&path).unwrap();
+        fs::write(place.path().join("outside"), "precious").unwrap();
+        test(&path, Dir { way, ..Dir::open(&path).unwrap() });
+        assert_eq!(fs::read_to_string(place.path().join("outside")).unwrap(), "precious");
+    }
+}
+
+#[test]
+fn files_are_their_owners_alone_and_made_once() {
+    both_ways(|path, dir| {
+        let inside = dir.make_new("inside").unwrap();
+        inside.create("file").unwrap().write_all(b"text").unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(path.join("inside")), mode(path.join("inside/file"))), (0o700, 0o600));
+        assert_eq!(dir.read_text("inside/file", 4).unwrap(), "text");
+        assert_eq!(dir.read_text("inside/file", 3).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(dir.create("inside/file").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(dir.make_new("inside").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        dir.edit("inside/file").unwrap().set_len(2).unwrap();
+        assert_eq!((dir.read_text("inside/file", 9).unwrap().as_str(), dir.bytes()), ("te", 2));
+        inside.replace("file", b"other").unwrap();
+        assert_eq!(
+            (inside.read_text("file", 9).unwrap().as_str(), inside.names().unwrap().len()),
+            ("other", 1)
+        );
+    });
+}
+
+#[test]
+fn no_link_is_followed_and_no_name_leads_out() {
+    both_ways(|path, dir| {
+        symlink("../outside", path.join("link")).unwrap();
+        symlink("..", path.join("up")).unwrap();
+        symlink("/nowhere", path.join("dead")).unwrap();
+        for name in ["link", "up/outside", "../outside", "/etc/passwd", "", ".", "up", "dead"] {
+            assert!(dir.read(name).is_err(), "{name}");
+            assert!(dir.edit(name).is_err(), "{name}");
+            assert!(dir.create(name).is_err(), "{name}");
+            assert!(dir.dir(name).is_err(), "{name}");
+            assert!(dir.make_new(name).is_err(), "{name}");
+        }
+        assert!(dir.has("dead") && !dir.has("none"));
+        // The link itself is replaced.
+        dir.replace("link", b"new").unwrap();
+        assert_eq!(dir.read_text("link", 9).unwrap(), "new");
+        // So is one where the new content is written first.
+        symlink("../outside", path.join(".link.new")).unwrap();
+        dir.replace("link", b"newer").unwrap();
+        assert_eq!(dir.read_text("link", 9).unwrap(), "newer");
+        dir.remove_all("up").unwrap();
+        assert!(!dir.has("up"));
+    });
+}
+
+#[test]
+fn a_directory_that_was_renamed_away_is_still_the_one_that_is_written_to() {
+    both_ways(|path, dir| {
+        let away = path.with_file_name("away");
+        fs::rename(path, &away).unwrap();
+        symlink(path.parent().unwrap(), path).unwrap();
+        dir.replace("outside", b"harmless").unwrap();
+        assert_eq!(fs::read_to_string(away.join("outside")).unwrap(), "harmless");
+        assert_eq!(fs::read_to_string(dir.proc_path().join("outside")).unwrap(), "harmless");
+        assert!(dir.is_at(&away) && !dir.is_at(path));
+        assert!(Dir::make(path).is_err(), "a link is no directory");
+    });
+}
+
+#[test]
+fn what_would_wait_is_not_waited_for() {
+    both_ways(|path, dir| {
+        let socket = UnixListener::bind(path.join("socket")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, path.join("fifo"), FileType::Fifo, FILE_MODE, 0).unwrap();
+        assert!(fs::metadata(path.join("fifo")).unwrap().file_type().is_fifo());
+        for name in ["fifo", "socket"] {
+            assert!(dir.read(name).is_err() && dir.edit(name).is_err(), "{name}");
+        }
+        assert_eq!(dir.vet().unwrap_err().0, dir.path().join("fifo"));
+        drop(socket);
+    });
+}
+
+#[test]
+fn a_tree_is_vetted_and_removed() {
+    both_ways(|path, dir| {
+        let deep = dir.make_new("a").unwrap().make_new("b").unwrap();
+        deep.replace("file", b"x").unwrap();
+        dir.vet().unwrap();
+        fs::set_permissions(path.join("a/b/file"), fs::Permissions::from_mode(0o622)).unwrap();
+        let (place, error) = dir.vet().unwrap_err();
+        assert!(place.ends_with("a/b/file") && error.to_string().contains("mode 622"), "{error}");
+        fs::set_permissions(path.join("a/b/file"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::hard_link(path.join("a/b/file"), path.join("a/second")).unwrap();
+        assert!(dir.edit("a/second").unwrap_err().to_string().contains("2 names"));
+        assert!(dir.vet().is_err());
+        symlink("../../outside", path.join("a/b/link")).unwrap();
+        dir.remove_all("a").unwrap();
+        assert!(dir.is_empty().unwrap());
+        assert!(dir.remove_all("..").is_err() && dir.remove_all("a/b").is_err());
+    });
+}
+
+#[test]
+fn a_tree_that_is_too_deep_is_left() {
+    both_ways(|path, dir| {
+        fs::create_dir_all(path.join(["d"; 40].join("/"))).unwrap();
+        assert!(dir.remove_all("d").is_err() && dir.vet().is_err());
+    });
+}
+
+#[test]
+fn directories_are_made_with_those_above_them() {
+    let place = tempfile::tempdir().unwrap();
+    let made = Dir::make(&place.path().join("a/b/c")).unwrap();
+    assert!(made.is_new && made.dir.is_at(&place.path().join("a/b/c")));
+    let again = Dir::make(&place.path().join("a/b/c")).unwrap();
+    assert!(!again.is_new && again.dir.identity().unwrap() == made.dir.identity().unwrap());
+    assert_eq!(again.dir.distrust().unwrap(), None);
+    assert!(Dir::open_own(&place.path().join("a/b/c")).is_ok());
+    fs::set_permissions(place.path().join("a/b/c"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(again.dir.distrust().unwrap().unwrap().contains("chmod go-w"));
+    assert!(Dir::open_own(&place.path().join("a/b/c")).unwrap_err().to_string().contains("mode 777"));
+    made.remove().unwrap();
+    assert!(!place.path().join("a/b/c").exists() && Dir::make(Path::new("/")).is_err());
+}
+
+#[test]
+fn owners_and_modes_that_are_not_relied_on_are_refused_with_the_reason() {
+    assert_eq!(distrust(1000, 0o40700, 1000), None);
+    assert_eq!(distrust(0, 0o40755, 1000), None);
+    assert_eq!(distrust(1001, 0o40700, 1000).unwrap(), "it belongs to user 1001: remove it");
+    assert_eq!(distrust(1000, 0o40755, 0).unwrap(), "it belongs to user 1000: remove it");
+    assert_eq!(distrust(0, 0o41777, 0).unwrap(), "its mode 1777 lets others write there: chmod go-w");
+    assert!(distrust(1000, 0o40770, 1000).is_some());
+}

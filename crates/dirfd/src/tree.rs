@@ -1,0 +1,151 @@
+//! Whole directories.
+
+use super::{Dir, make, plain};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Uid, chownat, fchown, fstat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Directories below one another, at most: nothing of ours is nearly as deep.
+const MOST_DEPTH: usize = 32;
+
+impl Dir {
+    /// The names in it, sorted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        // Its own place in the directory: reading through the descriptor that is held would go on where the last reader stopped.
+        let fd = rustix::fs::openat(
+            self.as_fd(),
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let mut space = vec![MaybeUninit::uninit(); 16 << 10];
+        let mut entries = RawDir::new(fd, &mut space);
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next() {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether there is nothing in it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        self.names().map(|names| names.is_empty())
+    }
+
+    /// Bytes of all files below; what can't be looked at counts nothing.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_to(MOST_DEPTH)
+    }
+
+    fn bytes_to(&self, depth: usize) -> u64 {
+        let bytes = |name: OsString| match statat(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) if FileType::from_raw_mode(status.st_mode) == FileType::Directory && depth > 0 => {
+                self.dir(&name).map_or(0, |inside| inside.bytes_to(depth - 1))
+            }
+            Ok(status) => status.st_size as u64,
+            Err(_) => 0,
+        };
+        self.names().unwrap_or_default().into_iter().map(bytes).sum()
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    ///
+    /// # Errors
+    /// What the kernel says; that it is deeper than any directory of ours. The rest is there then.
+    pub fn remove_all(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        self.remove_to(&plain(name)?, MOST_DEPTH)
+    }
+
+    fn remove_to(&self, name: &Path, depth: usize) -> io::Result<()> {
+        match unlinkat(self.as_fd(), name, AtFlags::empty()) {
+            Ok(()) => return Ok(()),
+            // What unlink(2) says of a directory, and POSIX.
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let inside = self.dir(name)?;
+        let depth = depth.checked_sub(1).ok_or(io::Error::from(Errno::NAMETOOLONG))?;
+        for name in inside.names()? {
+            inside.remove_to(Path::new(&name), depth)?;
+        }
+        self.remove_dir(name)
+    }
+
+    /// Gives this directory and all in it that is ours to a user, as far as that works. First what is inside: until then the
+    /// directory is ours alone to change.
+    pub fn give(&self, uid: u32, gid: u32) {
+        let is_ours =
+            fstat(self.as_fd()).is_ok_and(|status| status.st_uid == rustix::process::geteuid().as_raw());
+        if !is_ours {
+            return;
+        }
+        let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        for name in self.names().unwrap_or_default() {
+            match self.dir(&name) {
+                Ok(inside) => inside.give(uid, gid),
+                Err(_) => _ = chownat(self.as_fd(), &name, user, group, AtFlags::SYMLINK_NOFOLLOW),
+            }
+        }
+        let _ = fchown(self.as_fd(), user, group);
+    }
+
+    /// Takes back a directory that was [given](Self::give) to `owner`, but nothing that is in it: from now on, only we change its
+    /// names.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if it is somebody else's; what the kernel says.
+    pub fn take_back(&self, owner: u32) -> io::Result<()> {
+        let status = fstat(self.as_fd())?;
+        if status.st_uid != owner {
+            let reason = format!("it belongs to user {}, not to user {owner}", status.st_uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        fchown(self.as_fd(), Some(Uid::from_raw(rustix::process::geteuid().as_raw())), None)?;
+        Ok(rustix::fs::fchmod(self.as_fd(), super::DIR_MODE)?)
+    }
+
+    /// Refuses a tree in which somebody else could have put, or could still put, anything: each directory and file has to be ours
+    /// alone, and nothing else may be there.
+    ///
+    /// # Errors
+    /// The path of what is refused, and why; what the kernel says.
+    pub fn vet(&self) -> Result<(), (PathBuf, io::Error)> {
+        self.vet_to(MOST_DEPTH)
+    }
+
+    fn vet_to(&self, depth: usize) -> Result<(), (PathBuf, io::Error)> {
+        let failed = |error: io::Error| (self.path().to_owned(), error);
+        if let Some(reason) = self.distrust().map_err(failed)? {
+            return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, reason)));
+        }
+        let depth = depth.checked_sub(1).ok_or_else(|| failed(Errno::NAMETOOLONG.into()))?;
+        for name in self.names().map_err(failed)? {
+            match self.dir(&name) {
+                Ok(inside) => inside.vet_to(depth)?,
+                Err(_) => {
+                    let file = self.at(Path::new(&name), OFlags::RDONLY, Mode::empty());
+                    let vetted = file.and_then(|file| make::vet_file(&file));
+                    vetted.map_err(|error| (self.path().join(&name), error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
