@@ -3,10 +3,7 @@
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use nix::unistd::{Gid, Uid, User, geteuid};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, chownat, fchown, fstat, openat};
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 
 /// A user to become.
 #[derive(Clone, Debug)]
@@ -56,35 +53,4 @@ impl Target {
         ];
         words.map(OsString::from).to_vec()
     }
-
-    /// Gives a directory of ours and all in it to this user, as far as that works. The user may have put other things in its place:
-    /// what is not ours stays whose it is, and links lead nowhere.
-    pub(crate) fn give(&self, path: &Path) {
-        if let Ok(directory) = rustix::fs::open(path, DIRECTORY, Mode::empty()) {
-            self.give_open(&directory);
-        }
-    }
-
-    /// First what is inside: until then, the directory is ours alone to change.
-    fn give_open(&self, directory: &OwnedFd) {
-        let is_ours = fstat(directory).is_ok_and(|status| status.st_uid == geteuid().as_raw());
-        let Ok(entries) = Dir::read_from(directory) else { return };
-        if !is_ours {
-            return;
-        }
-        let uid = Some(rustix::fs::Uid::from_raw(self.uid.as_raw()));
-        let gid = Some(rustix::fs::Gid::from_raw(self.gid.as_raw()));
-        let names = entries.flatten().map(|entry| entry.file_name().to_owned());
-        for name in names.filter(|name| ![c".", c".."].contains(&name.as_c_str())) {
-            match openat(directory, &name, DIRECTORY, Mode::empty()) {
-                Ok(inside) => self.give_open(&inside),
-                Err(_) => _ = chownat(directory, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
-            }
-        }
-        let _ = fchown(directory, uid, gid);
-    }
 }
-
-/// How to open a directory, and nothing else.
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

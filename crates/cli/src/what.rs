@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::arguments::{duration, size};
 use crate::failure::{NOT_FOUND, UNUSABLE};
-use crate::privilege::{Target, is_root};
+use crate::privilege::{Target, is_root, target};
 use clap::Args;
 use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
 use sordino_ring::layout::Geometry;
@@ -114,8 +114,11 @@ impl What {
         // What they say from now on is an event, and so is what they count.
         let own = [(contexts.values, "sordino:context"), (contexts.counters, "sordino:counters")];
         let own = own.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned());
+        // Whoever called sudo reads the recording, whatever the command runs as.
+        let reader = target(None)?.or_else(|| owner.cloned());
         Ok(Options {
             output,
+            reader: reader.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())),
             name: name.to_owned(),
             kernel,
             kernel_buffer_kib: kernel_buffer(self.kernel_buffer).map_err(bad)?,

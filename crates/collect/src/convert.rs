@@ -4,19 +4,20 @@ use crate::Error;
 use crate::chunk::Purpose;
 use crate::clock::TraceClock;
 use crate::context::Told;
-use crate::directory::{Directory, replace};
+use crate::directory::{Directory, KERNEL, RAW};
 use crate::dump::{self, Dump};
+use crate::kernel::{FORMATS, PAGE_SIZE, page_name};
 use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
+use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
-use std::path::Path;
 
 /// The kernel's trace as it is being put together.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct KernelTrace {
     overwrite: bool,
 }
 
+/// More bytes than any event's format has.
+const MOST_FORMAT: u64 = 1 << 20;
 /// Bytes of a packet.
 const PACKET: usize = 1 << 20;
 /// Where one CPU's pages end up, and how loudly to say how far it is.
@@ -51,8 +54,7 @@ impl KernelTrace {
         if purpose == Purpose::Showing {
             return Ok(trace);
         }
-        let path = directory.kernel().join("statedump");
-        let file = File::create(&path).map_err(Error::output(&path))?;
+        let file = directory.create_file("kernel/statedump")?;
         Dump::take(begin).write(file, trace.uuid, begin_ticks)?;
         Ok(trace)
     }
@@ -67,8 +69,7 @@ impl KernelTrace {
         if stolen.is_empty() {
             return Ok(());
         }
-        let path = directory.kernel().join("steal");
-        let file = File::create(&path).map_err(Error::output(&path))?;
+        let file = directory.create_file("kernel/steal")?;
         Ok(dump::write_stolen(stolen, file, self.uuid)?)
     }
 
@@ -77,8 +78,7 @@ impl KernelTrace {
         if told.is_empty() {
             return Ok(());
         }
-        let path = directory.kernel().join("contexts");
-        let file = File::create(&path).map_err(Error::output(&path))?;
+        let file = directory.create_file("kernel/contexts")?;
         Ok(dump::write_contexts(told, file, self.uuid, self.begin_ticks)?)
     }
 
@@ -89,8 +89,7 @@ impl KernelTrace {
         clock: &TraceClock,
     ) -> Result<(), Error> {
         self.write_metadata(directory, clock)?;
-        let raw = directory.raw();
-        fs::remove_dir_all(&raw).map_err(Error::output(&raw))
+        remove_raw(directory)
     }
 
     /// Writes the whole metadata.
@@ -116,8 +115,9 @@ impl KernelTrace {
         for (id, (_, mapping)) in (0u16..).zip(&self.events) {
             text += &event_class(StreamClass::Kernel, id, &mapping.schema.name, &mapping.schema)?;
         }
-        let path = directory.kernel().join("metadata");
-        replace(&path, &text).map_err(Error::output(&path))
+        let kernel = directory.part(KERNEL)?;
+        let replaced = kernel.replace("metadata", text.as_bytes());
+        replaced.map_err(Error::output(kernel.path().join("metadata")))
     }
 
     /// Converts all pages of a recording, and removes them. `advance` is told of bytes that are done.
@@ -127,45 +127,48 @@ impl KernelTrace {
         clock: &TraceClock,
         advance: Advance<'_>,
     ) -> Result<Vec<KernelStream>, Error> {
-        let raw = directory.raw();
-        self.events = formats(&raw.join("formats"))?;
+        let raw = directory.part(RAW)?;
+        self.events = formats(&raw)?;
         self.write_metadata(directory, clock)?;
         let converter = Converter::new(self.events.iter().map(|(format, mapping)| (format, mapping)))?;
         let layout = page_layout(&raw)?;
         let mut functions = Functions::of(self.events.iter().map(|(format, _)| format));
         let mut streams = Vec::new();
-        for (cpu, path) in pages(&raw)? {
-            let stream =
-                self.stream(cpu, &path, directory, (&converter, &layout), &mut functions, advance)?;
-            fs::remove_file(&path).map_err(Error::output(&path))?;
+        for (cpu, name) in pages(&raw)? {
+            let failed = || Error::output(raw.path().join(&name));
+            let file = raw.read(&name).map_err(failed())?;
+            let stream = self.stream(cpu, file, directory, (&converter, &layout), &mut functions, advance)?;
+            raw.remove_file(&name).map_err(failed())?;
             streams.push(stream);
         }
         if self.names {
             self.write_symbols(directory, &functions)?;
         }
-        fs::remove_dir_all(&raw).map_err(Error::output(&raw))?;
+        remove_raw(directory)?;
         Ok(streams)
     }
 
     fn write_symbols(&self, directory: &Directory, functions: &Functions) -> Result<(), Error> {
         let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let path = directory.kernel().join("symbols");
-        let file = File::create(&path).map_err(Error::output(&path))?;
+        let file = directory.create_file("kernel/symbols")?;
         Ok(dump::write_symbols(&functions.names(&kallsyms), file, self.uuid, self.begin_ticks)?)
     }
 
     fn stream(
         &self,
         cpu: Cpu,
-        pages: &Path,
+        pages: File,
         directory: &Directory,
         (converter, layout): (&Converter, &PageLayout),
         functions: &mut Functions,
         advance: Advance<'_>,
     ) -> Result<KernelStream, Error> {
-        let mut source = BufReader::with_capacity(1 << 20, File::open(pages).map_err(Error::output(pages))?);
-        let path = directory.kernel().join(format!("cpu{cpu}"));
-        let file = File::create(&path).map_err(Error::output(&path))?;
+        let mut source = BufReader::with_capacity(1 << 20, pages);
+        let (kernel, name) = (directory.part(KERNEL)?, page_name(cpu));
+        let failed = || Error::output(kernel.path().join(&name));
+        // A conversion that was killed has begun it.
+        let _ = kernel.remove_file(&name);
+        let file = kernel.create(&name).map_err(failed())?;
         let out = BufWriter::with_capacity(PACKET, file);
         let writer = StreamWriter::new(out, self.uuid, StreamClass::Kernel, Some(cpu), PACKET)?;
         let mut stream = Conversion {
@@ -183,15 +186,14 @@ impl KernelTrace {
                 Ok(()) => stream.page(&bytes, layout)?,
                 // A page that is cut off was being written when its recorder was killed.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
-                Err(error) => return Err(Error::output(pages)(error)),
+                Err(error) => return Err(failed()(error)),
             }
             advance(bytes.len() as u64);
         }
         let mut result = stream.result;
         let mut out = stream.writer.finish()?;
-        out.flush().map_err(Error::output(&path))?;
-        let metadata = fs::metadata(&path).map_err(Error::output(&path))?;
-        result.bytes = metadata.len();
+        out.flush().map_err(failed())?;
+        result.bytes = out.get_ref().metadata().map_err(failed())?.len();
         Ok(result)
     }
 }
@@ -269,13 +271,18 @@ impl<W: Write> Conversion<'_, W> {
     }
 }
 
+fn remove_raw(directory: &Directory) -> Result<(), Error> {
+    directory.dir().remove_all(RAW).map_err(Error::output(directory.path().join(RAW)))
+}
+
 /// The formats that were saved, by system and name.
-fn formats(directory: &Path) -> Result<Vec<(Format, Mapping)>, Error> {
+fn formats(raw: &Dir) -> Result<Vec<(Format, Mapping)>, Error> {
     let mut events = Vec::new();
-    for system in sorted(directory)? {
-        for name in sorted(&directory.join(&system))? {
-            let path = directory.join(&system).join(&name);
-            let text = fs::read_to_string(&path).map_err(Error::output(&path))?;
+    let formats = raw.dir(FORMATS).map_err(Error::output(raw.path().join(FORMATS)))?;
+    for system in names(&formats)? {
+        let dir = formats.dir(&system).map_err(Error::output(formats.path().join(&system)))?;
+        for name in names(&dir)? {
+            let text = dir.read_text(&name, MOST_FORMAT).map_err(Error::output(dir.path().join(&name)))?;
             let format = Format::parse(&system, &text)?;
             let mapping = lttng(&format.schema());
             events.push((format, mapping));
@@ -284,30 +291,29 @@ fn formats(directory: &Path) -> Result<Vec<(Format, Mapping)>, Error> {
     Ok(events)
 }
 
-fn page_layout(raw: &Path) -> Result<PageLayout, Error> {
-    let path = raw.join("page_size");
-    let text = fs::read_to_string(&path).map_err(Error::output(&path))?;
+fn page_layout(raw: &Dir) -> Result<PageLayout, Error> {
+    let text = raw.read_text(PAGE_SIZE, 64).map_err(Error::output(raw.path().join(PAGE_SIZE)))?;
     Ok(PageLayout::of_size(text.trim().parse().unwrap_or(0))?)
 }
 
-/// The files of pages, by CPU.
-fn pages(raw: &Path) -> Result<Vec<(Cpu, std::path::PathBuf)>, Error> {
-    let cpus = sorted(raw)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
+/// The names of the files of pages, by CPU.
+fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
+    let cpus = names(raw)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
     let mut cpus: Vec<u32> = cpus.collect();
     cpus.sort_unstable();
-    Ok(cpus.into_iter().map(|cpu| (Cpu(cpu), raw.join(format!("cpu{cpu}")))).collect())
+    Ok(cpus.into_iter().map(|cpu| (Cpu(cpu), page_name(Cpu(cpu)))).collect())
 }
 
 /// Bytes of pages that wait to be converted.
 pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
-    let pages = pages(&directory.raw()).unwrap_or_default();
-    pages.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|metadata| metadata.len()).sum()
+    let Ok(raw) = directory.part(RAW) else { return 0 };
+    let bytes =
+        |name: &str| raw.read(name).and_then(|file| file.metadata()).map_or(0, |metadata| metadata.len());
+    pages(&raw).unwrap_or_default().iter().map(|(_, name)| bytes(name)).sum()
 }
 
-fn sorted(directory: &Path) -> Result<Vec<String>, Error> {
-    let entries = fs::read_dir(directory).map_err(Error::output(directory))?;
-    let mut names: Vec<String> =
-        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    Ok(names)
+/// The names in a directory that are text, sorted.
+pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
+    let names = dir.names().map_err(Error::output(dir.path()))?;
+    Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }

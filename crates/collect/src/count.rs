@@ -1,12 +1,10 @@
 //! How many events a recording holds.
 
-use crate::directory::Directory;
-use crate::series::size;
+use crate::directory::{Directory, USER};
 use crate::session::Watch;
 use crate::summary::Summary;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Event, Step};
-use std::fs;
 use std::path::Path;
 
 /// More than so many bytes are not counted: nobody waits a minute for a number.
@@ -28,8 +26,8 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
         if program.streams.is_empty() {
             continue;
         }
-        let trace = Trace::open(directory.path().join(&program.trace), &mut Classes::default());
-        let trace = trace.map_err(|error| error.to_string());
+        let trace = Trace::open(directory.trace_path(&program.trace), &mut Classes::default());
+        let trace = trace.map_err(|error| directory.reader_error(&error));
         for stream in &mut program.streams {
             let file = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
             let mut advance = |bytes| watch.working("counting events", done + bytes, total);
@@ -50,12 +48,12 @@ const MOST_SO_FAR: u64 = 256 << 20;
 /// The programs' events that a recording which is still being written has on disk, up to each ring's last whole sub-buffer there;
 /// `None` if they are too many to be counted at once, or a program's metadata is being written just now. It reads the files, and asks nothing of the recorder.
 pub fn user_events_so_far(directory: &Directory) -> Option<u64> {
-    let user = directory.user();
-    if size(&user) > MOST_SO_FAR {
+    let user = directory.part(USER).ok()?;
+    if user.bytes() > MOST_SO_FAR {
         return None;
     }
-    let traces = fs::read_dir(user).ok()?.flatten().map(|entry| entry.path());
-    traces.map(|trace| whole_events(&trace)).sum()
+    let traces = user.names().ok()?;
+    traces.iter().map(|trace| whole_events(&user.proc_path().join(trace))).sum()
 }
 
 /// The events of a trace that is being written. Behind the last whole packet there may be a part of one.

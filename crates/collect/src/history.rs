@@ -3,13 +3,13 @@
 use crate::Error;
 use crate::kernel::page_file;
 use rustix::fs::{MemfdFlags, memfd_create};
+use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_tracefs::{Missed, Page, PageLayout};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The newest pages of each CPU, in memory.
@@ -88,11 +88,11 @@ impl History {
 }
 
 /// Writes a CPU's pages to where they are converted.
-pub(crate) fn write_pages(raw: &Path, (cpu, pages): &Pages) -> Result<(), Error> {
-    let file = page_file(raw, *cpu).map_err(Error::output(raw))?;
+pub(crate) fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
+    let file = page_file(raw, *cpu).map_err(Error::output(raw.path()))?;
     let mut out = BufWriter::with_capacity(1 << 20, File::from(file));
     let written = pages.iter().try_for_each(|page| out.write_all(page));
-    written.and_then(|()| out.flush()).map_err(Error::output(raw))
+    written.and_then(|()| out.flush()).map_err(Error::output(raw.path()))
 }
 
 impl OfCpu {

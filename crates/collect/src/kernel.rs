@@ -2,16 +2,15 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::directory::Directory;
+use crate::directory::{Directory, RAW};
 use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
+use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs};
 use sordino_undo::{Change, Guardian, Step};
-use std::fs::{self, File};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -192,6 +191,11 @@ impl Kernel {
     }
 }
 
+/// The events' formats, below [`RAW`]: a directory for each system, a file for each event.
+pub(crate) const FORMATS: &str = "formats";
+/// Bytes of one of the kernel's pages, as text.
+pub(crate) const PAGE_SIZE: &str = "page_size";
+
 /// Linux has it since 3.4.
 const RENAME: &str = "task:task_rename";
 
@@ -258,24 +262,26 @@ impl Formats {
 
     /// Keeps them beside the pages, so that the recording can be finished without this kernel.
     pub(crate) fn save(&self, directory: &Directory) -> Result<(), Error> {
-        let raw = directory.raw();
+        let raw = directory.part(RAW)?;
+        let failed = |dir: &Dir, name: &str| Error::output(dir.path().join(name));
+        let formats = raw.make_new(FORMATS).map_err(failed(&raw, FORMATS))?;
         for (event, text) in &self.events {
-            let system = raw.join("formats").join(&event.system);
-            fs::create_dir_all(&system).map_err(Error::output(&system))?;
-            let path = system.join(&event.name);
-            fs::write(&path, text).map_err(Error::output(&path))?;
+            let name = &event.system;
+            let system = if formats.has(name) { formats.dir(name) } else { formats.make_new(name) };
+            let system = system.map_err(failed(&formats, name))?;
+            system.replace(&event.name, text.as_bytes()).map_err(failed(&system, &event.name))?;
         }
-        let path = raw.join("page_size");
-        fs::write(&path, self.layout.page_size().to_string()).map_err(Error::output(&path))
+        let size = self.layout.page_size().to_string();
+        raw.replace(PAGE_SIZE, size.as_bytes()).map_err(failed(&raw, PAGE_SIZE))
     }
 }
 
-/// Where a CPU's pages are.
-pub(crate) fn raw_path(raw: &Path, cpu: Cpu) -> PathBuf {
-    raw.join(format!("cpu{cpu}"))
+/// The name of a CPU's pages, below [`RAW`].
+pub(crate) fn page_name(cpu: Cpu) -> String {
+    format!("cpu{cpu}")
 }
 
 /// A file for them.
-pub(crate) fn page_file(raw: &Path, cpu: Cpu) -> std::io::Result<OwnedFd> {
-    Ok(File::create(raw_path(raw, cpu))?.into())
+pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> std::io::Result<OwnedFd> {
+    Ok(raw.create(page_name(cpu))?.into())
 }

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct Options {
     /// The directory to record into: made if it is not there, refused if it is not empty.
     pub output: PathBuf,
+    /// The user and the group to whom what was recorded is given at the end; `None`: whose we are.
+    pub reader: Option<(u32, u32)>,
     /// What other recorders are told that this session is called.
     pub name: String,
     /// The kernel's events; none: the kernel is not recorded.

@@ -1,13 +1,15 @@
 //! One stream's file: packets straight from a ring to the disk.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
+use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_ring::read::{Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Packets are this much or a multiple of it: what the page cache can be passed by with.
 const BLOCK: u64 = 4096;
@@ -15,7 +17,8 @@ const BLOCK: u64 = 4096;
 /// A stream's file.
 #[derive(Debug)]
 pub(crate) struct Output {
-    path: PathBuf,
+    dir: Arc<Dir>,
+    name: String,
     file: Option<OwnedFd>,
     uuid: Uuid,
     class: StreamClass,
@@ -30,11 +33,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// A file that is made when there is a packet for it.
-    pub(crate) fn new(path: PathBuf, uuid: Uuid, cpu: Option<u32>) -> Self {
+    /// The file `name` in `dir`, which is made when there is a packet for it.
+    pub(crate) fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
         Self {
-            path,
+            dir,
+            name,
             file: None,
             uuid,
             class,
@@ -56,9 +60,9 @@ impl Output {
         content.end as usize > FIRST_EVENT || self.since(content.lost).total != self.discarded
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Where it is, for messages.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join(&self.name)
     }
 
     /// Bytes written.
@@ -171,11 +175,9 @@ impl Output {
         let file = match self.file.take() {
             Some(file) => file,
             None => {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                let mode = Mode::from_raw_mode(0o666);
-                // Not every file system can pass by the page cache.
-                rustix::fs::open(&self.path, flags | OFlags::DIRECT, mode)
-                    .or_else(|_| rustix::fs::open(&self.path, (flags - OFlags::EXCL) | OFlags::TRUNC, mode))?
+                let file = self.dir.create(&self.name)?.into();
+                set_direct(&file, true);
+                file
             }
         };
         Ok(self.file.insert(file))

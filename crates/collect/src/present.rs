@@ -9,11 +9,17 @@ use std::time::Duration;
 /// A region of a process's memory: address and length.
 type Region = (u64, u64);
 
+/// A process, and the regions of its memory that are to be present.
+type Errand = (i32, Vec<Region>);
+
+/// Where errands go, and how many pages were missing after each.
+type Thread = (Sender<Errand>, Receiver<io::Result<u64>>);
+
 /// Makes pages present, those of one program after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     /// The thread that does it, once there was something to do.
-    thread: Option<(Sender<(i32, Vec<Region>)>, Receiver<io::Result<u64>>)>,
+    thread: Option<Thread>,
 }
 
 impl Presence {
@@ -52,8 +58,8 @@ impl Presence {
     }
 }
 
-fn start() -> io::Result<(Sender<(i32, Vec<Region>)>, Receiver<io::Result<u64>>)> {
-    let (give, places) = channel::<(i32, Vec<Region>)>();
+fn start() -> io::Result<Thread> {
+    let (give, places) = channel::<Errand>();
     let (answer, answers) = channel();
     let thread = std::thread::Builder::new().name("sordino-present".to_owned());
     thread.spawn(move || {

@@ -1,18 +1,18 @@
 //! Finishing a recording whose recorder was killed.
 
 use crate::clock::TraceClock;
-use crate::convert::{KernelTrace, raw_bytes};
+use crate::convert::{KernelTrace, names, raw_bytes};
 use crate::count::count_events;
-use crate::directory::Directory;
+use crate::directory::{Directory, KERNEL, RAW, USER};
 use crate::session::Watch;
 use crate::summary::{ProgramSummary, State, StreamSummary, Summary};
 use crate::{Error, discover};
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::PacketHeader;
+use sordino_dirfd::Dir;
 use sordino_event::Classes;
-use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes of a directory that a killed recorder left what it would have made of it: cuts packets off that were being
 /// written, turns the kernel's pages into a trace, and says what is there.
@@ -26,6 +26,8 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     if summary.state != State::Recording {
         return Ok(summary);
     }
+    // Whoever plants a recording here would have it completed with our rights: only ours are.
+    directory.vet()?;
     let recorder = summary.recorder;
     // In a container, each recorder may have had the same number.
     if recorder != std::process::id() && is_recorder(recorder as i32) {
@@ -34,7 +36,7 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     refuse_other_order(directory)?;
     directory.use_room();
     summary.programs = programs(directory)?;
-    if directory.raw().exists() {
+    if directory.dir().has(RAW) {
         recover_kernel(directory, &mut summary, watch)?;
     }
     count_events(directory, &mut summary, watch);
@@ -52,9 +54,11 @@ fn is_recorder(pid: i32) -> bool {
 
 /// Packets and pages are cut and converted as they were written: where bytes have another order, nothing would look whole.
 fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
-    for path in find(directory.path())? {
+    let all = directory.trace_path("");
+    for path in find(&all).map_err(|error| unreadable(directory, &error))? {
         let is_native = Trace::open(&path, &mut Classes::default()).map_or(true, |trace| trace.is_native());
         if !is_native {
+            let path = path.strip_prefix(&all).map_or(path.clone(), |below| directory.path().join(below));
             return Err(Error::OtherOrder { path });
         }
     }
@@ -62,9 +66,10 @@ fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
 }
 
 fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {
-    let metadata = Trace::open(directory.kernel(), &mut Classes::default())?;
+    let metadata = Trace::open(directory.trace_path(KERNEL), &mut Classes::default());
+    let metadata = metadata.map_err(|error| unreadable(directory, &error))?;
     let (Some(uuid), Some(clock)) = (metadata.uuid(), metadata.clocks().first()) else {
-        let (path, reason) = (directory.kernel(), "its metadata names no clock".to_owned());
+        let (path, reason) = (directory.path().join(KERNEL), "its metadata names no clock".to_owned());
         return Err(Error::NoRecording { path, reason });
     };
     let clock = TraceClock::known(clock, &summary.host);
@@ -84,21 +89,23 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
 /// The programs' traces as they are, each file cut to its last whole packet.
 fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
     let mut programs = Vec::new();
-    for path in entries(&directory.user())? {
+    for name in names(&directory.part(USER)?)? {
+        let name = format!("{USER}/{name}");
+        let path = directory.trace_path(&name);
         let Ok(trace) = Trace::open(&path, &mut Classes::default()) else { continue };
         let environment = trace.environment();
         let text = |name: &str| environment.text(name).unwrap_or_default().to_owned();
-        let relative = path.strip_prefix(directory.path()).unwrap_or(&path);
         let mut program = ProgramSummary {
             pid: environment.integer("vpid").unwrap_or(0) as i32,
             name: text("procname"),
             executable: text("executable"),
-            trace: relative.to_string_lossy().into_owned(),
+            trace: name.clone(),
             ..ProgramSummary::default()
         };
-        for file in entries(&path)?.into_iter().filter(|file| !file.ends_with("metadata")) {
-            let cpu = file.file_name().and_then(|name| name.to_str()?.strip_prefix("cpu")?.parse().ok());
-            let (bytes, last) = cut(&file).map_err(Error::output(&file))?;
+        let dir = directory.part(&name)?;
+        for file in names(&dir)?.into_iter().filter(|file| file != "metadata" && !file.starts_with('.')) {
+            let cpu = file.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok());
+            let (bytes, last) = cut(&dir, &file).map_err(Error::output(dir.path().join(&file)))?;
             let (discarded, too_large) =
                 last.map_or((0, 0), |last| (last.discarded, u64::from(last.too_large)));
             let ring_full = discarded - too_large.min(discarded);
@@ -116,8 +123,8 @@ fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
 }
 
 /// Cuts a packet off that was being written; the bytes that stay, and the last packet's header.
-fn cut(path: &Path) -> std::io::Result<(u64, Option<PacketHeader>)> {
-    let mut file = File::options().read(true).write(true).open(path)?;
+fn cut(dir: &Dir, name: &str) -> std::io::Result<(u64, Option<PacketHeader>)> {
+    let mut file = dir.edit(name)?;
     let length = file.metadata()?.len();
     let (mut whole, mut last) = (0, None);
     let mut bytes = [0; sordino_ctf::write::FIRST_EVENT];
@@ -138,9 +145,7 @@ fn cut(path: &Path) -> std::io::Result<(u64, Option<PacketHeader>)> {
     Ok((whole, last))
 }
 
-fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(directory).map_err(Error::output(directory))?;
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort_unstable();
-    Ok(paths)
+/// What can't be read of a recording that has to be.
+fn unreadable(directory: &Directory, error: &sordino_ctf::Error) -> Error {
+    Error::NoRecording { path: directory.path().to_owned(), reason: directory.reader_error(error) }
 }

@@ -8,9 +8,11 @@
 use crate::Error;
 use crate::directory::Directory;
 use crate::options::Keep;
+use sordino_dirfd::{Dir, Made};
 use std::collections::VecDeque;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Of what kind they are, which is also how their names begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ impl Kind {
 /// The recordings of one session.
 #[derive(Debug)]
 pub(crate) struct Series {
-    path: PathBuf,
+    dir: Arc<Dir>,
     kind: Kind,
     /// The last one's number.
     last: u32,
@@ -44,39 +46,43 @@ pub(crate) struct Series {
 
 impl Series {
     /// Goes on in `path`, which is made if it is not there; what it holds of this kind counts as finished. What a recorder that was
-    /// killed had not announced yet holds no event, and is removed.
+    /// killed had not announced yet holds no event, and is removed. A directory that an earlier session gave to its `reader`, a user,
+    /// is taken back, but not what is in it.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] if there are other things in it, or that it can't be read or made.
-    pub(crate) fn open(path: &Path, kind: Kind) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(Error::output(path))?;
-        let path = path.canonicalize().map_err(Error::output(path))?;
-        let (mut last, mut unannounced) = (0, Vec::new());
-        for entry in fs::read_dir(&path).map_err(Error::output(&path))?.flatten() {
-            let name = entry.file_name();
-            let Some(number) = number(&name.to_string_lossy()) else { return Err(Error::NotEmpty(path)) };
-            last = last.max(number);
-            unannounced.push(entry.path());
-        }
-        unannounced.iter().for_each(|path| Directory::remove_unannounced(path));
-        let mut series = Self { path, kind, last, finished: VecDeque::new() };
-        series.finished.extend(recordings(&series.path, kind).into_iter().map(|directory| (directory, None)));
-        Ok(series)
+    /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if there are other things in it, or that it can't
+    /// be read or made.
+    pub(crate) fn open(path: &Path, kind: Kind, reader: Option<(u32, u32)>) -> Result<Self, Error> {
+        let made = Dir::make(path).map_err(Error::output(path))?;
+        take_over(&made, reader)?;
+        let (names, last) = numbered(&made.dir)?;
+        names.iter().for_each(|name| Directory::remove_unannounced(&made.dir, name));
+        let finished =
+            recordings_in(&made.dir, kind).into_iter().map(|directory| (directory, None)).collect();
+        Ok(Self { dir: made.dir, kind, last, finished })
     }
 
-    /// Removes what a session that could not begin has made.
-    pub(crate) fn abandon(path: &Path, was_there: bool) {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let ours = entries.filter(|entry| number(&entry.file_name().to_string_lossy()).is_some());
-        ours.for_each(|entry| Directory::remove_unannounced(&entry.path()));
-        if !was_there {
-            let _ = fs::remove_dir(path);
+    /// Removes what a session that could not begin has made, and gives back what it took.
+    pub(crate) fn abandon(path: &Path, was_there: bool, reader: Option<(u32, u32)>) {
+        let Ok(made) = Dir::open_own(path).and_then(|_| Dir::make(path)) else { return };
+        let names = made.dir.names().unwrap_or_default();
+        let ours = names.iter().filter(|name| number(&name.to_string_lossy()).is_some());
+        ours.for_each(|name| Directory::remove_unannounced(&made.dir, name));
+        match reader {
+            _ if !was_there => _ = made.remove(),
+            Some((user, group)) => made.dir.give(user, group),
+            None => {}
         }
     }
 
     /// Where they lie.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
+    }
+
+    /// The directory in which they lie, held.
+    pub(crate) fn dir(&self) -> &Arc<Dir> {
+        &self.dir
     }
 
     /// Those that are finished.
@@ -86,7 +92,7 @@ impl Series {
 
     /// Makes the directory of the next one.
     pub(crate) fn next(&mut self) -> Result<Directory, Error> {
-        let made = Directory::create(&self.path.join(format!("{}{:04}", self.kind.prefix(), self.last + 1)));
+        let made = Directory::create_in(&self.dir, &format!("{}{:04}", self.kind.prefix(), self.last + 1));
         // Where nothing could be made, the number is free for the next try.
         if matches!(made, Ok(_) | Err(Error::NotEmpty(_))) {
             self.last += 1;
@@ -96,8 +102,8 @@ impl Series {
 
     /// Removes the last one: it could not be begun.
     pub(crate) fn take_back(&mut self, last: &Directory) {
-        last.remove(false);
-        if !last.path().exists() {
+        last.remove();
+        if !last.path().file_name().is_some_and(|name| self.dir.has(name)) {
             self.last -= 1;
         }
     }
@@ -119,7 +125,7 @@ impl Series {
     /// How many of the oldest there are beside so many bytes of the newest.
     fn beyond(&mut self, most: u64) -> usize {
         let sizes = self.finished.iter_mut().rev();
-        let sizes = sizes.map(|(directory, bytes)| *bytes.get_or_insert_with(|| size(directory.path())));
+        let sizes = sizes.map(|(directory, bytes)| *bytes.get_or_insert_with(|| directory.dir().bytes()));
         let totals = sizes.scan(0u64, |total, bytes| {
             *total += bytes;
             Some(*total)
@@ -131,14 +137,40 @@ impl Series {
 
 /// The recordings of a kind in a session's directory, in the order of their numbers.
 pub fn recordings(path: &Path, kind: Kind) -> Vec<Directory> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Dir::open(path).map_or(Vec::new(), |dir| recordings_in(&Arc::new(dir), kind))
+}
+
+fn recordings_in(dir: &Arc<Dir>, kind: Kind) -> Vec<Directory> {
+    let names = dir.names().unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
     let mut names: Vec<(u32, String)> = names
         .filter(|name| name.starts_with(kind.prefix()))
         .filter_map(|name| number(&name).map(|number| (number, name)))
         .collect();
     names.sort_unstable();
-    names.iter().filter_map(|(_, name)| Directory::open(&path.join(name)).ok()).collect()
+    names.iter().filter_map(|(_, name)| Directory::open_in(dir, name)).collect()
+}
+
+/// The names of the recordings in a directory that holds nothing else, and their highest number.
+fn numbered(dir: &Dir) -> Result<(Vec<OsString>, u32), Error> {
+    let names = dir.names().map_err(Error::output(dir.path()))?;
+    let numbers = names.iter().map(|name| number(&name.to_string_lossy()));
+    let numbers = numbers.collect::<Option<Vec<u32>>>().ok_or(Error::NotEmpty(dir.path().to_owned()))?;
+    Ok((names, numbers.into_iter().max().unwrap_or(0)))
+}
+
+/// Makes sure that only we can change a directory. One with recordings that an earlier session gave to `reader` is taken back: what
+/// its user has put there meanwhile under the name of a recording is not ours, and is neither completed nor believed.
+fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<(), Error> {
+    let dir = &made.dir;
+    let not_ours = |reason: String| Error::NotOurs { path: dir.path().to_owned(), reason };
+    let Some(reason) = dir.distrust().map_err(Error::output(dir.path()))? else { return Ok(()) };
+    let is_roots = rustix::process::geteuid().is_root();
+    match reader {
+        Some((user, _)) if is_roots && !numbered(dir)?.0.is_empty() => {
+            dir.take_back(user).map_err(|error| not_ours(error.to_string()))
+        }
+        _ => Err(not_ours(reason)),
+    }
 }
 
 /// The number of `chunk-0007` or `snapshot-0007`.
@@ -147,28 +179,19 @@ fn number(name: &str) -> Option<u32> {
     prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok())
 }
 
-/// Bytes of all files below.
-pub(crate) fn size(path: &Path) -> u64 {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let bytes = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    };
-    entries.map(bytes).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::io::Write;
 
     fn finished(series: &mut Series, keep: Keep) -> Directory {
         let directory = series.next().unwrap();
-        fs::write(directory.summary(), "{}").unwrap();
-        fs::write(directory.kernel().join("cpu0"), vec![0; 10_000]).unwrap();
+        directory.write_summary("{}").unwrap();
+        directory.create_file("kernel/cpu0").unwrap().write_all(&[0; 10_000]).unwrap();
         directory.use_room();
         let removed = series.finish(directory.clone(), keep);
-        removed.iter().for_each(|directory| fs::remove_dir_all(directory.path()).unwrap());
+        removed.iter().for_each(|directory| directory.remove_whole().unwrap());
         directory
     }
 
@@ -177,10 +200,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("new");
         let keep = Keep { count: Some(2), bytes: None };
-        let mut series = Series::open(&path, Kind::Chunk).unwrap();
+        let mut series = Series::open(&path, Kind::Chunk, None).unwrap();
         let made: Vec<Directory> = (0..3).map(|_| finished(&mut series, keep)).collect();
         assert!(!made[0].path().exists() && made[1].path().exists());
-        let mut again = Series::open(&path, Kind::Chunk).unwrap();
+        let mut again = Series::open(&path, Kind::Chunk, None).unwrap();
         assert_eq!(again.finished().count(), 2);
         assert!(finished(&mut again, keep).path().ends_with("chunk-0004"));
         finished(&mut again, Keep { count: None, bytes: Some(25_000) });
@@ -192,10 +215,10 @@ mod tests {
     #[test]
     fn what_was_never_announced_is_removed_and_what_could_not_be_made_takes_no_number() {
         let place = tempfile::tempdir().unwrap();
-        let mut series = Series::open(place.path(), Kind::Chunk).unwrap();
+        let mut series = Series::open(place.path(), Kind::Chunk, None).unwrap();
         let first = finished(&mut series, Keep::default());
         let half = series.next().unwrap();
-        let mut again = Series::open(place.path(), Kind::Chunk).unwrap();
+        let mut again = Series::open(place.path(), Kind::Chunk, None).unwrap();
         assert!(first.path().exists() && !half.path().exists());
         // Something else has its name.
         fs::write(place.path().join("chunk-0003"), "").unwrap();
@@ -211,6 +234,6 @@ mod tests {
     fn a_directory_with_other_things_in_it_is_refused() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("thesis.tex"), "").unwrap();
-        assert!(matches!(Series::open(place.path(), Kind::Snapshot), Err(Error::NotEmpty(_))));
+        assert!(matches!(Series::open(place.path(), Kind::Snapshot, None), Err(Error::NotEmpty(_))));
     }
 }

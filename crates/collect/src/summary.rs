@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::directory::{Directory, replace};
+use crate::directory::Directory;
 use crate::kernel::Kernel;
 use crate::options::Options;
 use crate::rank::Rank;
@@ -221,9 +221,8 @@ impl Summary {
 
     /// Writes it into its recording.
     pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
-        let path = directory.summary();
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::output(&path)(error.into()))?;
-        replace(&path, &(text + "\n")).map_err(Error::output(&path))
+        let failed = |error: serde_json::Error| Error::output(directory.path())(error.into());
+        directory.write_summary(&(serde_json::to_string_pretty(self).map_err(failed)? + "\n"))
     }
 
     /// That of a recording.
@@ -233,7 +232,7 @@ impl Summary {
     pub fn read(directory: &Directory) -> Result<Self, Error> {
         let path = directory.path().to_owned();
         let no = |reason: String| Error::NoRecording { path: path.clone(), reason };
-        let text = fs::read_to_string(directory.summary()).map_err(|error| no(error.to_string()))?;
+        let text = directory.read_summary().map_err(|error| no(error.to_string()))?;
         let summary: Self =
             serde_json::from_str(&text).map_err(|error| no(format!("recording.json: {error}")))?;
         if summary.schema > SCHEMA {

@@ -164,7 +164,7 @@ fn finish(
     if let Some(output) = output {
         output.write(report, limits)?;
         if let Some(owner) = target(None)? {
-            owner.give(output.path());
+            output.dir().give(owner.uid.as_raw(), owner.gid.as_raw());
         }
         eprintln!("report: {}", output.path().join("report.html").display());
     }

@@ -19,6 +19,7 @@ use crate::arguments::duration;
 use crate::failure::{NO, UNUSABLE};
 use arguments::{Part, Sink, body, frequency, sink};
 use clap::Args;
+use output::Output;
 use report::Report;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_npt::Unit;
@@ -187,15 +188,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.find_max_rate {
         return max_rate::run(options);
     }
-    if let Some(file) = &options.output {
-        output::may_write(file)?;
-    }
+    let mut output = Output::of(options.output.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;
     let report = run::measure(options, &cpus, &plan)?;
     let text = if options.json { report.json() } else { report.text(options.unit()) };
     crate::commands::print(&text)?;
-    if let Some(file) = &options.output {
-        output::write(file, &if options.json { text } else { report.file(options.unit()) })?;
+    if let Some(output) = &mut output {
+        output.write(&if options.json { text } else { report.file(options.unit()) })?;
     }
     Ok(verdict(options, &report))
 }

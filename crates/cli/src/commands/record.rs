@@ -77,10 +77,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         record(&recording, guardian.as_mut(), stop.as_fd(), &mut progress)
     };
     let recorded = result?;
-    // Whoever called sudo reads the recording, whatever the command runs as.
-    if let Some(reader) = target(None)?.or(owner) {
-        reader.give(recorded.directory.path());
-    }
     if options.json {
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
     } else {

@@ -279,7 +279,7 @@ fn end(
         corrupt: state.corrupt,
         unwritten: state.unwritten,
         failure: state.failure,
-        path: output.map_or_else(PathBuf::new, |output| output.path().to_owned()),
+        path: output.map_or_else(PathBuf::new, |output| output.path()),
     }
 }
 

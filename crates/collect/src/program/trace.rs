@@ -1,17 +1,20 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
 use crate::clock::TraceClock;
-use crate::directory::{Directory, overwrite, replace};
+use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
 use crate::output::Output;
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_dirfd::Dir;
 use sordino_event::condition::{Condition, Context};
 use sordino_event::{Pid, Schema};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const METADATA: &str = "metadata";
 
 /// What a program's trace says of it: what is left of the program when it has ended.
 #[derive(Clone, Debug)]
@@ -29,35 +32,52 @@ pub(crate) struct ProgramTrace {
 
 #[derive(Clone, Debug)]
 pub(super) struct TracePlace {
-    /// The trace's directory.
-    path: PathBuf,
+    recording: Arc<Dir>,
+    /// The name of the trace's directory, from the recording's on. It is opened when it is needed: of programs that have ended, a
+    /// chunk may hold any number.
+    name: String,
     uuid: Uuid,
     /// As its metadata has it.
     clock: Clock,
+}
+
+impl TracePlace {
+    /// Does something with the metadata in the trace's directory.
+    fn metadata<T>(&self, change: impl FnOnce(&Dir) -> io::Result<T>) -> Result<T, Error> {
+        let changed = self.recording.dir(&self.name).and_then(|dir| change(&dir));
+        changed.map_err(Error::output(self.recording.path().join(&self.name).join(METADATA)))
+    }
 }
 
 impl ProgramTrace {
     /// The same, in a place of its own in a recording.
     pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
         let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
-        let path = directory.user().join(name);
-        fs::create_dir(&path).map_err(Error::output(&path))?;
-        let place = TracePlace { path, uuid: crate::uuid(), clock: clock.ctf() };
+        let user = directory.part(USER)?;
+        user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
+        let name = format!("{USER}/{name}");
+        let place = TracePlace { recording: directory.held(), name, uuid: crate::uuid(), clock: clock.ctf() };
         let trace = Self { place: Some(place), ..self.clone() };
         trace.write_metadata(clock)?;
         Ok(trace)
     }
 
-    /// Its directory.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.place.as_ref().map(|place| place.path.as_path())
+    /// A path for readers of its directory, good as long as this is there.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.place.as_ref().map(|place| place.recording.proc_path().join(&place.name))
+    }
+
+    /// What its directory is called in the recording.
+    pub(crate) fn name(&self) -> &str {
+        self.place.as_ref().map_or("", |place| place.name.as_str())
     }
 
     /// The file for the ring of a CPU, or for the shared one.
     pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
         let place = self.place.as_ref()?;
-        let name = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
-        Some(Output::new(place.path.join(name), place.uuid, cpu))
+        let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+        let name = format!("{}/{file}", place.name);
+        Some(Output::new(Arc::clone(&place.recording), name, place.uuid, cpu))
     }
 
     /// The full name of its tracepoint `id`.
@@ -73,14 +93,7 @@ impl ProgramTrace {
 
     pub(super) fn append(&self, declarations: &str) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
-        let path = place.path.join("metadata");
-        let append = || {
-            let mut file = File::options().append(true).open(&path)?;
-            let before = file.metadata()?.len();
-            // Half of a declaration would spoil all that follow.
-            file.write_all(declarations.as_bytes()).inspect_err(|_| _ = file.set_len(before))
-        };
-        append().map_err(Error::output(&path))
+        place.metadata(|dir| append(dir, METADATA, declarations))
     }
 
     /// Lets the metadata say what is known of the clock by now.
@@ -88,7 +101,7 @@ impl ProgramTrace {
         let Some(place) = &self.place else { return Ok(()) };
         let before = self.preamble(place, clock.hostname(), &place.clock)?;
         let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
-        match overwrite(&place.path.join("metadata"), &before, &after) {
+        match place.metadata(|dir| overwrite(dir, METADATA, &before, &after)) {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => self.write_metadata(clock),
         }
@@ -102,8 +115,7 @@ impl ProgramTrace {
         for (id, schema) in (0..).zip(&self.schemas) {
             text += &declare(id, schema)?;
         }
-        let path = place.path.join("metadata");
-        replace(&path, &text).map_err(Error::output(&path))
+        place.metadata(|dir| dir.replace(METADATA, text.as_bytes()))
     }
 
     /// How the metadata begins: who was recorded where, by which clock.

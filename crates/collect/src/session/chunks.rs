@@ -10,12 +10,12 @@ use super::{Nobody, Outlet, Session, Sink};
 use crate::Error;
 use crate::chunk::{Chunk, Rest};
 use crate::convert::raw_bytes;
-use crate::directory::Directory;
+use crate::directory::{Directory, RAW, USER};
 use crate::history::PageFiles;
 use crate::kernel::page_file;
 use crate::options::{Options, Worst};
 use crate::recover::recover;
-use crate::series::{Kind, Series, size};
+use crate::series::{Kind, Series};
 use crate::summary::{State, Summary};
 use sordino_event::Cpu;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ impl Outlet {
     pub(super) fn of(options: &Options, bell: &Bell) -> Result<Option<Self>, Error> {
         let Some(session) = &options.session else { return Ok(None) };
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
-        let series = Series::open(&options.output, kind)?;
+        let series = Series::open(&options.output, kind, options.reader)?;
         let mut writer = Writer::start(bell.clone())?;
         for directory in series.finished().filter(|directory| is_unfinished(directory)).cloned() {
             let job = move || recover(&directory, &mut Nobody).map(|summary| (directory, summary));
@@ -167,7 +167,7 @@ impl Session<'_> {
     /// Bytes of events in the chunk.
     fn chunk_bytes(&self) -> u64 {
         let Sink::Chunk(chunk) = &self.sink else { return 0 };
-        size(&chunk.directory.user()) + raw_bytes(&chunk.directory)
+        chunk.directory.part(USER).map_or(0, |user| user.bytes()) + raw_bytes(&chunk.directory)
     }
 
     /// Has the writer do something; `whom` is told when it is done.
@@ -217,7 +217,7 @@ impl Session<'_> {
             let (trace, outputs) = program.go_on_in(next);
             let ends = self.collector.rotate(program.number(), outputs);
             let notes = std::mem::take(&mut program.notes);
-            before.add(summarise(&trace, notes, ends, &before.directory), trace);
+            before.add(summarise(&trace, notes, ends), trace);
         }
         if let Err(error) = self.show_pages_of(directory) {
             self.tell(error.to_string());
@@ -228,7 +228,7 @@ impl Session<'_> {
 
 /// Where the kernel's pages of a chunk go.
 fn page_files(directory: &Directory, cpus: &[u32]) -> Result<PageFiles, Error> {
-    let raw = directory.raw();
-    let file = |&cpu: &u32| Ok((Cpu(cpu), page_file(&raw, Cpu(cpu)).map_err(Error::output(&raw))?));
+    let raw = directory.part(RAW)?;
+    let file = |&cpu: &u32| Ok((Cpu(cpu), page_file(&raw, Cpu(cpu)).map_err(Error::output(raw.path()))?));
     cpus.iter().map(file).collect()
 }

@@ -6,10 +6,12 @@
 use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
+use rustix::fs::{AtFlags, Mode, chmodat};
 use serde::{Deserialize, Serialize};
+use sordino_dirfd::Dir;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -139,6 +141,7 @@ impl Asker {
 /// Listens for requests.
 #[derive(Debug)]
 pub(super) struct Control {
+    dir: Dir,
     path: PathBuf,
     /// Which socket is ours.
     inode: u64,
@@ -149,10 +152,13 @@ impl Control {
     /// Listens in a directory; whoever may write there may ask. Its thread ends with the process.
     pub(super) fn listen(runtime: &Path, bell: Bell) -> Result<Self, Error> {
         let path = runtime.join(SOCKET);
+        let dir = Dir::open_own(runtime).map_err(Error::output(runtime))?;
         // Of a recorder that was killed: whoever comes here has the session's lock.
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).map_err(Error::output(&path))?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(Error::output(&path))?;
+        let _ = dir.remove_file(SOCKET);
+        // An address has room for 107 bytes, and a path may be longer.
+        let listener = UnixListener::bind(dir.proc_path().join(SOCKET)).map_err(Error::output(&path))?;
+        chmodat(&dir, SOCKET, Mode::RUSR | Mode::WUSR, AtFlags::empty())
+            .map_err(|error| Error::output(&path)(error.into()))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
         let (ask, requests) = channel();
         let thread = std::thread::Builder::new().name("sordino-control".to_owned());
@@ -162,7 +168,7 @@ impl Control {
             }
         });
         spawned.map_err(Error::system("can't start the thread that listens for requests"))?;
-        Ok(Self { path, inode, requests })
+        Ok(Self { dir, path, inode, requests })
     }
 
     /// Whether anybody can still ask: its directory may have been removed, and made anew for another recorder.
@@ -179,7 +185,7 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         if self.is_there() {
-            let _ = fs::remove_file(&self.path);
+            let _ = self.dir.remove_file(SOCKET);
         }
     }
 }

@@ -8,19 +8,20 @@ use super::{Session, Sink};
 use crate::Error;
 use crate::chunk::Purpose;
 use crate::clock::TraceClock;
-use crate::directory::Directory;
+use crate::directory::{Directory, RAW};
 use crate::drain::Whose;
 use crate::history::Pages;
-use crate::kernel::raw_path;
+use crate::kernel::page_name;
 use crate::program::Traced;
 use crate::summary::Summary;
 use sordino_clock::Sample;
+use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,13 +50,11 @@ pub(super) struct Live {
 }
 
 /// Where it is shown, in the session's directory.
-fn place(runtime: &Path) -> PathBuf {
-    runtime.join("live")
-}
+const PLACE: &str = "live";
 
 /// Removes what was shown; nobody reads it any more.
 pub(super) fn clean(runtime: &Path) {
-    let _ = fs::remove_dir_all(place(runtime));
+    let _ = Dir::open_own(runtime).map(|runtime| runtime.remove_all(PLACE));
 }
 
 impl Session<'_> {
@@ -94,7 +93,7 @@ impl Session<'_> {
             self.options.session.as_ref().map(|session| session.runtime.clone()).unwrap_or_default();
         Ok(Box::new(move || {
             clean(&runtime);
-            let directory = Directory::create(&place(&runtime))?;
+            let directory = Directory::create(&runtime.join(PLACE))?;
             let (kernel, stolen, purpose) = (Ok(Vec::new()), Vec::new(), Purpose::Showing);
             Contents {
                 directory,
@@ -166,8 +165,9 @@ impl Session<'_> {
         let (Some(live), Some(kernel)) = (&mut self.live, &self.kernel) else { return Ok(()) };
         let page_size = kernel.formats.layout.page_size() as u64;
         for &cpu in self.options.cpus.as_slice() {
-            let path = raw_path(&directory.raw(), Cpu(cpu));
-            let file = match File::open(&path) {
+            let name = format!("{RAW}/{}", page_name(Cpu(cpu)));
+            let path = directory.path().join(&name);
+            let file = match directory.dir().read(&name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 file => file.map_err(Error::output(&path))?,
             };

@@ -39,10 +39,12 @@ use live::Live;
 use rustix::time::{ClockId, clock_gettime};
 use snapshots::Memory;
 use sordino_clock::Sample;
+use sordino_dirfd::Dir;
 use sordino_undo::Guardian;
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use writer::Writer;
 
@@ -91,16 +93,16 @@ pub fn record(
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Recorded, Error> {
-    let was_there = options.output.exists();
     let directory = Directory::create(&options.output)?;
     let begun =
         Session::prepare(options, guardian, Some(directory.clone())).and_then(|session| session.begun(watch));
-    let mut session = begun.inspect_err(|_| directory.remove(was_there))?;
+    let mut session = begun.inspect_err(|_| directory.remove())?;
     let result = session.run(stop, watch);
     // Also after an error: what is in the rings belongs to the trace, and programs must be let go.
     let recorded = session.finish(watch)?;
     result?;
     let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
+    give(directory.dir(), options);
     Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
 }
 
@@ -128,7 +130,7 @@ pub fn keep_session<'a>(
 ) -> Result<Kept, Error> {
     let was_there = options.output.exists();
     let session = Session::prepare(options, guardian, None).and_then(|session| session.begun(&mut Nobody));
-    let mut session = session.inspect_err(|_| Series::abandon(&options.output, was_there))?;
+    let mut session = session.inspect_err(|_| Series::abandon(&options.output, was_there, options.reader))?;
     session.write_now = write_now;
     ready();
     let result = session.run(stop, &mut Nobody);
@@ -234,7 +236,7 @@ impl<'a> Session<'a> {
                 }
                 let ended = self.finish(watch);
                 if let Ok(Ended { chunk: Some((directory, _)), .. }) = ended {
-                    directory.remove(false);
+                    directory.remove();
                 }
                 Err(error)
             }
@@ -304,7 +306,9 @@ impl<'a> Session<'a> {
             Sink::Memory(_) => None,
         };
         // Also if that failed: there may be others, and somebody who waits for them.
+        let series = self.outlet.as_ref().map(|outlet| Arc::clone(outlet.series.dir()));
         let problems = self.outlet.map_or(Vec::new(), |outlet| outlet.finish(chunk.as_ref(), self.options));
+        series.iter().for_each(|series| give(series, self.options));
         let running = self.child.as_ref().map(Child::id);
         Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems })
     }
@@ -316,6 +320,11 @@ impl<'a> Session<'a> {
         let told = self.watcher.rotate();
         Rest { end, kernel, stolen: self.steal.take_stolen(), told }
     }
+}
+
+/// Gives what was recorded to whom it is for.
+fn give(dir: &Dir, options: &Options) {
+    options.reader.iter().for_each(|&(user, group)| dir.give(user, group));
 }
 
 pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::chunk::{Chunk, Purpose};
 use crate::clock::TraceClock;
 use crate::context::Watcher;
-use crate::directory::Directory;
+use crate::directory::{Directory, RAW};
 use crate::drain::{Triggers, Work};
 use crate::kernel::{Kernel, page_file};
 use crate::listen::Listener;
@@ -37,8 +37,9 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let mut memory = Memory::new(options);
-        let file = |cpu| match &directory {
-            Some(directory) => page_file(&directory.raw(), cpu),
+        let raw = directory.as_ref().map(|directory| directory.part(RAW)).transpose()?;
+        let file = |cpu| match &raw {
+            Some(raw) => page_file(raw, cpu),
             None => memory.add_cpu(cpu),
         };
         let kernel = match guardian.as_deref_mut() {

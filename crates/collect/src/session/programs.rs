@@ -2,7 +2,6 @@
 
 use super::{Session, Sink};
 use crate::Error;
-use crate::directory::Directory;
 use crate::discover::{Found, Hidden, areas, identity, incarnation, is_command_of_ours, parent, processes};
 use crate::drain::StreamEnd;
 use crate::exit::exit_of;
@@ -14,7 +13,6 @@ use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
 use sordino_ring::control::{Program, Refusal};
 use std::io::ErrorKind;
-use std::path::Path;
 use std::time::Instant;
 
 /// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
@@ -232,7 +230,7 @@ impl Session<'_> {
         let streams = self.collector.finish(number);
         program.detach();
         let Sink::Chunk(chunk) = &mut self.sink else { return };
-        let summary = summarise(&program.trace, program.notes, streams, &chunk.directory);
+        let summary = summarise(&program.trace, program.notes, streams);
         chunk.add(summary, program.trace);
     }
 }
@@ -269,19 +267,12 @@ fn descends(mut pid: i32, ancestors: &[i32]) -> bool {
 }
 
 /// What a summary says of a program.
-pub(super) fn summarise(
-    trace: &ProgramTrace,
-    notes: Vec<String>,
-    streams: Vec<StreamEnd>,
-    directory: &Directory,
-) -> ProgramSummary {
-    let path = trace.path().unwrap_or(Path::new(""));
-    let path = path.strip_prefix(directory.path()).unwrap_or(path);
+pub(super) fn summarise(trace: &ProgramTrace, notes: Vec<String>, streams: Vec<StreamEnd>) -> ProgramSummary {
     ProgramSummary {
         pid: trace.pid,
         name: trace.identity.name.clone(),
         executable: trace.identity.executable.clone(),
-        trace: path.to_string_lossy().into_owned(),
+        trace: trace.name().to_owned(),
         streams: streams.into_iter().filter(is_worth_a_line).map(stream).collect(),
         notes,
     }

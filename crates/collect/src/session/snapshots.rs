@@ -7,7 +7,7 @@ use crate::Error;
 use crate::chunk::{Chunk, Purpose, Rest};
 use crate::clock::TraceClock;
 use crate::context::Told;
-use crate::directory::Directory;
+use crate::directory::{Directory, RAW};
 use crate::drain::{ProgramCopy, StreamCopy, StreamEnd};
 use crate::history::{History, Pages, write_pages};
 use crate::kernel::{Emptied, Formats};
@@ -258,14 +258,14 @@ impl Session<'_> {
 impl Contents {
     pub(super) fn write(self) -> Result<(Directory, Summary), Error> {
         let directory = self.directory.clone();
-        self.write_all().inspect_err(|_| directory.remove(false))
+        self.write_all().inspect_err(|_| directory.remove())
     }
 
     fn write_all(self) -> Result<(Directory, Summary), Error> {
         if let Some(formats) = &self.formats {
             formats.save(&self.directory)?;
         }
-        let raw = self.directory.raw();
+        let raw = self.directory.part(RAW)?;
         self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
         let begin = self.clock.sample_at(self.begin(), &self.end);
         let mut chunk = Chunk::begin(self.directory, self.summary, &self.clock, begin, self.purpose)?;
@@ -275,7 +275,7 @@ impl Contents {
             let ends =
                 program.copy.streams.iter().filter_map(|stream| write_stream(&trace, stream, self.since));
             let ends = ends.collect();
-            chunk.add(summarise(&trace, program.notes.clone(), ends, &chunk.directory), trace);
+            chunk.add(summarise(&trace, program.notes.clone(), ends), trace);
         }
         chunk.tell_why();
         if let Some(hits) = &self.hits {
@@ -326,6 +326,6 @@ fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option
         corrupt: stream.corrupt,
         unwritten: stream.left_out + u64::from(failure.is_some()),
         failure,
-        path: output.path().to_owned(),
+        path: output.path(),
     })
 }

@@ -5,7 +5,6 @@ use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
 use crate::summary::Summary;
-use std::fs;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -94,5 +93,5 @@ impl Writer {
 
 /// What can't be removed stays; it is not looked at again.
 fn remove(directory: &Directory) {
-    let _ = fs::remove_dir_all(directory.path());
+    let _ = directory.remove_whole();
 }

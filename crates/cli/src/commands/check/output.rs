@@ -4,29 +4,37 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use sordino_check::write::{html, junit};
 use sordino_check::{Limits, Report, SCHEMA};
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use sordino_dirfd::Dir;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Where a check's reports are written, again and again as they grow.
 pub(super) struct Output {
-    directory: PathBuf,
+    dir: Arc<Dir>,
 }
 
 impl Output {
-    /// Makes the directory, if it is not there and empty.
+    /// Makes the directory; it may be there already, but ours alone and empty.
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", directory.display()));
-        fs::create_dir_all(directory).map_err(|error| bad(error.to_string()))?;
-        let mut entries = fs::read_dir(directory).map_err(|error| bad(error.to_string()))?;
-        if entries.next().is_some() {
+        let made = Dir::make(directory).map_err(|error| bad(error.to_string()))?;
+        let distrusted = made.dir.distrust().map_err(|error| bad(error.to_string()))?;
+        if let Some(reason) = distrusted {
+            return Err(bad(format!("is not ours alone ({reason}): name a new directory")));
+        }
+        if !made.dir.is_empty().map_err(|error| bad(error.to_string()))? {
             return Err(bad("is not empty: name a new directory".to_owned()));
         }
-        Ok(Self { directory: directory.to_owned() })
+        Ok(Self { dir: made.dir })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.directory
+        self.dir.path()
+    }
+
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
     }
 
     /// Each file is whole at any moment: the old one stays until the new one is written.
@@ -36,22 +44,12 @@ impl Output {
         for (name, text) in
             [("report.json", json), ("report.html", html(report, longest)), ("junit.xml", junit(report))]
         {
-            let (new, file) = (self.directory.join(format!(".{name}.new")), self.directory.join(name));
-            let written = write_through(&new, &text).and_then(|()| fs::rename(&new, &file));
-            if let Err(error) = written {
-                let _ = fs::remove_file(&new);
-                return Err(Failure::new(UNUSABLE, format!("{}: {error}", file.display())));
-            }
+            let bad =
+                |error| Failure::new(UNUSABLE, format!("{}: {error}", self.path().join(name).display()));
+            self.dir.replace_durably(name, text.as_bytes()).map_err(bad)?;
         }
         Ok(())
     }
-}
-
-/// On the disk before it gets its name, so that a power cut leaves the one or the other.
-fn write_through(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 /// A report, from its directory or its file.

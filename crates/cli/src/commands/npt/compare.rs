@@ -1,8 +1,9 @@
 //! `sordino npt --compare`: the loop under one tracer after the other, in rounds, as the papers' tables have it.
 
+use super::output::Output;
 use super::plot;
 use super::tracers::{Stage, Traced, Tracer};
-use super::{Options, arguments, contradiction, output};
+use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
@@ -134,9 +135,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     if options.plot.is_some() && options.plot == options.output {
         return Err(contradiction("--plot and --output name the same file"));
     }
-    for file in [&options.output, &options.plot].into_iter().flatten() {
-        output::may_write(file)?;
-    }
+    let outputs = [Output::of(options.output.as_ref())?, Output::of(options.plot.as_ref())?];
     let stop = signals::stop()?;
     let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
     let mut progress = Progress::new(false);
@@ -166,7 +165,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     }
     progress.clear();
     let about = format!("{} rounds, interleaved, of {}; {}", rounds, words.join(" "), stage.describe());
-    report(options, &about, &contenders)
+    report(options, &about, &contenders, outputs)
 }
 
 /// Whether somebody pressed Ctrl-C; the loops and recorders were told, too.
@@ -175,7 +174,12 @@ pub(super) fn is_stopped(stop: &OwnedFd) -> bool {
     poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-fn report(options: &Options, about: &str, contenders: &[Contender]) -> Result<ExitCode, Failure> {
+fn report(
+    options: &Options,
+    about: &str,
+    contenders: &[Contender],
+    [mut file, mut plot]: [Option<Output>; 2],
+) -> Result<ExitCode, Failure> {
     let untraced = contenders.iter().find(|contender| contender.tracer == Tracer::Untraced);
     let text = if options.json {
         let all: Vec<Value> = contenders.iter().map(|contender| contender.json(untraced)).collect();
@@ -184,12 +188,12 @@ fn report(options: &Options, about: &str, contenders: &[Contender]) -> Result<Ex
         format!("npt: {about}\n{}", table(contenders, untraced, options.unit()))
     };
     crate::commands::print(&text)?;
-    if let Some(file) = &options.output {
-        output::write(file, &text)?;
+    if let Some(file) = &mut file {
+        file.write(&text)?;
     }
-    if let Some(file) = &options.plot {
+    if let Some(plot) = &mut plot {
         let measured: Vec<&Contender> = contenders.iter().filter(|one| !one.rounds.is_empty()).collect();
-        output::write(file, &plot::svg(about, &measured)?)?;
+        plot.write(&plot::svg(about, &measured)?)?;
     }
     let is_any = contenders.iter().any(|contender| !contender.rounds.is_empty());
     Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })

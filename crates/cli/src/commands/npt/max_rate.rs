@@ -1,8 +1,9 @@
 //! `sordino npt --find-max-rate`: the highest tracepoint frequency without a lost event, as the papers' Table 4 has it.
 
 use super::compare::is_stopped;
+use super::output::Output;
 use super::tracers::{Stage, Tracer};
-use super::{Options, arguments, output};
+use super::{Options, arguments};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
@@ -41,9 +42,7 @@ struct Found {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    if let Some(file) = &options.output {
-        output::may_write(file)?;
-    }
+    let mut output = Output::of(options.output.as_ref())?;
     let stop = signals::stop()?;
     let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
     let mut progress = Progress::new(false);
@@ -69,8 +68,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let about = format!("each rate kept for {length:?}; {}", stage.describe());
     let text = if options.json { as_json(&about, &all) } else { as_text(&about, &all) };
     crate::commands::print(&text)?;
-    if let Some(file) = &options.output {
-        output::write(file, &text)?;
+    if let Some(output) = &mut output {
+        output.write(&text)?;
     }
     let is_any = all.iter().any(|found| found.highest.is_ok());
     Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })

@@ -2,70 +2,115 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use rustix::fs::{Access, access};
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
+use sordino_dirfd::Dir;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 
-/// Where the file is to lie.
-fn directory(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// A file that a report is written to. Its path is looked up once, before anything is measured.
+pub(super) struct Output {
+    file: PathBuf,
+    sink: Sink,
+}
+
+enum Sink {
+    /// A file that is made, or replaced as a whole, in a directory that is held.
+    Replaced { dir: Dir, name: String },
+    /// A device or a pipe, such as `/dev/stdout`.
+    Stream(File),
+}
+
+impl Output {
+    /// The output that was asked for, if any. Refuses what is known not to work.
+    pub(super) fn of(file: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+        let Some(file) = file else { return Ok(None) };
+        let sink = match file.metadata() {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(failed(file, "it is a directory; name a file in it"));
+            }
+            Ok(metadata) if !metadata.is_file() => stream(file),
+            _ => replaced(file),
+        };
+        let sink = sink.map_err(|error| failed(file, error))?;
+        Ok(Some(Self { file: file.clone(), sink }))
+    }
+
+    /// Writes the whole file or, on a full disk, none: what was there before stays then.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let written = match &mut self.sink {
+            Sink::Replaced { dir, name } => dir.replace_durably(name, text.as_bytes()),
+            Sink::Stream(stream) => stream.write_all(text.as_bytes()),
+        };
+        written.map_err(|error| failed(&self.file, format!("{error}; the report is on standard output")))
+    }
 }
 
 fn failed(file: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::new(UNUSABLE, format!("can't write --output {}: {error}", file.display()))
 }
 
-/// Refuses before anything is measured what is known not to work.
-pub(super) fn may_write(file: &Path) -> Result<(), Failure> {
-    if file.is_dir() {
-        return Err(failed(file, "it is a directory; name a file in it"));
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+fn replaced(file: &Path) -> io::Result<Sink> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    access(parent, Access::WRITE_OK | Access::EXEC_OK)?;
+    let name =
+        file.file_name().and_then(|name| name.to_str()).ok_or_else(|| invalid("its name is no text"))?;
+    Ok(Sink::Replaced { dir: Dir::open(parent)?, name: name.to_owned() })
+}
+
+/// Whoever may write to a directory can put a link to any device there: only `/dev` and `/proc` name some.
+fn stream(file: &Path) -> io::Result<Sink> {
+    let found = open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let is_disk = FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::BlockDevice;
+    if is_disk || !(file.starts_with("/dev") || file.starts_with("/proc")) {
+        return Err(invalid("it is no regular file, and no device or pipe below /dev or /proc"));
     }
-    let may = match fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => access(file, Access::WRITE_OK),
-        _ => access(directory(file), Access::WRITE_OK | Access::EXEC_OK),
-    };
-    may.map_err(|error| failed(file, error))
-}
-
-/// Writes the whole file or, on a full disk, none: what was there before stays then. A device is written to as it is.
-pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    let written = match fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => fs::write(file, text),
-        _ => replace(file, text),
-    };
-    written.map_err(|error| failed(file, format!("{error}; the report is on standard output")))
-}
-
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut partial = tempfile::Builder::new();
-    // As any new file: the umask takes from it.
-    partial.prefix(".npt-").permissions(Permissions::from_mode(0o666));
-    let mut partial = partial.tempfile_in(directory(file))?;
-    partial.write_all(text.as_bytes())?;
-    partial.as_file().sync_all()?;
-    partial.persist(file)?;
-    Ok(())
+    let found = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(Sink::Stream(open(found, flags, Mode::empty())?.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    fn output(file: &Path) -> Result<Output, Failure> {
+        Output::of(Some(&file.to_owned())).map(Option::unwrap)
+    }
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_a_device_is_not_replaced() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("report");
         for text in ["one", "two"] {
-            write(&file, text).unwrap();
+            output(&file).unwrap().write(text).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
-        let failure = write(Path::new("/dev/full"), "x").unwrap_err();
+        let failure = output(Path::new("/dev/full")).unwrap().write("x").unwrap_err();
         assert!(failure.text().contains("No space left"), "{}", failure.text());
         assert!(!fs::metadata("/dev/full").unwrap().is_file());
-        assert!(may_write(place.path()).is_err() && may_write(Path::new("/nowhere/x")).is_err());
-        assert!(may_write(&file).is_ok() && may_write(Path::new("x")).is_ok());
+        assert!(output(place.path()).is_err() && output(Path::new("/nowhere/x")).is_err());
+        assert!(output(Path::new("x")).is_ok());
+    }
+
+    #[test]
+    fn a_link_to_a_device_and_a_directory_in_its_place_are_not_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let (link, inside) = (place.path().join("link"), place.path().join("inside"));
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        assert!(output(&link).is_err());
+        fs::create_dir(&inside).unwrap();
+        let mut held = output(&inside.join("report")).unwrap();
+        fs::rename(&inside, place.path().join("away")).unwrap();
+        fs::create_dir(&inside).unwrap();
+        held.write("text").unwrap();
+        assert!(!inside.join("report").exists() && place.path().join("away/report").exists());
     }
 }

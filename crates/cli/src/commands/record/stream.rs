@@ -12,12 +12,14 @@ use sordino_collect::{
     Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
     Summary, keep_session, recordings,
 };
+use sordino_dirfd::Dir;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tar::{Archive, Builder, EntryType};
@@ -140,12 +142,12 @@ impl<W: Write> Sender<W> {
         let path = chunk.path();
         let name = Path::new(path.file_name().unwrap_or(OsStr::new("chunk")));
         for part in ["kernel", "user"] {
-            self.archive.append_dir_all(name.join(part), path.join(part))?;
+            self.archive.append_dir_all(name.join(part), chunk.dir().proc_path().join(part))?;
         }
-        self.archive.append_path_with_name(path.join(LAST), name.join(LAST))?;
+        self.archive.append_file(name.join(LAST), &mut chunk.dir().read(LAST)?)?;
         self.archive.get_mut().flush()?;
         self.chunks += 1;
-        fs::remove_dir_all(path)
+        chunk.remove_whole()
     }
 }
 
@@ -153,16 +155,20 @@ impl<W: Write> Sender<W> {
 pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
     let source: Box<dyn Read> =
         if from == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(from)?) };
-    fs::create_dir_all(output)?;
-    if fs::read_dir(output)?.next().is_some() {
-        return Err(Failure::new(
-            UNUSABLE,
-            format!("{} is not empty: name another one with -o", output.display()),
-        ));
+    let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", output.display()));
+    let made = Dir::make(output).map_err(|error| bad(error.to_string()))?;
+    if let Some(reason) = made.dir.distrust()? {
+        return Err(bad(format!("is not ours alone ({reason}): name another one with -o")));
     }
-    let mut receiver = Receiver { output: output.canonicalize()?, complete: 0, open: None };
+    if !made.dir.is_empty()? {
+        return Err(bad("is not empty: name another one with -o".to_owned()));
+    }
+    let mut receiver = Receiver { output: made.dir, complete: 0, open: None };
     let result = receiver.receive(source);
-    let path = receiver.output.display();
+    if let Some(reader) = target(None)? {
+        receiver.output.give(reader.uid.as_raw(), reader.gid.as_raw());
+    }
+    let path = receiver.output.path().display();
     eprintln!("received {} chunks into {path}", receiver.complete);
     match (result, receiver.open) {
         (Ok(()), None) => Ok(ExitCode::SUCCESS),
@@ -181,7 +187,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
 
 /// The receiving end.
 struct Receiver {
-    output: PathBuf,
+    output: Arc<Dir>,
     complete: u32,
     /// The chunk that is not complete.
     open: Option<PathBuf>,
@@ -199,14 +205,34 @@ impl Receiver {
                 let text = format!("'{}' is no part of a recording", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             };
-            let open = self.output.join(chunk);
-            self.open = Some(open);
-            entry.unpack_in(&self.output)?;
+            self.open = Some(self.output.path().join(chunk));
+            match kind {
+                EntryType::Directory => drop(self.directory(&path)?),
+                _ => {
+                    let parent = self.directory(path.parent().unwrap_or(Path::new("")))?;
+                    let name = path.file_name().unwrap_or(OsStr::new(""));
+                    io::copy(&mut entry, &mut parent.create(name)?)?;
+                }
+            }
             if path.file_name() == Some(OsStr::new(LAST)) {
                 (self.open, self.complete) = (None, self.complete + 1);
             }
         }
         Ok(())
+    }
+}
+
+impl Receiver {
+    /// The directory of that path, made as far as it is not there. Whoever sent the stream chose the names.
+    fn directory(&self, path: &Path) -> io::Result<Arc<Dir>> {
+        let mut dir = Arc::clone(&self.output);
+        for name in path.components() {
+            dir = Arc::new(match dir.make_new(name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.dir(name)?,
+                made => made?,
+            });
+        }
+        Ok(dir)
     }
 }
 
@@ -249,15 +275,19 @@ mod tests {
         assert_eq!((sender.chunks, recordings(&chunks, Kind::Chunk).len()), (2, 0));
         let stream = sender.archive.into_inner().unwrap();
 
-        let receiver = |name: &str| Receiver { output: place.path().join(name), complete: 0, open: None };
+        let receiver = |name: &str| {
+            let output = Dir::make(&place.path().join(name)).unwrap().dir;
+            Receiver { output, complete: 0, open: None }
+        };
         let mut whole = receiver("whole");
-        fs::create_dir(&whole.output).unwrap();
         whole.receive(&stream[..]).unwrap();
         assert_eq!((whole.complete, &whole.open), (2, &None));
-        assert_eq!(fs::read(whole.output.join("chunk-0002/user/0001-x-1/cpu0")).unwrap(), vec![7; 5000]);
+        assert_eq!(
+            fs::read(whole.output.path().join("chunk-0002/user/0001-x-1/cpu0")).unwrap(),
+            vec![7; 5000]
+        );
 
         let mut cut = receiver("cut");
-        fs::create_dir(&cut.output).unwrap();
         let _ = cut.receive(&stream[..stream.len() / 2 + 3000]);
         assert_eq!((cut.complete, cut.open), (1, Some(place.path().join("cut/chunk-0002"))));
     }

@@ -57,9 +57,6 @@ fn record(
         }
     };
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
-    if let Some(reader) = target(None)?.or(owner) {
-        reader.give(&recording.output);
-    }
     let kept = kept?;
     kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
     if let Some(status) = kept.status {
