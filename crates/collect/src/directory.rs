@@ -52,7 +52,7 @@ impl Directory {
         if !made.is_new {
             let distrusted = made.dir.distrust().map_err(Error::output(path))?;
             if let Some(reason) = distrusted {
-                return Err(Error::NotOurs { path: path.to_owned(), reason });
+                return Err(Error::NotOurs { path: path.to_owned(), reason, next: ANOTHER });
             }
             if !made.dir.is_empty().map_err(Error::output(path))? {
                 return Err(Error::NotEmpty(path.to_owned()));
@@ -214,12 +214,17 @@ impl Directory {
     pub(crate) fn vet(&self) -> Result<(), Error> {
         self.dir.vet().map_err(|(place, error)| {
             // The place begins with the path by which the directory was opened.
-            let place =
-                place.strip_prefix(self.dir.path()).map_or(place.clone(), |below| self.path.join(below));
-            Error::NotOurs { path: place, reason: error.to_string() }
+            let below = place.strip_prefix(self.dir.path()).ok().filter(|below| *below != Path::new(""));
+            let path = below.map_or(self.path.clone(), |below| self.path.join(below));
+            let next =
+                "recover it as the user whose it is, or look at what is in it, then chown and chmod go-w";
+            Error::NotOurs { path, reason: error.to_string(), next }
         })
     }
 }
+
+/// What to do where a directory is not ours.
+pub(crate) const ANOTHER: &str = "name another one with -o";
 
 const NO_SUMMARY: &str = "there is no recording.json in it";
 

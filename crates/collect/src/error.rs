@@ -12,12 +12,14 @@ pub enum Error {
     #[error("the directory {} is not empty: name another one with -o", .0.display())]
     NotEmpty(PathBuf),
     /// Others than we could have put something into a directory or a file, or still can.
-    #[error("{} is not ours alone ({reason}): name another one", path.display())]
+    #[error("{} is not ours alone ({reason}): {next}", path.display())]
     NotOurs {
         /// The directory or the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+        /// What to do about it.
+        next: &'static str,
     },
     /// The output directory can't be made or written to.
     #[error("can't write to {}: {source}", path.display())]

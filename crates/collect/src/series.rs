@@ -6,7 +6,7 @@
 //! ```
 
 use crate::Error;
-use crate::directory::Directory;
+use crate::directory::{ANOTHER, Directory};
 use crate::options::Keep;
 use sordino_dirfd::{Dir, Made};
 use std::collections::VecDeque;
@@ -162,7 +162,7 @@ fn numbered(dir: &Dir) -> Result<(Vec<OsString>, u32), Error> {
 /// its user has put there meanwhile under the name of a recording is not ours, and is neither completed nor believed.
 fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<(), Error> {
     let dir = &made.dir;
-    let not_ours = |reason: String| Error::NotOurs { path: dir.path().to_owned(), reason };
+    let not_ours = |reason: String| Error::NotOurs { path: dir.path().to_owned(), reason, next: ANOTHER };
     let Some(reason) = dir.distrust().map_err(Error::output(dir.path()))? else { return Ok(()) };
     let is_roots = rustix::process::geteuid().is_root();
     match reader {

@@ -1,0 +1,171 @@
+//! What a recorder writes: to its own directory and nowhere else, whatever the traced program puts in its place; and nobody else
+//! reads it.
+
+use sordino_tests::recording::all_below;
+use sordino_tests::{Sandbox, Scene};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const ATTACK: &str = env!("CARGO_BIN_EXE_attack_output");
+
+/// What root has, which no attack may change: a file, and a directory with a file.
+struct Precious {
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+impl Precious {
+    fn new(scene: &Scene) -> Self {
+        let (file, directory) = (scene.path("precious"), scene.path("precious.d"));
+        fs::create_dir(&directory).unwrap();
+        for file in [&file, &directory.join("inside")] {
+            fs::write(file, "root's").unwrap();
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        Self { file, directory }
+    }
+
+    #[track_caller]
+    fn assert_whole(&self, what: &str) {
+        for file in [&self.file, &self.directory.join("inside")] {
+            let metadata =
+                fs::metadata(file).unwrap_or_else(|error| panic!("{what}: {}: {error}", file.display()));
+            let is_same = fs::read(file).unwrap() == b"root's";
+            assert!(
+                is_same && metadata.uid() == 0 && metadata.mode() & 0o7777 == 0o600,
+                "{what}: {}",
+                file.display()
+            );
+        }
+        assert_eq!(all_below(&self.directory).len(), 1, "{what}: {:?}", all_below(&self.directory));
+    }
+}
+
+/// As sudo starts it for the unprivileged user, in that user's directory.
+const SUDO: &str = "export SUDO_UID=65534 SUDO_GID=65534 SUDO_USER=nobody; cd \"$USER_HOME\"; ";
+
+/// README's own flow: the command moves the directory away that root has made, and puts links in its place, under every name that a
+/// recorder writes.
+#[test]
+fn links_in_the_place_of_the_output_are_not_written_through() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let burst = scene.program("burst.c");
+    let links = "recording.new recording.json .recording.json.new kernel user .raw";
+    for (name, target) in [("file", &precious.file), ("directory", &precious.directory)] {
+        let plant = format!(
+            "mv {name} {name}.away; mkdir {name}; for link in {links}; do ln -s {} {name}/$link; done; {} 1 100",
+            target.display(),
+            burst.display()
+        );
+        let ended = sandbox.run(&format!("{SUDO} \"$SORDINO\" record -o {name} -- sh -c '{plant}'"));
+        precious.assert_whole(&ended.errors);
+        assert_eq!(ended.status, 0, "{}", ended.errors);
+        assert!(ended.errors.contains("recorded 100 user"), "{}", ended.errors);
+        // It is where it was moved to, complete, and its user's.
+        let away = sandbox.home().join(format!("{name}.away"));
+        assert!(fs::read_to_string(away.join("recording.json")).unwrap().contains("\"finished\""));
+        assert!(all_below(&away).iter().all(|path| fs::symlink_metadata(path).unwrap().uid() == 65_534));
+    }
+}
+
+/// The same under a session that begins a chunk each 100 ms, while its directory's name and one full of links are exchanged as fast
+/// as can be.
+#[test]
+fn exchanging_names_beside_a_session_reaches_nothing() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let burst = scene.program("burst.c");
+    let plant = format!(
+        "as_user mkdir fake; for number in $(seq 1 60); do
+           as_user ln -s {directory} $(printf fake/chunk-%04d $number); done
+         as_user ln -s {file} fake/recording.json",
+        directory = precious.directory.display(),
+        file = precious.file.display()
+    );
+    let ended = sandbox.run(&format!(
+        "{plant}; {SUDO} \"$SORDINO\" start box -o box --rotate-every 100ms --keep 3
+         as_user \"$ATTACK\" exchange box fake 3 & as_user {burst} 20 2000 & sleep 2
+         wait $! || true; \"$SORDINO\" stop box; wait",
+        burst = burst.display()
+    ));
+    precious.assert_whole(&ended.errors);
+    assert_eq!(ended.status, 0, "{}\n{}", ended.output, ended.errors);
+    let exchanged =
+        ended.output.lines().find_map(|line| line.strip_prefix("exchanged ")?.parse::<u64>().ok());
+    assert!(exchanged.is_some_and(|count| count > 1000), "{}", ended.output);
+}
+
+/// What is there already and belongs to somebody else, is open to others, or is a link, is refused; and what lies there is left.
+#[test]
+fn a_directory_of_somebody_else_is_refused() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let ended = sandbox.run(&format!(
+        "as_user mkdir theirs; mkdir -m 777 open; as_user ln -s {precious} link; as_user ln -s open/new linked; {SUDO}
+         for output in theirs \"$SCENE/open\" link; do
+             for command in 'record -o' 'start refused -o' 'check --duration 100ms --only system -o'; do
+                 last='-- true'; case $command in check*) last=;; esac
+                 \"$SORDINO\" $command $output $last && echo \"accepted: $command $output\"
+             done
+         done; ls -A theirs \"$SCENE/open\"; true",
+        precious = precious.directory.display()
+    ));
+    precious.assert_whole(&ended.errors);
+    assert!(!ended.output.contains("accepted"), "{}\n{}", ended.output, ended.errors);
+    assert!(ended.errors.contains("it belongs to user 65534"), "{}", ended.errors);
+    assert!(ended.errors.contains("mode 777"), "{}", ended.errors);
+    assert!(ended.errors.contains("it is no directory, or a link"), "{}", ended.errors);
+    assert_eq!(all_below(&sandbox.home().join("theirs")).len(), 0);
+}
+
+/// A recording that the user made, looks unfinished, and has links in the place of what is completed.
+#[test]
+fn a_planted_recording_is_not_completed() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let burst = scene.program("burst.c");
+    let plant = format!(
+        "as_user \"$SORDINO\" record -o one -- {burst} 1 100 2>/dev/null
+         as_user sed -i 's/\"finished\"/\"recording\"/; s/\"recorder\": [0-9]*/\"recorder\": 999999/' one/recording.json
+         as_user sh -c 'cd one/user/0*; rm cpu* shared 2>/dev/null; for file in cpu0 cpu1 shared; do ln -s {precious} $file; done'
+         as_user cp -a one linked; as_user mkdir -p series; as_user cp -a one series/chunk-0001",
+        burst = burst.display(),
+        precious = precious.file.display()
+    );
+    let ended = sandbox.run(&format!(
+        "{plant}; {SUDO}
+         \"$SORDINO\" recover one && echo 'accepted: recover'
+         \"$SORDINO\" start box -o series --rotate-every 1h && sleep 0.5 && \"$SORDINO\" status box
+         \"$SORDINO\" stop box && \"$SORDINO\" start box && \"$SORDINO\" stop box
+         chown -R 0:0 \"$USER_HOME/linked\"; \"$SORDINO\" recover linked && echo 'accepted: roots'; true"
+    ));
+    precious.assert_whole(&ended.errors);
+    assert!(!ended.output.contains("accepted"), "{}\n{}", ended.output, ended.errors);
+    assert!(ended.errors.contains("one is not ours alone (it belongs to user 65534"), "{}", ended.errors);
+}
+
+/// Names, addresses and data of all users are in root's recordings: they are root's, and those of who called sudo are that user's.
+#[test]
+fn nobody_else_reads_a_recording() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let burst = scene.program("burst.c").display().to_string();
+    let ended = sandbox.run(&format!(
+        "umask 0; cd \"$SCENE\"; \"$SORDINO\" record -o roots --kernel sched_switch -- {burst} 1 100
+         \"$SORDINO\" start box --overwrite -o snapshots; {burst} 1 100; \"$SORDINO\" snapshot box; \"$SORDINO\" stop box
+         {SUDO} \"$SORDINO\" record -o given -- {burst} 1 100"
+    ));
+    assert_eq!(ended.status, 0, "{}\n{}", ended.output, ended.errors);
+    let open = |path: &Path| {
+        let all = all_below(path).into_iter().chain([path.to_owned()]);
+        let open: Vec<_> =
+            all.filter(|path| fs::symlink_metadata(path).unwrap().mode() & 0o077 != 0).collect();
+        assert_eq!(open, Vec::<PathBuf>::new());
+    };
+    open(&scene.path("roots"));
+    open(&scene.path("snapshots"));
+    open(&sandbox.home().join("given"));
+    assert_eq!(fs::metadata(sandbox.home().join("given/recording.json")).unwrap().uid(), 65_534);
+}
