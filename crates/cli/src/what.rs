@@ -118,6 +118,7 @@ impl What {
         let reader = target(None)?.or_else(|| owner.cloned());
         Ok(Options {
             output,
+            confine: true,
             reader: reader.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())),
             name: name.to_owned(),
             kernel,

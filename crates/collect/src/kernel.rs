@@ -6,6 +6,7 @@ use crate::directory::{Directory, RAW};
 use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
+use crate::rights;
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs};
@@ -127,6 +128,7 @@ impl Kernel {
         let spawned = thread.spawn(move || {
             // The first thread of this place has already said what is wrong with it.
             let _ = place.take();
+            rights::confine();
             empty(drain, &asked, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;

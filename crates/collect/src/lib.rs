@@ -14,6 +14,7 @@
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
+//! | `rights` | what the recorder's threads may do |
 //! | `recover` | finishes a recording whose recorder was killed |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
@@ -42,6 +43,7 @@ mod proc;
 mod program;
 mod rank;
 mod recover;
+mod rights;
 mod runtime;
 mod series;
 mod session;
@@ -62,6 +64,7 @@ pub use options::{
 };
 pub use rank::Rank;
 pub use recover::recover;
+pub use rights::keep_needed_rights;
 pub use runtime::{RUNTIME_DIR, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{

@@ -16,6 +16,9 @@ use std::time::Duration;
 pub struct Options {
     /// The directory to record into: made if it is not there, refused if it is not empty.
     pub output: PathBuf,
+    /// Whether the calling thread gives up rights once it records; the recorder's own threads always do. See
+    /// [`keep_needed_rights`](crate::keep_needed_rights).
+    pub confine: bool,
     /// The user and the group to whom what was recorded is given at the end; `None`: whose we are.
     pub reader: Option<(u32, u32)>,
     /// What other recorders are told that this session is called.

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::signals;
 use crate::what::What;
 use clap::Args;
-use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, record};
+use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -59,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(from) = &options.from {
         return stream::receive(from, &output);
     }
+    keep_needed_rights();
     if output == Path::new("-") {
         return stream::send(options);
     }

@@ -8,6 +8,7 @@ use crate::drain::{self, Order, ProgramCopy, ProgramFill, Report, StreamEnd, Who
 use crate::options::Options;
 use crate::output::Output;
 use crate::place::Place;
+use crate::rights;
 use rustix::thread::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -34,6 +35,7 @@ impl Collector {
         let thread = std::thread::Builder::new().name("sordino-collect".to_owned());
         let thread = thread.spawn(move || {
             let placed = place.take();
+            rights::confine();
             let start = placed.is_ok();
             if ready.send(placed).is_ok() && start {
                 drain::run(work, now, &received, &report, || bell.ring());

@@ -6,6 +6,7 @@
 use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
+use crate::rights;
 use rustix::fs::{AtFlags, Mode, chmodat};
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
@@ -163,6 +164,7 @@ impl Control {
         let (ask, requests) = channel();
         let thread = std::thread::Builder::new().name("sordino-control".to_owned());
         let spawned = thread.spawn(move || {
+            rights::confine();
             while let Some(()) = hear(&listener, &ask) {
                 bell.ring();
             }

@@ -29,6 +29,7 @@ use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
 use crate::present::Presence;
 use crate::program::Traced;
+use crate::rights;
 use crate::series::Series;
 use crate::steal::Steal;
 use crate::summary::Summary;
@@ -264,6 +265,9 @@ impl<'a> Session<'a> {
             }
             Programs::Pids(_) => {}
             Programs::All => self.scan(),
+        }
+        if self.options.confine {
+            rights::confine();
         }
         Ok(())
     }

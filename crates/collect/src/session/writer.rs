@@ -4,6 +4,7 @@ use super::bell::Bell;
 use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
+use crate::rights;
 use crate::summary::Summary;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -38,6 +39,7 @@ impl Writer {
         let (report, done) = channel();
         let thread = std::thread::Builder::new().name("sordino-write".to_owned());
         let thread = thread.spawn(move || {
+            rights::confine();
             for order in orders {
                 match order {
                     Order::Write(job, whom) => {

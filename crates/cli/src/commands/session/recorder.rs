@@ -7,7 +7,7 @@ use crate::privilege::target;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout};
-use sordino_collect::{Programs, keep_session};
+use sordino_collect::{Programs, keep_needed_rights, keep_session};
 use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +16,7 @@ use std::process::ExitCode;
 /// Records until it is told to stop. Standard output is a pipe to whoever started it, and told once how that went; standard input
 /// is the session's lock: whoever has it is its recorder.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    keep_needed_rights();
     // Before there is another thread, which a signal would end all of them in.
     let write_now = signals::write_now()?;
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
