@@ -145,3 +145,22 @@ fn owners_and_modes_that_are_not_relied_on_are_refused_with_the_reason() {
     assert_eq!(distrust(0, 0o41777, 0).unwrap(), "its mode 1777 lets others write there: chmod go-w");
     assert!(distrust(1000, 0o40770, 1000).is_some());
 }
+
+#[test]
+fn a_directory_is_removed_by_its_path_and_what_is_none_is_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let (kept, gone) = (place.path().join("kept"), place.path().join("gone"));
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join("file"), "").unwrap();
+    fs::create_dir_all(gone.join("a/b")).unwrap();
+    symlink(&kept, gone.join("a/link")).unwrap();
+    symlink(&gone, place.path().join("link")).unwrap();
+    for name in ["link", "kept/file"] {
+        let error = Dir::remove(&place.path().join(name)).unwrap_err();
+        assert_eq!(error.to_string(), "it is no directory: left alone");
+    }
+    Dir::remove(&gone).unwrap();
+    assert!(!gone.exists() && kept.join("file").exists());
+    assert_eq!(Dir::remove(&gone).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(Dir::remove(Path::new("/")).is_err());
+}

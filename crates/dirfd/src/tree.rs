@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 
 /// Directories below one another, at most: nothing of ours is nearly as deep.
 const MOST_DEPTH: usize = 32;
+/// Names in a directory, at most: a stranger's may have any number.
+const MOST_NAMES: usize = 1 << 20;
 
 impl Dir {
     /// The names in it, sorted.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// `OutOfMemory` if there are more than 2^20; what the kernel says.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         // Its own place in the directory: reading through the descriptor that is held would go on where the last reader stopped.
         let fd = rustix::fs::openat(
@@ -33,6 +35,9 @@ impl Dir {
         let mut names = Vec::new();
         while let Some(entry) = entries.next() {
             let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if names.len() == MOST_NAMES {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
             if name != "." && name != ".." {
                 names.push(name);
             }
@@ -63,6 +68,37 @@ impl Dir {
             Err(_) => 0,
         };
         self.names().unwrap_or_default().into_iter().map(bytes).sum()
+    }
+
+    /// Removes the directory of ours at `path` with all that is in it. What leads there is resolved as its caller wrote it, links
+    /// included, but for the last component.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if it is no directory of this user, which is left alone then; those of [`remove_all`](Self::remove_all).
+    pub fn remove(path: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Self::open(parent)?.remove_own(name)
+    }
+
+    /// Removes the directory of ours called `name` in it.
+    ///
+    /// # Errors
+    /// Those of [`remove`](Self::remove).
+    pub fn remove_own(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        let refused =
+            |reason: String| io::Error::new(io::ErrorKind::PermissionDenied, reason + ": left alone");
+        let dir =
+            self.dir(&name).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::LOOP | Errno::NOTDIR) => refused("it is no directory".to_owned()),
+                _ => error,
+            })?;
+        let owner = fstat(dir.as_fd())?.st_uid;
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(refused(format!("it belongs to user {owner}")));
+        }
+        self.remove_all(name)
     }
 
     /// Removes a file, or a directory with all that is in it.

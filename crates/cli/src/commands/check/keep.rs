@@ -10,6 +10,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, getppid, kill_process, kill_process_group, pidfd_open,
     set_child_subreaper, set_parent_process_death_signal,
 };
+use sordino_dirfd::Dir;
 use sordino_sched::{CpuList, set_affinity};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -73,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             Ended::ByUs => return Ok(ExitCode::SUCCESS),
             Ended::Orphaned => {
                 for scratch in &options.scratch {
-                    let _ = std::fs::remove_dir_all(scratch);
+                    let _ = Dir::remove(scratch);
                 }
                 return Ok(ExitCode::SUCCESS);
             }

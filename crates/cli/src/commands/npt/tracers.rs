@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::privilege::is_root;
 use serde_json::Value;
+use sordino_dirfd::Dir;
 use sordino_npt::Statistics;
 use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
@@ -14,7 +15,6 @@ use sordino_peers::sordino::Recorder;
 use sordino_peers::{Kernel, Polling, output_of};
 use sordino_sched::CpuList;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -151,7 +151,7 @@ impl Stage {
     /// Runs the loop once, with these options besides, under a tracer that is prepared.
     pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
         let directory = self.traces.join("trace");
-        let _ = fs::remove_dir_all(&directory);
+        let _ = Dir::remove(&directory);
         let (output, lost, read) = match tracer {
             Tracer::Untraced => (self.untraced(more, None)?, 0, None),
             Tracer::Sordino(polling) => {
@@ -170,7 +170,7 @@ impl Stage {
                 (output, 0, Some(read))
             }
         };
-        let _ = fs::remove_dir_all(&directory);
+        let _ = Dir::remove(&directory);
         traced(&output, lost, read)
     }
 

@@ -14,7 +14,7 @@ use sordino_collect::{
 };
 use sordino_dirfd::Dir;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -80,7 +80,7 @@ fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
         command.prefix.splice(0..0, back);
     }
     let runtime = place.join("session");
-    fs::create_dir(&runtime)?;
+    Dir::open_own(place)?.make_new("session")?;
     let snapshots =
         Snapshots { last: None, hold_off: Duration::ZERO, most: None, ends: Vec::new(), worst: None };
     let rotation = Rotation { size: None, every: Some(EACH) };
@@ -250,6 +250,7 @@ fn chunk_of(path: &Path) -> Option<&OsStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn entries_lie_in_chunks() {

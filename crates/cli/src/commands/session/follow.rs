@@ -7,6 +7,7 @@ use crate::failure::UNUSABLE;
 use crate::trace::Recording;
 use sordino_collect::{Directory, Reply, Request, Summary};
 use sordino_ctf::read::Stream;
+use sordino_dirfd::Dir;
 use sordino_event::{Event, Step, Time};
 use sordino_report::{Format, Listing};
 use sordino_timeline::Item;
@@ -92,7 +93,7 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = Dir::remove(&self.0);
     }
 }
 
