@@ -37,8 +37,11 @@ mod guard;
 mod guardian;
 mod journal;
 mod step;
+mod tree;
+mod trust;
 
 pub use guard::guard;
 pub use guardian::{Change, Error, Guardian};
 pub use journal::{Journal, Unreadable};
 pub use step::{Failure, Malformed, Step};
+pub use tree::{remove_directory, remove_directory_at};
