@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             Ended::ByUs => return Ok(ExitCode::SUCCESS),
             Ended::Orphaned => {
                 for scratch in &options.scratch {
-                    let _ = std::fs::remove_dir_all(scratch);
+                    let _ = sordino_undo::remove_directory(scratch);
                 }
                 return Ok(ExitCode::SUCCESS);
             }

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
+use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_undo::{Guardian, Step};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -17,9 +18,12 @@ impl Scratch {
         Ok(Self(guard::start()?))
     }
 
-    /// A new one in `parent`, this user's alone.
+    /// A new one in `parent`, this user's alone, with a name that nobody can take before: `parent` may be `/tmp`.
     pub(super) fn directory(&mut self, parent: &Path) -> Result<PathBuf, Failure> {
-        let directory = parent.join(format!("sordino-npt-{}", std::process::id()));
+        let mut random = [0; 16];
+        getrandom(&mut random, GetRandomFlags::empty())?;
+        let name = format!("sordino-npt-{}-{:032x}", std::process::id(), u128::from_ne_bytes(random));
+        let directory = std::path::absolute(parent)?.join(name);
         let change = self.0.add(Step::RemoveDirectory { directory: directory.clone() })?;
         if let Err(error) = DirBuilder::new().mode(0o700).create(&directory) {
             // It is somebody else's.
