@@ -8,9 +8,10 @@ use crate::Error;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use sordino_undo::remove_directory_at;
 use std::ffi::OsString;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -71,14 +72,32 @@ pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
+/// Opens the directory of the session called `name`; `None` if there is none.
+///
+/// # Errors
+/// The name is none, or others could put something into the directory.
+pub fn find_session_dir(name: &str) -> Result<Option<OwnedFd>, Error> {
+    if !is_session_name(name) {
+        return Err(Error::SessionName(name.to_owned()));
+    }
+    let path = runtime_dir().join(name);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => open(&path).map(Some),
+    }
+}
+
 /// Removes the directory of a session, and those above it that are empty then.
 ///
 /// # Errors
-/// What can't be removed of it.
+/// What can't be removed of it, and that it is another user's.
 pub fn remove_session_dir(name: &str) -> Result<(), Error> {
+    if !is_session_name(name) {
+        return Err(Error::SessionName(name.to_owned()));
+    }
     let sessions = runtime_dir();
-    let directory = sessions.join(name);
-    fs::remove_dir_all(&directory).map_err(Error::output(&directory))?;
+    let removed = remove_directory_at(open(&sessions)?.as_fd(), name.as_ref());
+    removed.map_err(Error::output(&sessions.join(name)))?;
     // Whoever has a session there keeps them.
     if fs::remove_dir(&sessions).is_ok() && !is_custom() {
         let _ = sessions.parent().map(fs::remove_dir);

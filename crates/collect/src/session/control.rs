@@ -6,6 +6,7 @@
 use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -21,6 +22,8 @@ const SOCKET: &str = "control";
 const MOST: usize = 64 << 10;
 /// How long a client may take to say what it wants, or to take the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections that may wait to be taken.
+const WAITING: i32 = 128;
 /// Until it is tried again to take a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -151,8 +154,7 @@ impl Control {
         let path = runtime.join(SOCKET);
         // Of a recorder that was killed: whoever comes here has the session's lock.
         let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).map_err(Error::output(&path))?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(Error::output(&path))?;
+        let listener = bound(&path).map_err(Error::output(&path))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
         let (ask, requests) = channel();
         let thread = std::thread::Builder::new().name("sordino-control".to_owned());
@@ -182,6 +184,15 @@ impl Drop for Control {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// A socket that its owner alone may connect to, from its first connection on: nobody can connect before it listens.
+fn bound(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    listen(&socket, WAITING)?;
+    Ok(socket.into())
 }
 
 fn inode(path: &Path) -> Option<u64> {

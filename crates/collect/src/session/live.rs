@@ -17,9 +17,9 @@ use crate::summary::Summary;
 use sordino_clock::Sample;
 use sordino_event::Cpu;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn place(runtime: &Path) -> PathBuf {
 
 /// Removes what was shown; nobody reads it any more.
 pub(super) fn clean(runtime: &Path) {
-    let _ = fs::remove_dir_all(place(runtime));
+    let _ = sordino_undo::remove_directory(&place(runtime));
 }
 
 impl Session<'_> {
@@ -94,7 +94,10 @@ impl Session<'_> {
             self.options.session.as_ref().map(|session| session.runtime.clone()).unwrap_or_default();
         Ok(Box::new(move || {
             clean(&runtime);
-            let directory = Directory::create(&place(&runtime))?;
+            let place = place(&runtime);
+            // Others may look into the session's directory, for the socket.
+            DirBuilder::new().mode(0o700).create(&place).map_err(Error::output(&place))?;
+            let directory = Directory::create(&place)?;
             let (kernel, stolen, purpose) = (Ok(Vec::new()), Vec::new(), Purpose::Showing);
             Contents {
                 directory,
