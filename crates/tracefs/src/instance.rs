@@ -28,7 +28,7 @@ pub struct Instance {
     pub(crate) dir: Dir,
     name: String,
     /// Whether it was made ahead, and is there for the next.
-    stays: bool,
+    pub(crate) stays: bool,
     removed: bool,
     /// Which events have a filter.
     pub(crate) filtered: Vec<EventName>,
