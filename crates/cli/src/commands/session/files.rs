@@ -27,10 +27,17 @@ impl Files {
     /// The files of the session called `name`; `None` if there is no such directory.
     ///
     /// # Errors
-    /// Somebody else could have put something there.
+    /// It is another user's, or somebody else could have put something there.
     pub(super) fn of(name: &str) -> Result<Option<Self>, Failure> {
         let path = runtime_dir().join(name);
-        Ok(find_session_dir(name)?.map(|directory| Self { directory, path }))
+        let Some(directory) = find_session_dir(name)? else { return Ok(None) };
+        let owner = fstat(&directory)?.st_uid;
+        if owner != geteuid().as_raw() {
+            let text =
+                format!("{}: the session belongs to user {owner}, who alone may ask it", path.display());
+            return Err(Failure::new(UNUSABLE, text));
+        }
+        Ok(Some(Self { directory, path }))
     }
 
     /// Opens a file, which is made if it is not there, to append to it.
@@ -80,7 +87,7 @@ impl Files {
         let file = openat(&self.directory, name, flags, MODE).map_err(|error| match error {
             Errno::LOOP => self.refused(name, "it is a link"),
             Errno::NXIO => self.refused(name, "it is no regular file"),
-            error => self.refused(name, &error.to_string()),
+            error => Failure::new(UNUSABLE, format!("{}: {error}", self.path.join(name).display())),
         })?;
         let found = fstat(&file)?;
         if let Some(reason) = distrust(&found) {
