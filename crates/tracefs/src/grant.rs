@@ -4,7 +4,7 @@
 //! only that user write them. Files that are there already can be given away, and stay so until the instance is removed.
 
 use crate::dir::Dir;
-use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, validate};
+use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, remove, validate};
 use crate::{Error, Instance, Tracefs};
 use std::collections::BTreeSet;
 use std::time::Instant as Moment;
@@ -108,11 +108,18 @@ impl Tracefs {
     /// these events and set what a recording sets, nothing else. What modules bring with them later is closed to it.
     ///
     /// # Errors
-    /// [`Error::GivesAll`] if the instance is there and gives more events: whoever has a file of it open would keep them. If it can't be
-    /// made or given away.
+    /// [`Error::GivesAll`] if the instance is there and gives more events: whoever has a file of it open would keep them.
+    /// [`Error::Busy`] if it was [closed](Self::close) and some process still has it open. If it can't be made or given away.
     pub fn grant(&self, granted: &Granted, group: u32, events: Events) -> Result<(), Error> {
         validate(&granted.name)?;
-        let dir = self.root.directory("instances")?.make(&granted.name)?;
+        let instances = self.root.directory("instances")?;
+        if let Ok(closed) = instances.directory(&granted.name)
+            && closed.mode(".")? & LIST == 0
+        {
+            // Closed since it could not be removed: a process that was a member's may still read it.
+            remove(&instances, &closed, &granted.name)?;
+        }
+        let dir = instances.make(&granted.name)?;
         if events == Events::Usual && dir.mode(ALL_EVENTS)? & 0o020 != 0 {
             return Err(Error::GivesAll(granted.name.clone()));
         }

@@ -187,7 +187,7 @@ fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
 }
 
 /// Removes the instance behind `dir`.
-fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
+pub(crate) fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
     if !is_there(instances, dir, name) {
         return Ok(());
     }

@@ -218,11 +218,11 @@ fn taken_by(group: &str) -> Failure {
 /// An empty journal, in a directory that nobody else can open.
 fn begin() -> Result<Journal, Failure> {
     let path = Path::new(JOURNAL);
-    if let Some(directory) = path.parent() {
-        if DirBuilder::new().mode(0o711).create(directory).is_ok() {
-            // Whatever the umask took away: programs walk through it to sessions.
-            fs::set_permissions(directory, Permissions::from_mode(0o711))?;
-        }
+    if let Some(directory) = path.parent()
+        && DirBuilder::new().mode(0o711).create(directory).is_ok()
+    {
+        // Whatever the umask took away: programs walk through it to sessions.
+        fs::set_permissions(directory, Permissions::from_mode(0o711))?;
     }
     match fs::remove_file(path) {
         // Another boot's.
