@@ -29,7 +29,7 @@ fn nobody_else_can_open_or_lock_a_file_of_roots_session() {
         r#"
         at=/run/sordino/sessions/box
         bounded "$SORDINO" start box --user 'motor:*' >/dev/null
-        as_user "$ATTACK" lock $at $at/lock $at/follower $at/log $at/session.json $at/session.new $at/control $at/programs &
+        as_user "$ATTACK" lock /run/sordino $at $at/lock $at/follower $at/log $at/session.json $at/session.new $at/control $at/programs &
         attack=$!
         until_there "$USER_HOME/waiting"
         for step in stop start stop destroy; do
@@ -177,6 +177,7 @@ fn revoke_names_who_holds_an_instance_and_goes_on_with_force() {
         bounded "$SORDINO" revoke sys --force 2>&1 | sed "s/$attack/HOLDER/g; s/^/open /" || true
         echo "closed $(writable | wc -l) $(member ls $at 2>&1 | grep -c denied) $(cat $at/tracing_on)"
         stat -c 'root %a' /sys/kernel/tracing
+        grants | sed 's/^/granted /'
         kill -9 $attack; wait $attack || true
         bounded "$SORDINO" revoke sys && echo revoked
         [ -d $at ] || echo gone
@@ -195,6 +196,8 @@ fn revoke_names_who_holds_an_instance_and_goes_on_with_force() {
     assert!(open.contains("process HOLDER") && open.contains("attack"), "{text}\n{}", ended.errors);
     assert_eq!(lines(&ended, "closed"), ["0 1 0"], "{text}");
     assert_eq!(lines(&ended, "root"), ["700"], "{text}");
+    // Nobody else is given an instance that somebody still reads.
+    assert!(lines(&ended, "granted").join(" ").contains("still busy"), "{text}");
     assert_eq!((lines(&ended, "revoked").len(), lines(&ended, "gone").len()), (1, 2), "{text}");
     assert!(lines(&ended, "left").is_empty(), "{text}");
 }
