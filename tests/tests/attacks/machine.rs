@@ -29,12 +29,17 @@ fn nobody_else_can_open_or_lock_a_file_of_roots_session() {
         r#"
         at=/run/sordino/sessions/box
         bounded "$SORDINO" start box --user 'motor:*' >/dev/null
+        bounded "$SORDINO" events --follow box >/dev/null &
+        until_there $at/follower
+        # It is there for some milliseconds at a time.
+        i=0; until stat -c 'live %a' $at/live 2>/dev/null || [ $i = 3000 ]; do i=$((i + 1)); done
+        find $at -maxdepth 1 -type f -printf 'file %f %m %u\n'
         as_user "$ATTACK" lock /run/sordino $at $at/lock $at/follower $at/log $at/session.json $at/session.new $at/control $at/programs &
         attack=$!
         until_there "$USER_HOME/waiting"
         for step in stop start stop destroy; do
             bounded "$SORDINO" $step box >/dev/null && echo "ended $step" || echo "failed $step: $?"
-            [ $step = destroy ] || find $at -type f -printf 'file %f %m %u\n'
+            [ $step = destroy ] || find $at -maxdepth 1 -type f -printf 'file %f %m %u\n'
         done
         find /run/sordino 2>/dev/null | sed 's/^/left /'
         kill -9 $attack
@@ -45,6 +50,8 @@ fn nobody_else_can_open_or_lock_a_file_of_roots_session() {
     assert_eq!(lines(&ended, "ended"), ["stop", "start", "stop", "destroy"], "{}", ended.output);
     let files = lines(&ended, "file");
     assert!(files.len() >= 3 && files.iter().all(|file| file.ends_with(" 600 root")), "{}", ended.output);
+    assert!(files.iter().any(|file| file.starts_with("follower")), "{}", ended.output);
+    assert!(lines(&ended, "live").iter().all(|mode| *mode == "700"), "{}", ended.output);
     assert!(lines(&ended, "left").is_empty(), "{}", ended.output);
 }
 
@@ -59,7 +66,7 @@ fn what_an_older_version_or_somebody_else_left_in_a_session_is_mended_or_refused
         bounded "$SORDINO" stop box >/dev/null
         chmod 666 $at/lock $at/log $at/session.json
         bounded "$SORDINO" start box >/dev/null
-        find $at -type f -printf 'file %f %m %u\n'
+        find $at -maxdepth 1 -type f -printf 'file %f %m %u\n'
         bounded "$SORDINO" stop box >/dev/null
         for file in lock log session.json; do
             for planted in "chown 65534 $at/$file" "ln -sfn $SCENE/victim $at/$file" "ln -f $at/$file /run/second"; do
