@@ -5,6 +5,8 @@ use serde_json::Value;
 use sordino_sched::Thread;
 use sordino_tests::{Ended, Scene, wait_until};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 fn json_of(ended: &Ended) -> Value {
     serde_json::from_str(ended.succeeded()).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
@@ -126,6 +128,17 @@ fn descendants(of: i32) -> Vec<Thread> {
     pids.into_iter().filter(is_below).filter_map(|pid| Thread::find(pid).ok()).collect()
 }
 
+/// The directories that a comparison has made for a while; nobody can guess what they are called.
+fn scratch_of(pid: i32) -> Vec<PathBuf> {
+    let prefix = format!("sordino-npt-{pid}-");
+    let places = ["/dev/shm".into(), std::env::temp_dir()];
+    let entries = places.iter().flat_map(|place| fs::read_dir(place).unwrap().flatten());
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
 /// Whether it is the loop that a comparison measures.
 fn is_loop(thread: &Thread) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", thread.tid)).unwrap_or_default();
@@ -148,9 +161,11 @@ fn a_comparison_that_is_killed_leaves_neither_processes_nor_files() {
             Scene::not_measured(reason);
             continue;
         }
-        let files =
-            ["/dev/shm".into(), std::env::temp_dir()].map(|place| place.join(format!("sordino-npt-{pid}")));
-        assert!(files.iter().all(|file| file.exists()), "{files:?}");
+        let files = scratch_of(pid);
+        assert_eq!(files.len(), 2, "{files:?}");
+        for file in &files {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o700);
+        }
         let processes = descendants(pid);
         npt.signal(Signal::KILL);
         npt.end();

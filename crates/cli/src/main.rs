@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod failure;
+mod locks;
 mod privilege;
 mod progress;
 mod signals;

@@ -65,7 +65,9 @@ pub use options::{
 pub use rank::Rank;
 pub use recover::recover;
 pub use rights::keep_needed_rights;
-pub use runtime::{RUNTIME_DIR, is_session_name, remove_session_dir, runtime_dir, session_dir};
+pub use runtime::{
+    RUNTIME_DIR, find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir,
+};
 pub use series::{Kind, recordings};
 pub use session::{
     Kept, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask,

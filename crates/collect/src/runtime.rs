@@ -5,9 +5,10 @@
 //! makes a session's directory also removes it.
 
 use crate::Error;
-use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir};
+use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir, rmdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use sordino_dirfd::{Dir, distrust};
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -71,17 +72,36 @@ pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
+/// Opens the directory of the session called `name`; `None` if there is none.
+///
+/// # Errors
+/// The name is none, or others could put something into the directory.
+pub fn find_session_dir(name: &str) -> Result<Option<OwnedFd>, Error> {
+    if !is_session_name(name) {
+        return Err(Error::SessionName(name.to_owned()));
+    }
+    let path = runtime_dir().join(name);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => open(&path).map(Some),
+    }
+}
+
 /// Removes the directory of a session, and those above it that are empty then.
 ///
 /// # Errors
-/// What can't be removed of it.
+/// What can't be removed of it, and that it is another user's.
 pub fn remove_session_dir(name: &str) -> Result<(), Error> {
+    if !is_session_name(name) {
+        return Err(Error::SessionName(name.to_owned()));
+    }
     let sessions = runtime_dir();
-    let directory = sessions.join(name);
-    fs::remove_dir_all(&directory).map_err(Error::output(&directory))?;
+    open(&sessions)?;
+    let removed = Dir::open(&sessions).and_then(|dir| dir.remove_own(name));
+    removed.map_err(Error::output(&sessions.join(name)))?;
     // Whoever has a session there keeps them.
-    if fs::remove_dir(&sessions).is_ok() && !is_custom() {
-        let _ = sessions.parent().map(fs::remove_dir);
+    if rmdir(&sessions).is_ok() && !is_custom() {
+        let _ = sessions.parent().map(rmdir);
     }
     Ok(())
 }
@@ -126,14 +146,6 @@ pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Why `user`'s programs would not look into a directory of this owner and mode, and what to do about it.
-fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
-    if owner != 0 && owner != user {
-        return Some(format!("it belongs to user {owner}: remove it"));
-    }
-    (mode & 0o022 != 0).then(|| format!("its mode {:o} lets others write there: chmod go-w", mode & 0o7777))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,13 +175,6 @@ mod tests {
 
     #[test]
     fn directories_that_others_could_use_are_refused_with_the_reason() {
-        assert_eq!(distrust(1000, 0o40700, 1000), None);
-        assert_eq!(distrust(0, 0o40755, 1000), None);
-        assert_eq!(distrust(1001, 0o40700, 1000).unwrap(), "it belongs to user 1001: remove it");
-        assert_eq!(distrust(1000, 0o40755, 0).unwrap(), "it belongs to user 1000: remove it");
-        assert_eq!(distrust(0, 0o41777, 0).unwrap(), "its mode 1777 lets others write there: chmod go-w");
-        assert!(distrust(1000, 0o40770, 1000).is_some());
-
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
         make(&at("new"), 0o755).unwrap();

@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn turbo_is_known_where_a_driver_says_it() {
-        let place = std::env::temp_dir().join(format!("sordino-npt-turbo-{}", std::process::id()));
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().to_owned();
         let write = |name: &str, text: &str| {
             let file = place.join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -79,6 +80,5 @@ mod tests {
         assert_eq!(turbo(&place), Some(false));
         write("intel_pstate/no_turbo", "?\n");
         assert_eq!(turbo(&place), Some(true));
-        fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -5,12 +5,13 @@ use crate::plan::{check_permission, check_root};
 use crate::restore::{Lowered, remaining, restore};
 use crate::shield::{Refused, Shield, landed};
 use crate::{Change, Error, Machine, Request, plan};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use sordino_undo::Journal;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,7 +22,7 @@ const DIRECTORY: &str = "/run/sordino";
 ///
 /// | file | what it says |
 /// |---|---|
-/// | `shield.journal` | the steps that undo it: each is there before its change is made |
+/// | `shield.journal` | the steps that undo it: each is there before its change is made. Root's alone |
 /// | `shield.json` | a shield is up: it appears when all changes are made |
 /// | `shield.lowering` | the same while it is lowered: it is renamed before the first step is undone |
 ///
@@ -66,9 +67,17 @@ impl Store {
     pub fn shield(&self) -> Result<Option<Shield>, Error> {
         // Another boot's would have no journal.
         match read(&self.description())? {
-            Some(shield) if Journal::open(&self.journal())?.is_some() => Ok(Some(shield)),
+            Some(shield) if self.has_journal()? => Ok(Some(shield)),
             _ => Ok(None),
         }
+    }
+
+    /// Whether this boot's journal is there. Only root may read it; others learn no more than that there is one.
+    fn has_journal(&self) -> Result<bool, Error> {
+        if !geteuid().is_root() {
+            return Ok(self.journal().exists());
+        }
+        Ok(Journal::open(&self.journal())?.is_some())
     }
 
     /// Whether [`up`](Self::up) would begin: what is asked for can be had, no shield is up, and the right to change it is there.
@@ -194,15 +203,19 @@ impl Store {
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = &self.directory;
         loop {
-            fs::create_dir_all(path).map_err(Error::io(path))?;
-            // Everybody may read what is in it, and nobody else open it: who could, could lock it for ever. Fails for others, who then
-            // can't open it either.
-            let _ = fs::set_permissions(path, Permissions::from_mode(0o711));
-            let directory = match File::open(path) {
+            match DirBuilder::new().mode(0o711).create(path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(path)(error));
+                }
+                _ => {}
+            }
+            let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
+            let directory = match File::options().read(true).custom_flags(flags).open(path) {
                 // Whoever had the lock before us has removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 result => result.map_err(Error::io(path))?,
             };
+            own(&directory).map_err(Error::io(path))?;
             match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => return Err(Error::Busy { path: path.clone() }),
                 result => result.map_err(|errno| Error::io(path)(errno.into()))?,
@@ -235,9 +248,7 @@ impl Store {
         let (path, partial) = (self.description(), self.partial());
         let text = serde_json::to_vec_pretty(shield).map_err(|error| Error::io(&path)(error.into()))?;
         fs::write(&partial, text).map_err(Error::io(&partial))?;
-        for file in [&partial, &self.journal()] {
-            fs::set_permissions(file, Permissions::from_mode(0o644)).map_err(Error::io(file))?;
-        }
+        fs::set_permissions(&partial, Permissions::from_mode(0o644)).map_err(Error::io(&partial))?;
         fs::rename(&partial, &path).map_err(Error::io(&path))
     }
 }
@@ -254,6 +265,19 @@ impl Drop for Lock {
         // Nothing stays behind: it goes if it is empty.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// Sees that a directory is this user's, and that nobody else can write to it. Others may read what is in it, and not open it: whoever
+/// could, could lock it for ever.
+fn own(directory: &File) -> io::Result<()> {
+    let found = directory.metadata()?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner != geteuid().as_raw() || mode & 0o022 != 0 {
+        return Err(io::Error::other(format!(
+            "it belongs to user {owner}, with mode {mode:o}: others could write there; see what they did, then remove it"
+        )));
+    }
+    if mode == 0o711 { Ok(()) } else { directory.set_permissions(Permissions::from_mode(0o711)) }
 }
 
 /// A shield's description; `None` if it is not there.

@@ -95,6 +95,22 @@ impl Dir {
         change().map_err(|errno| Error::io("give away", &self.path(name), errno))
     }
 
+    /// Takes from the group of `name` what it may do with it, and makes it root's.
+    pub(crate) fn withdraw(&self, name: &str) -> Result<(), Error> {
+        let change = || -> rustix::io::Result<()> {
+            let mode = statat(&self.fd, name, AtFlags::empty())?.st_mode;
+            chmodat(&self.fd, name, Mode::from_raw_mode(mode & 0o7707), AtFlags::empty())?;
+            chownat(&self.fd, name, None, Some(Gid::ROOT), AtFlags::empty())
+        };
+        change().map_err(|errno| Error::io("take back", &self.path(name), errno))
+    }
+
+    /// The mode of `name`.
+    pub(crate) fn mode(&self, name: &str) -> Result<u32, Error> {
+        let status = statat(&self.fd, name, AtFlags::empty());
+        Ok(status.map_err(|errno| Error::io("inspect", &self.path(name), errno))?.st_mode & 0o7777)
+    }
+
     /// The names of what it holds, sorted.
     pub(crate) fn entries(&self) -> Result<Vec<String>, Error> {
         let list = || -> rustix::io::Result<Vec<String>> {

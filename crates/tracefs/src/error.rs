@@ -81,6 +81,26 @@ pub enum Error {
         more = .0 + 1
     )]
     AllTaken(u32),
+    /// The events that root lets a group record are others.
+    #[error(
+        "{event}{} {} not among the events that root lets your group record ({}); leave {} out, or have root give all \
+         (sudo sordino grant GROUP --all-events)",
+        if *.more > 0 { format!(" and {} more", .more) } else { String::new() },
+        if *.more > 0 { "are" } else { "is" },
+        crate::USUAL.join(", "),
+        if *.more > 0 { "them" } else { "it" }
+    )]
+    NotGranted {
+        /// The first of them, as `system:name`.
+        event: String,
+        /// How many more.
+        more: usize,
+    },
+    /// An instance of a group's gives all events and is to give some.
+    #[error(
+        "the tracing instance {0} gives its group all events, and some may be in use: sudo sordino revoke GROUP first"
+    )]
+    GivesAll(String),
     /// Something still uses the instance, so that it can't be removed.
     #[error("the tracing instance {0} is still busy; some process reads it or follows it")]
     Busy(String),

@@ -199,10 +199,11 @@ impl Instance {
     pub fn select(&mut self, selections: &[Selection]) -> Result<Vec<EventName>, Error> {
         let available = self.tracefs.events()?;
         let chosen = choose(selections, &available)?;
-        self.dir.write("events/enable", "0")?;
+        self.disable_all()?;
         for event in std::mem::take(&mut self.filtered) {
             self.dir.write(&event.file("filter"), "0")?;
         }
+        self.expect_granted(chosen.keys())?;
         for (event, filter) in &chosen {
             if let Some(filter) = filter {
                 self.filtered.push(event.clone());
@@ -220,6 +221,19 @@ impl Instance {
             }
         }
         Ok(chosen.into_keys().collect())
+    }
+
+    /// Of an instance that was made ahead, the group may record some events only.
+    fn expect_granted<'a>(&self, chosen: impl Iterator<Item = &'a EventName>) -> Result<(), Error> {
+        if !self.stays {
+            return Ok(());
+        }
+        let is_closed = |event: &&EventName| {
+            matches!(self.dir.source(&event.file("format")), Err(Error::NotPermitted { .. }))
+        };
+        let closed: Vec<String> = chosen.filter(is_closed).map(EventName::to_string).collect();
+        let Some(first) = closed.first() else { return Ok(()) };
+        Err(Error::NotGranted { event: first.clone(), more: closed.len() - 1 })
     }
 
     fn filter(&self, event: &EventName, filter: &str) -> Result<(), Error> {

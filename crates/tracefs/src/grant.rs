@@ -4,7 +4,7 @@
 //! only that user write them. Files that are there already can be given away, and stay so until the instance is removed.
 
 use crate::dir::Dir;
-use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, validate};
+use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, remove, validate};
 use crate::{Error, Instance, Tracefs};
 use std::collections::BTreeSet;
 use std::time::Instant as Moment;
@@ -17,11 +17,32 @@ pub(crate) const GRANTED: &str = "sordino.";
 /// nothing but the names of instances and events, as long as no file is theirs to read.
 pub const SHARED: [(&str, u32); 3] = [(".", 0o001), ("instances", 0o005), ("available_events", 0o004)];
 
+/// The groups of events that members may record unless they are given all: who runs where, what interrupts, and system calls. Their
+/// fields hold names of programs and of executed files, addresses of the kernel's code and data (`timer`, `workqueue`, `irq`, `ipi`,
+/// `nmi`) and of programs' (`exceptions`, `signal`), and system calls' arguments as numbers; not the content of files, packets,
+/// buses (`i2c`, `spi`), block commands or user memory (`syscalls`), nor the kernel's allocations (`kmem`).
+pub const USUAL: [&str; 12] = [
+    "exceptions",
+    "ipi",
+    "irq",
+    "irq_vectors",
+    "nmi",
+    "power",
+    "raw_syscalls",
+    "sched",
+    "signal",
+    "task",
+    "timer",
+    "workqueue",
+];
+
+/// The switch of all events at once. Whoever may write it may record every event.
+const ALL_EVENTS: &str = "events/enable";
+
 /// What a group may read and write in its instances, each CPU's and each event's files aside. Neither tracers nor triggers, which
 /// do more than record.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 7] = [
     "buffer_size_kb",
-    "events/enable",
     "options/event-fork",
     "options/overwrite",
     "set_event_pid",
@@ -35,6 +56,21 @@ const LIST: u32 = 0o050;
 
 /// What a buffer that nobody uses is left with.
 const LEAST_KIB: u64 = 8;
+
+/// The events that a group may record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Events {
+    /// Those of the groups [`USUAL`].
+    Usual,
+    /// All that the kernel has.
+    All,
+}
+
+impl Events {
+    fn has(self, system: &str) -> bool {
+        self == Self::All || USUAL.contains(&system)
+    }
+}
 
 /// An instance that was made ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,39 +104,71 @@ impl Tracefs {
         Ok(self.instances()?.iter().filter_map(|name| Granted::parse(name)).collect())
     }
 
-    /// Makes an instance for the group with this id, or gives it what it lacks of one that is there. The group may then read it and set
-    /// what a recording sets, nothing else. What modules bring with them later is closed to it.
+    /// Makes an instance for the group with this id, or gives it what it lacks of one that is there. The group may then read it, record
+    /// these events and set what a recording sets, nothing else. What modules bring with them later is closed to it.
     ///
     /// # Errors
-    /// If it can't be made or given away.
-    pub fn grant(&self, granted: &Granted, group: u32) -> Result<(), Error> {
+    /// [`Error::GivesAll`] if the instance is there and gives more events: whoever has a file of it open would keep them.
+    /// [`Error::Busy`] if it was [closed](Self::close) and some process still has it open. If it can't be made or given away.
+    pub fn grant(&self, granted: &Granted, group: u32, events: Events) -> Result<(), Error> {
         validate(&granted.name)?;
-        let dir = self.root.directory("instances")?.make(&granted.name)?;
-        for (name, bits) in SETTINGS.map(|name| (name, WRITE)) {
-            dir.give(name, group, bits)?;
+        let instances = self.root.directory("instances")?;
+        if let Ok(closed) = instances.directory(&granted.name)
+            && closed.mode(".")? & LIST == 0
+        {
+            // Closed since it could not be removed: a process that was a member's may still read it.
+            remove(&instances, &closed, &granted.name)?;
         }
-        for (name, bits) in [("options", LIST), ("per_cpu", LIST)] {
-            dir.give(name, group, bits)?;
+        let dir = instances.make(&granted.name)?;
+        if events == Events::Usual && dir.mode(ALL_EVENTS)? & 0o020 != 0 {
+            return Err(Error::GivesAll(granted.name.clone()));
         }
-        for cpu in dir.directory("per_cpu")?.entries()? {
-            for (name, bits) in [("", LIST), ("/trace_pipe_raw", READ), ("/stats", READ)] {
-                dir.give(&format!("per_cpu/{cpu}{name}"), group, bits)?;
-            }
-        }
-        for name in ["header_page", "header_event"] {
-            there(dir.give(&format!("events/{name}"), group, READ))?;
-        }
-        let events = self.events()?;
-        for system in events.iter().map(|event| &event.system).collect::<BTreeSet<_>>() {
-            there(dir.give(&format!("events/{system}/enable"), group, WRITE))?;
-        }
-        for event in &events {
-            for (name, bits) in [("enable", WRITE), ("filter", WRITE), ("format", READ)] {
-                there(dir.give(&event.file(name), group, bits))?;
-            }
+        for (name, bits) in self.files(&dir, events)? {
+            there(dir.give(&name, group, bits))?;
         }
         // Last: nobody takes one that is only half given.
         dir.give(".", group, LIST)
+    }
+
+    /// Closes an instance to its group and stops it. A file of it that a member has open stays so.
+    ///
+    /// # Errors
+    /// If it is there and can't be closed.
+    pub fn close(&self, granted: &Granted) -> Result<(), Error> {
+        validate(&granted.name)?;
+        let dir = match self.root.directory("instances")?.directory(&granted.name) {
+            Err(Error::Missing { .. }) => return Ok(()),
+            dir => dir?,
+        };
+        // First the way in.
+        dir.withdraw(".")?;
+        for (name, _) in self.files(&dir, Events::All)? {
+            there(dir.withdraw(&name))?;
+        }
+        dir.write(ALL_EVENTS, "0")?;
+        dir.write("tracing_on", "0")
+    }
+
+    /// What is given of an instance, and with which bits of the mode. Some kernels or events lack some.
+    fn files(&self, dir: &Dir, events: Events) -> Result<Vec<(String, u32)>, Error> {
+        let mut files: Vec<(String, u32)> = SETTINGS.map(|name| (name.to_owned(), WRITE)).into();
+        files.extend(["options", "per_cpu"].map(|name| (name.to_owned(), LIST)));
+        for cpu in dir.directory("per_cpu")?.entries()? {
+            let parts = [("", LIST), ("/trace_pipe_raw", READ), ("/stats", READ)];
+            files.extend(parts.map(|(name, bits)| (format!("per_cpu/{cpu}{name}"), bits)));
+        }
+        files.extend(["header_page", "header_event"].map(|name| (format!("events/{name}"), READ)));
+        if events == Events::All {
+            files.push((ALL_EVENTS.to_owned(), WRITE));
+        }
+        let given: Vec<_> = self.events()?.into_iter().filter(|event| events.has(&event.system)).collect();
+        let systems: BTreeSet<&String> = given.iter().map(|event| &event.system).collect();
+        files.extend(systems.into_iter().map(|system| (format!("events/{system}/enable"), WRITE)));
+        for event in &given {
+            let parts = [("enable", WRITE), ("filter", WRITE), ("format", READ)];
+            files.extend(parts.map(|(name, bits)| (event.file(name), bits)));
+        }
+        Ok(files)
     }
 
     /// Whether somebody has taken it. Who asks may belong to the group, or be root.
@@ -156,7 +224,7 @@ impl Instance {
     /// If the kernel refuses one of the settings.
     pub fn reset(&mut self) -> Result<(), Error> {
         self.set_tracing(false)?;
-        self.dir.write("events/enable", "0")?;
+        self.disable_all()?;
         self.filtered.clear();
         for file in self.tracefs.events()?.iter().map(|event| event.file("filter")) {
             match self.dir.read(&file) {
@@ -174,6 +242,22 @@ impl Instance {
         // Also empties the buffer and clears its counts.
         self.set_clock("local")?;
         self.set_buffer_kib(LEAST_KIB).map(drop)
+    }
+
+    /// Disables all events, or all that this process may disable: of the others, nobody in its group can have enabled one.
+    pub(crate) fn disable_all(&self) -> Result<(), Error> {
+        match self.dir.write(ALL_EVENTS, "0") {
+            Err(Error::NotPermitted { .. }) if self.stays => {}
+            result => return result,
+        }
+        let events = self.tracefs.events()?;
+        for system in events.iter().map(|event| &event.system).collect::<BTreeSet<_>>() {
+            match self.dir.write(&format!("events/{system}/enable"), "0") {
+                Ok(()) | Err(Error::NotPermitted { .. } | Error::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Resets the instance called `name`, which was made ahead, for one who took it and is gone. That somebody else has taken it since,

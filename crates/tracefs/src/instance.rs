@@ -28,7 +28,7 @@ pub struct Instance {
     pub(crate) dir: Dir,
     name: String,
     /// Whether it was made ahead, and is there for the next.
-    stays: bool,
+    pub(crate) stays: bool,
     removed: bool,
     /// Which events have a filter.
     pub(crate) filtered: Vec<EventName>,
@@ -187,7 +187,7 @@ fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
 }
 
 /// Removes the instance behind `dir`.
-fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
+pub(crate) fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
     if !is_there(instances, dir, name) {
         return Ok(());
     }

@@ -1,22 +1,36 @@
 //! Steps that outlive whoever made the changes: a file of them.
 
+use crate::trust::private;
 use crate::{Failure, Step};
-use std::fs::{self, OpenOptions};
-use std::io;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// What a journal begins with, before the boot's id.
 const HEADER: &str = "sordino-journal 1 ";
+/// The longest journal that is read, in bytes.
+const LONGEST: u64 = 16 << 20;
+/// A journal's steps are carried out with all rights: nobody but its owner may read or write it.
+const MODE: Mode = Mode::from_raw_mode(0o600);
 
 /// What undoes changes that stay when their maker is gone, one [`Step`] a line.
 ///
 /// A step is in the file *before* its change is made, so that whoever opens the journal after a death at any moment can undo all
 /// that was done. The file is to be in a file system that a reboot clears, as `/run`; another boot's journal counts as none, for
 /// its changes went with that boot. One process at a time: who may write is for the caller to settle.
+///
+/// The directory and the file belong to the effective user, and nobody else can write to them: anything else is refused. Both stay
+/// open, so that no path is followed twice.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    directory: OwnedFd,
+    file: File,
     /// Of what is whole in it, in bytes.
     length: u64,
     steps: Vec<Step>,
@@ -35,6 +49,16 @@ pub enum Unreadable {
         #[source]
         source: io::Error,
     },
+    /// Somebody else may have written it.
+    #[error("{}: {reason}: nothing in {} was carried out; see that it is right, undo by hand what it stands for, then remove it", path.display(), journal.display())]
+    Untrusted {
+        /// The journal, or its directory.
+        path: PathBuf,
+        /// What is wrong with that.
+        reason: String,
+        /// The journal.
+        journal: PathBuf,
+    },
     /// It says what no journal says.
     #[error("{}, line {line}: no step to undo; what it stands for is to be undone by hand, then remove the file", path.display())]
     Malformed {
@@ -46,14 +70,28 @@ pub enum Unreadable {
 }
 
 impl Journal {
-    /// Begins a journal where none is.
+    /// Begins a journal where none is, with mode 0600.
     ///
     /// # Errors
-    /// If the file is there already or can't be made.
+    /// If the file is there already or can't be made, or if somebody else can write to its directory.
     pub fn create(path: &Path) -> io::Result<Self> {
+        let directory = match directory_of(path) {
+            Ok(Some(directory)) => directory,
+            Ok(None) => return Err(io::ErrorKind::NotFound.into()),
+            Err(Unreadable::Io { source, .. }) => return Err(source),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        Self::create_in(directory, path)
+    }
+
+    fn create_in(directory: OwnedFd, path: &Path) -> io::Result<Self> {
         let header = format!("{HEADER}{}\n", boot_id()?);
-        OpenOptions::new().write(true).create_new(true).open(path)?.write_all_at(header.as_bytes(), 0)?;
-        Ok(Self { path: path.to_owned(), length: header.len() as u64, steps: Vec::new() })
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&directory, name(path)?, flags, MODE)?);
+        // Whatever the umask took away of it.
+        fchmod(&file, MODE)?;
+        file.write_all_at(header.as_bytes(), 0)?;
+        Ok(Self { path: path.to_owned(), directory, file, length: header.len() as u64, steps: Vec::new() })
     }
 
     /// The journal that is there; `None` if there is none of this boot. The end of a line that was being written when its writer
@@ -63,10 +101,10 @@ impl Journal {
     /// [`Unreadable`].
     pub fn open(path: &Path) -> Result<Option<Self>, Unreadable> {
         let failed = |source| Unreadable::Io { path: path.to_owned(), source };
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.map_err(failed)?,
-        };
+        let Some(directory) = directory_of(path)? else { return Ok(None) };
+        let Some(file) = file_in(&directory, path)? else { return Ok(None) };
+        let mut text = String::new();
+        (&file).take(LONGEST).read_to_string(&mut text).map_err(failed)?;
         let header = format!("{HEADER}{}\n", boot_id().map_err(failed)?);
         let Some(lines) = text.strip_prefix(&header) else { return Ok(None) };
         let malformed = |line| Unreadable::Malformed { path: path.to_owned(), line };
@@ -74,7 +112,8 @@ impl Journal {
         let steps =
             (2..).zip(whole.lines()).map(|(number, line)| line.parse().map_err(|_| malformed(number)));
         let length = (header.len() + whole.len()) as u64;
-        Ok(Some(Self { path: path.to_owned(), length, steps: steps.collect::<Result<_, _>>()? }))
+        let steps = steps.collect::<Result<_, _>>()?;
+        Ok(Some(Self { path: path.to_owned(), directory, file, length, steps }))
     }
 
     /// Where it is.
@@ -93,10 +132,12 @@ impl Journal {
     /// If it can't be written; then don't make the change.
     pub fn add(&mut self, step: Step) -> io::Result<()> {
         let line = format!("{step}\n");
-        let file = OpenOptions::new().write(true).open(&self.path)?;
+        if self.length + line.len() as u64 > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         // What another writer left unfinished.
-        file.set_len(self.length)?;
-        file.write_all_at(line.as_bytes(), self.length)?;
+        self.file.set_len(self.length)?;
+        self.file.write_all_at(line.as_bytes(), self.length)?;
         self.length += line.len() as u64;
         self.steps.push(step);
         Ok(())
@@ -115,7 +156,7 @@ impl Journal {
             }
         }
         if failures.is_empty() {
-            fs::remove_file(&self.path)?;
+            unlinkat(&self.directory, name(&self.path)?, AtFlags::empty())?;
         } else {
             self.keep(&failures)?;
         }
@@ -125,13 +166,63 @@ impl Journal {
     /// Replaces the file by one with these steps alone.
     fn keep(&self, failures: &[Failure]) -> io::Result<()> {
         let partial = self.path.with_extension("partial");
-        let _ = fs::remove_file(&partial);
-        let mut journal = Self::create(&partial)?;
+        let _ = unlinkat(&self.directory, name(&partial)?, AtFlags::empty());
+        let mut journal = Self::create_in(self.directory.try_clone()?, &partial)?;
         for failure in failures.iter().rev() {
             journal.add(failure.step.clone())?;
         }
-        fs::rename(&partial, &self.path)
+        Ok(renameat(&self.directory, name(&partial)?, &self.directory, name(&self.path)?)?)
     }
+}
+
+fn name(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn untrusted(path: &Path, reason: String, journal: &Path) -> Unreadable {
+    Unreadable::Untrusted { path: path.to_owned(), reason, journal: journal.to_owned() }
+}
+
+/// The directory of a journal, to which nobody else can write; `None` if there is none.
+fn directory_of(journal: &Path) -> Result<Option<OwnedFd>, Unreadable> {
+    let path = journal.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP | Errno::NOTDIR) => {
+            return Err(untrusted(path, "it is no directory".to_owned(), journal));
+        }
+        Err(error) => return Err(Unreadable::Io { path: journal.to_owned(), source: error.into() }),
+    };
+    private(&directory, FileType::Directory).map_err(|reason| untrusted(path, reason, journal))?;
+    Ok(Some(directory))
+}
+
+/// The journal's file, which nobody else can have written; `None` if there is none.
+fn file_in(directory: &OwnedFd, path: &Path) -> Result<Option<File>, Unreadable> {
+    let failed = |source: io::Error| Unreadable::Io { path: path.to_owned(), source };
+    let refused = |reason: &str| untrusted(path, reason.to_owned(), path);
+    let name = name(path).map_err(failed)?;
+    // Looked at before it is opened: to open a device may do something.
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {}
+        Ok(_) => return Err(refused("it is no regular file")),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(failed(error.into())),
+    }
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err(refused("it is no regular file")),
+        Err(error) => return Err(failed(error.into())),
+    };
+    let found = private(file.as_fd(), FileType::RegularFile).map_err(|reason| refused(&reason))?;
+    if found.st_size as u64 > LONGEST {
+        return Err(refused(&format!("it has {} bytes, more than any journal", found.st_size)));
+    }
+    Ok(Some(file.into()))
 }
 
 /// Names this boot of the machine.
@@ -142,6 +233,7 @@ fn boot_id() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn step(name: &str) -> Step {
         Step::RemoveInstance { name: name.to_owned() }
@@ -210,5 +302,50 @@ mod tests {
         fs::write(&path, text).unwrap();
         let error = Journal::open(&path).unwrap_err();
         assert!(matches!(error, Unreadable::Malformed { line: 5, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_journal_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let journal = journal(&path);
+        assert_eq!(mode(&path), 0o600);
+        journal.undo(|_| Err("not now".to_owned())).unwrap();
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_refused_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("journal"), directory.path().join("other"));
+        drop(journal(&path));
+        let refused = |words: &[&str]| {
+            let error = Journal::open(&path).unwrap_err().to_string();
+            let named = path.to_string_lossy();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+            assert!(error.contains(&*named) && error.contains("remove it"), "{error}");
+        };
+        let give = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        give(&path, 0o620);
+        refused(&["mode 620"]);
+        give(&path, 0o644);
+        assert_eq!(Journal::open(&path).unwrap().unwrap().steps().len(), 3);
+        fs::hard_link(&path, &other).unwrap();
+        refused(&["another name"]);
+        fs::remove_file(&path).unwrap();
+        symlink(&other, &path).unwrap();
+        refused(&["no regular file"]);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        refused(&["no regular file"]);
+        fs::remove_dir(&path).unwrap();
+        fs::rename(&other, &path).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(LONGEST + 1).unwrap();
+        refused(&["bytes"]);
+        give(directory.path(), 0o777);
+        refused(&["mode 777", "lets others write"]);
+        assert!(Journal::create(&other).unwrap_err().to_string().contains("mode 777"));
+        give(directory.path(), 0o700);
     }
 }

@@ -37,6 +37,7 @@ mod guard;
 mod guardian;
 mod journal;
 mod step;
+mod trust;
 
 pub use guard::guard;
 pub use guardian::{Change, Error, Guardian};

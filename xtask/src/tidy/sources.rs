@@ -40,6 +40,7 @@ const BY_PATH: &[&str] = &[
 const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/cli/src/commands/disturb/packets.rs", "files of /sys"),
     ("crates/cli/src/commands/check/hold.rs", "a device in /dev"),
+    ("crates/cli/src/commands/grant.rs", "files of the kernel's tracer, and /run/sordino"),
     ("crates/cli/src/commands/npt/marker.rs", "a file of the kernel's tracer"),
     ("crates/undo/src/guard.rs", "a file of /proc"),
     ("crates/undo/src/step.rs", "files of /proc, /sys and control groups"),

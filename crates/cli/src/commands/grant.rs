@@ -3,15 +3,16 @@
 use crate::Failure;
 use crate::commands::{guard, print};
 use crate::failure::{NO, UNUSABLE};
+use crate::locks::{holders, users};
 use crate::privilege::is_root;
 use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
-use sordino_tracefs::{Granted, SHARED, Tracefs, mount_point};
+use sordino_tracefs::{Events, Granted, SHARED, Tracefs, USUAL, mount_point};
 use sordino_undo::{Journal, Step};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,13 +24,16 @@ const JOURNAL: &str = "/run/sordino/grant.journal";
 /// Makes tracing instances ahead for the group. A member who records with --kernel takes a free one, which is as new again when the
 /// recording ends or is killed. Lasts until 'sordino revoke' or a reboot. Needs root; one group at a time.
 ///
-/// Members then see what the kernel does for all users: which programs run and when, and in kernel events whatever those hold of
-/// others' work, such as names of files. They can also take memory for buffers, and slow the machine down with frequent events.
+/// Members then see what the kernel does for all users: which programs run and when, addresses of the kernel's code and data and of
+/// other users' programs, and the arguments of system calls as numbers. They may record the events of these groups: sched, irq,
+/// irq_vectors, timer, workqueue, exceptions, nmi, raw_syscalls, task, signal, ipi, power. They can also take memory for buffers, and
+/// slow the machine down with frequent events.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sudo sordino grant tracing
   sudo sordino grant tracing --instances 8
+  sudo sordino grant tracing --all-events
   sudo sordino grant --list
   sudo sordino revoke tracing")]
 pub(crate) struct GrantOptions {
@@ -39,8 +43,12 @@ pub(crate) struct GrantOptions {
     /// How many recordings its members may make at the same time; more can be added later
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     instances: u32,
+    /// All events that this kernel has, also those that disclose what others read, write and send: bytes on buses (i2c, spi), names of
+    /// files, block commands, memory that is allocated (kmem)
+    #[arg(long)]
+    all_events: bool,
     /// List the instances that were made, and which of them are in use
-    #[arg(long, conflicts_with_all = ["group", "instances"])]
+    #[arg(long, conflicts_with_all = ["group", "instances", "all_events"])]
     list: bool,
 }
 
@@ -49,10 +57,13 @@ pub(crate) struct GrantOptions {
 /// Removes the group's instances and gives the kernel's tracer the rights it had before. Needs root. Exit status: 1 if some instance
 /// is in use, and nothing is changed then, or if something could not be given back.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  sudo sordino revoke tracing")]
+#[command(after_help = "Examples:\n  sudo sordino revoke tracing\n  sudo sordino revoke tracing --force")]
 pub(crate) struct RevokeOptions {
     /// The group's name or id, as 'sordino grant' was given it
     group: String,
+    /// Also while instances are in use: their recordings end early
+    #[arg(long)]
+    force: bool,
 }
 
 /// Makes as many instances as are asked for, and lets the group get to them.
@@ -67,7 +78,9 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let before = Journal::open(Path::new(JOURNAL))?;
     let is_first = before.is_none();
     let mut journal = before.map_or_else(begin, Ok)?;
-    let given = give(&tracefs, mount, name, group.gid.as_raw(), options.instances, &mut journal);
+    let events = if options.all_events { Events::All } else { Events::Usual };
+    let to = Receiver { name, group: group.gid.as_raw(), events };
+    let given = give(&tracefs, mount, &to, options.instances, &mut journal);
     if let Err(failure) = given {
         // What was there before stays.
         let left = if is_first { undo(journal)? } else { Vec::new() };
@@ -75,17 +88,27 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, failure.text().to_owned() + &also));
     }
     let count = tracefs.granted()?.len();
+    let usual = USUAL.join(", ");
+    let which = if options.all_events { "all its events" } else { &usual };
     print(format!(
         "Members of {name} may record the kernel now, {count} at a time: sordino record --kernel sched\n\
-         They see what the kernel does for all users. A new member has to log in first.\n\
+         Events: {which}\n\
+         They see what the kernel does for all users, with addresses and the arguments of system calls. A new member has to log in first.\n\
          Until 'sordino revoke {name}' or a reboot.\n"
     ))?;
+    if options.all_events {
+        eprintln!("sordino: warning: {ALL_EVENTS}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// What `--all-events` discloses.
+const ALL_EVENTS: &str = "all events disclose to members, of all users and the kernel: addresses (with which attacks find their targets), bytes \
+                          on buses (i2c, spi), names of files, block commands, packets' headers, memory that is allocated";
+
 /// Undoes that.
 pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
-    let (tracefs, _, _lock) = tracer("revoke")?;
+    let (tracefs, mount, _lock) = tracer("revoke")?;
     let granted = tracefs.granted()?;
     if let Some(other) = granted.iter().find(|granted| granted.group != options.group) {
         return Err(taken_by(&other.group));
@@ -94,19 +117,59 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, "no group was let trace the kernel: there is nothing to revoke"));
     };
     let mut taken = Vec::new();
-    for granted in granted {
-        if tracefs.is_taken(&granted)? {
-            taken.push(granted.name);
+    for granted in &granted {
+        if !options.force && tracefs.is_taken(granted)? {
+            taken.push(granted.name.as_str());
         }
     }
     if !taken.is_empty() {
-        let text = format!("{} in use: end the recordings first; nothing was changed", taken.join(", "));
-        return Err(Failure::new(NO, text));
+        return Err(Failure::new(NO, in_use(mount, &taken, &options.group)));
     }
-    match undo(journal)? {
-        left if left.is_empty() => Ok(ExitCode::SUCCESS),
-        left => Err(Failure::new(NO, left.join("\n"))),
+    let closed: Vec<String> = match options.force {
+        true => granted
+            .iter()
+            .filter_map(|granted| tracefs.close(granted).err())
+            .map(|error| Failure::text_of(&error))
+            .collect(),
+        false => Vec::new(),
+    };
+    let mut left = undo(journal)?;
+    if left.is_empty() {
+        // What could not be closed was removed.
+        return Ok(ExitCode::SUCCESS);
     }
+    left.extend(closed);
+    left.extend(still_open(&tracefs, mount, &options.group)?);
+    Err(Failure::new(NO, left.join("\n")))
+}
+
+/// Which instances are in use, and by whom.
+fn in_use(mount: &Path, taken: &[&str], group: &str) -> String {
+    let mut text = format!("{} in use", taken.join(", "));
+    for name in taken {
+        let directory = File::open(mount.join("instances").join(name));
+        for holder in directory.iter().flat_map(holders) {
+            text += &format!("; {holder} has {name}");
+        }
+    }
+    text + &format!(
+        "; nothing was changed: end the recordings first, or go on all the same with: sudo sordino revoke {group} --force"
+    )
+}
+
+/// Closes the instances that could not be removed, and says who has them open.
+fn still_open(tracefs: &Tracefs, mount: &Path, group: &str) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for granted in tracefs.granted()? {
+        tracefs.close(&granted)?;
+        for user in users(&mount.join("instances").join(&granted.name)) {
+            lines.push(format!(
+                "{user} has {} open, which is closed to everybody else: when it has ended, sudo sordino revoke {group}",
+                granted.name
+            ));
+        }
+    }
+    Ok(lines)
 }
 
 /// Which instances there are.
@@ -134,7 +197,9 @@ fn tracer(command: &str) -> Result<(Tracefs, &'static Path, File), Failure> {
     // Who may walk through it can not open it.
     let lock = File::open(mount)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Failure::new(UNUSABLE, "another 'sordino grant' or 'sordino revoke' is at work: try again later")
+        let who: String = holders(&lock).iter().map(|holder| format!(" ({holder})")).collect();
+        let text = format!("another 'sordino grant' or 'sordino revoke' is at work{who}: try again later");
+        Failure::new(UNUSABLE, text)
     })?;
     Ok((Tracefs::open()?, mount, lock))
 }
@@ -153,8 +218,11 @@ fn taken_by(group: &str) -> Failure {
 /// An empty journal, in a directory that nobody else can open.
 fn begin() -> Result<Journal, Failure> {
     let path = Path::new(JOURNAL);
-    if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o711).create(directory)?;
+    if let Some(directory) = path.parent()
+        && DirBuilder::new().mode(0o711).create(directory).is_ok()
+    {
+        // Whatever the umask took away: programs walk through it to sessions.
+        fs::set_permissions(directory, Permissions::from_mode(0o711))?;
     }
     match fs::remove_file(path) {
         // Another boot's.
@@ -164,11 +232,17 @@ fn begin() -> Result<Journal, Failure> {
     Ok(Journal::create(path)?)
 }
 
+/// The group to which instances are given.
+struct Receiver<'a> {
+    name: &'a str,
+    group: u32,
+    events: Events,
+}
+
 fn give(
     tracefs: &Tracefs,
     mount: &Path,
-    name: &str,
-    group: u32,
+    to: &Receiver<'_>,
     instances: u32,
     journal: &mut Journal,
 ) -> Result<(), Failure> {
@@ -185,12 +259,12 @@ fn give(
             Step::give_access(&file, mode | bits)?;
         }
     }
-    for granted in (1..=instances).map(|number| Granted::new(name, number)) {
+    for granted in (1..=instances).map(|number| Granted::new(to.name, number)) {
         let step = Step::RemoveInstance { name: granted.name.clone() };
         if !journal.steps().contains(&step) {
             journal.add(step)?;
         }
-        tracefs.grant(&granted, group)?;
+        tracefs.grant(&granted, to.group, to.events)?;
     }
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use crate::Failure;
 use sordino_collect::command::SESSION;
+use sordino_dirfd::Dir;
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::{Guardian, Step, guard};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// Waits for the parent's end, and undoes.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
@@ -34,16 +35,22 @@ pub(super) fn carry_out(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Whoever wrote there is being ended, too, and may go on for a moment.
+/// Removes a directory of ours. Processes that write there are being ended, too, and may go on for up to ten seconds. One of the same
+/// name that is another user's is left alone, and an error only if ours was not removed before.
 fn remove(directory: &Path) -> Result<(), String> {
     let give_up = Instant::now() + Duration::from_secs(10);
+    let mut is_removed = false;
     loop {
-        match fs::remove_dir_all(directory) {
+        match Dir::remove(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return if is_removed { Ok(()) } else { Err(error.to_string()) };
+            }
             Err(error) if Instant::now() > give_up => return Err(error.to_string()),
+            Ok(()) if Instant::now() > give_up => return Err("it is made again and again".to_owned()),
+            // A writer of ours may make it once more.
+            Ok(()) => is_removed = true,
             Err(_) => thread::sleep(Duration::from_millis(50)),
-            // Looked at once more: somebody may have made it again.
-            Ok(()) => {}
         }
     }
 }

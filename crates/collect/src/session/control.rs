@@ -8,6 +8,7 @@ use super::status::Status;
 use crate::Error;
 use crate::rights;
 use rustix::fs::{AtFlags, Mode, chmodat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use std::fs;
@@ -24,6 +25,8 @@ const SOCKET: &str = "control";
 const MOST: usize = 64 << 10;
 /// How long a client may take to say what it wants, or to take the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections that may wait to be taken.
+const WAITING: i32 = 128;
 /// Until it is tried again to take a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -156,10 +159,7 @@ impl Control {
         let dir = Dir::open_own(runtime).map_err(Error::output(runtime))?;
         // Of a recorder that was killed: whoever comes here has the session's lock.
         let _ = dir.remove_file(SOCKET);
-        // An address has room for 107 bytes, and a path may be longer.
-        let listener = UnixListener::bind(dir.proc_path().join(SOCKET)).map_err(Error::output(&path))?;
-        chmodat(&dir, SOCKET, Mode::RUSR | Mode::WUSR, AtFlags::empty())
-            .map_err(|error| Error::output(&path)(error.into()))?;
+        let listener = bound(&dir).map_err(Error::output(&path))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
         let (ask, requests) = channel();
         let thread = std::thread::Builder::new().name("sordino-control".to_owned());
@@ -190,6 +190,16 @@ impl Drop for Control {
             let _ = self.dir.remove_file(SOCKET);
         }
     }
+}
+
+/// A socket that its owner alone may connect to, from its first connection on: nobody can connect before it listens.
+fn bound(dir: &Dir) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // An address has room for 107 bytes, and a path may be longer.
+    bind(&socket, &SocketAddrUnix::new(dir.proc_path().join(SOCKET))?)?;
+    chmodat(dir, SOCKET, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+    listen(&socket, WAITING)?;
+    Ok(socket.into())
 }
 
 fn inode(path: &Path) -> Option<u64> {

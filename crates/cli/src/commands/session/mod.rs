@@ -1,6 +1,7 @@
 //! Sessions: recordings that outlive the shell.
 
 mod ask;
+mod files;
 mod follow;
 mod place;
 mod recorder;

@@ -9,20 +9,30 @@
 //! NAME/live           what that one is reading
 //! NAME/programs       where programs announce themselves
 //! ```
+//!
+//! Programs of all users find `programs` in a session of root's; everything else is its owner's alone.
 
+use super::files::Files;
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::locks::holders;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sordino_collect::{Reply, Request, ask, is_session_name, remove_session_dir, runtime_dir, session_dir};
 use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is tried to get a lock, each hundredth of a second.
 const TRIES: u32 = 20;
+/// After that long, a recorder that has said that it ends is looked at.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How a session was started, and the same until it is whole.
+const DEFINITION: (&str, &str) = ("session.json", "session.new");
+const LOCK: &str = "lock";
+const LOG: &str = "log";
 
 /// A session's directory.
 #[derive(Clone, Debug)]
@@ -58,9 +68,8 @@ pub(crate) enum Life {
 impl Place {
     /// The place of a session that is there.
     pub(crate) fn of(name: &str) -> Result<Self, Failure> {
-        let place = Self { name: name.to_owned(), path: runtime_dir().join(name) };
-        if is_session_name(name) && place.path.join("session.json").exists() {
-            return Ok(place);
+        if is_session_name(name) && Files::of(name)?.is_some_and(|files| files.has(DEFINITION.0)) {
+            return Ok(Self { name: name.to_owned(), path: runtime_dir().join(name) });
         }
         let others: Vec<String> = Self::all().into_iter().map(|place| place.name).collect();
         let hint = if others.is_empty() {
@@ -80,8 +89,10 @@ impl Place {
     pub(crate) fn all() -> Vec<Self> {
         let entries = fs::read_dir(runtime_dir()).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> =
-            names.filter(|name| runtime_dir().join(name).join("session.json").exists()).collect();
+        let is_defined = |files: Files| files.has(DEFINITION.0);
+        let is_known =
+            |name: &String| is_session_name(name) && Files::of(name).ok().flatten().is_some_and(is_defined);
+        let mut names: Vec<String> = names.filter(is_known).collect();
         names.sort_unstable();
         names.into_iter().map(|name| Self { path: runtime_dir().join(&name), name }).collect()
     }
@@ -90,27 +101,47 @@ impl Place {
         &self.path
     }
 
-    /// What its recorder had to say.
-    pub(crate) fn log(&self) -> PathBuf {
-        self.path.join("log")
+    /// Whether it was never started.
+    pub(crate) fn is_new(&self) -> Result<bool, Failure> {
+        Ok(!self.files()?.has(DEFINITION.0))
+    }
+
+    fn files(&self) -> Result<Files, Failure> {
+        let gone = || Failure::new(UNUSABLE, format!("session '{}' has just been destroyed", self.name));
+        Files::of(&self.name)?.ok_or_else(gone)
+    }
+
+    /// The log of its recorder and of the command that it started, to write more to it.
+    pub(crate) fn log(&self) -> Result<File, Failure> {
+        self.files()?.append(LOG)
+    }
+
+    /// The text of that log.
+    pub(crate) fn logged(&self) -> Result<String, Failure> {
+        let mut text = Vec::new();
+        if let Some(mut log) = self.files()?.find(LOG)? {
+            log.read_to_end(&mut text)?;
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     pub(crate) fn definition(&self) -> Result<Definition, Failure> {
-        let path = self.path.join("session.json");
+        let path = self.path.join(DEFINITION.0);
         let unreadable = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", path.display()));
-        let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
+        let file =
+            self.files()?.find(DEFINITION.0)?.ok_or_else(|| unreadable("it is not there".to_owned()))?;
+        let text = std::io::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
     }
 
     pub(crate) fn define(&self, definition: &Definition) -> Result<(), Failure> {
-        let (path, new) = (self.path.join("session.json"), self.path.join("session.new"));
-        fs::write(&new, serde_json::to_string_pretty(definition)? + "\n")?;
-        Ok(fs::rename(new, path)?)
+        let text = serde_json::to_string_pretty(definition)? + "\n";
+        self.files()?.replace(DEFINITION.0, DEFINITION.1, &text)
     }
 
     /// Takes the lock that says that its recorder lives; `None` if another has it.
     pub(crate) fn lock(&self) -> Result<Option<File>, Failure> {
-        self.take("lock")
+        self.take(LOCK)
     }
 
     /// Takes the lock of the one process that follows; `None` if another has it.
@@ -119,15 +150,13 @@ impl Place {
     }
 
     fn take(&self, lock: &str) -> Result<Option<File>, Failure> {
-        let path = self.path.join(lock);
-        let inode = |found: std::io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
-        let is_there = |file: &File| inode(fs::metadata(&path)) == inode(file.metadata());
-        // Who looks whether it is locked has it for a moment.
+        // Another sordino that looks whether it is locked has it for a moment.
         for _ in 0..TRIES {
-            let file = File::options().create(true).append(true).open(&path)?;
+            let files = self.files()?;
+            let file = files.append(lock)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // Its directory may have been removed, and made anew, since it was opened.
-                Ok(()) if is_there(&file) => return Ok(Some(file)),
+                Ok(()) if files.is_current(lock, &file) => return Ok(Some(file)),
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
                 Err(error) => return Err(error.into()),
@@ -138,15 +167,13 @@ impl Place {
 
     /// Whether its recorder lives. One that ended as it should has taken its socket with it.
     pub(crate) fn life(&self) -> Result<Life, Failure> {
-        let lock = File::open(self.path.join("lock"));
-        let is_running = match lock.map(|lock| flock(&lock, FlockOperation::NonBlockingLockShared)) {
-            Ok(locked) => locked == Err(rustix::io::Errno::WOULDBLOCK),
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            Err(error) => return Err(error.into()),
+        let Some(files) = Files::of(&self.name)? else { return Ok(Life::Stopped) };
+        let is_locked = |lock: File| {
+            flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
         };
-        Ok(match is_running {
+        Ok(match files.find(LOCK)?.is_some_and(is_locked) {
             true => Life::Running,
-            false if self.path.join("programs").exists() => Life::Died,
+            false if files.has("programs") => Life::Died,
             false => Life::Stopped,
         })
     }
@@ -167,12 +194,35 @@ impl Place {
         }
     }
 
-    /// Waits until its recorder has ended.
+    /// Waits until its recorder has ended, which may have much to write.
+    ///
+    /// # Errors
+    /// Another user's process has the recorder's lock: an older version let everybody open the file.
     pub(crate) fn wait(&self) -> Result<(), Failure> {
+        let mut look = Instant::now() + PATIENCE;
         while self.life()? == Life::Running {
+            if Instant::now() > look {
+                self.expect_no_stranger()?;
+                look = Instant::now() + PATIENCE;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
+    }
+
+    fn expect_no_stranger(&self) -> Result<(), Failure> {
+        let Some(lock) = self.files()?.find(LOCK)? else { return Ok(()) };
+        let user = geteuid().as_raw();
+        let holders = holders(lock);
+        let Some(stranger) =
+            holders.into_iter().find(|holder| holder.user.is_some_and(|owner| owner != user))
+        else {
+            return Ok(());
+        };
+        let lock = self.path.join(LOCK);
+        let text =
+            format!("{} is locked by {stranger}: end that process, or remove the file", lock.display());
+        Err(Failure::new(UNUSABLE, text))
     }
 
     /// Forgets the session; what it recorded stays.

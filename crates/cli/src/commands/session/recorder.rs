@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     dup2_stdin(File::open("/dev/null")?)?;
     let place = Place::make(&options.name)?;
     // A command that is started has its output there, too, and nothing of the shell's.
-    let log = File::options().create(true).append(true).open(place.log())?;
+    let log = place.log()?;
     dup2_stdout(&log)?;
     // Fails for who leads a session already.
     let _ = rustix::process::setsid();

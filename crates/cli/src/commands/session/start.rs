@@ -156,11 +156,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(UNUSABLE, known));
     };
-    let before = place.definition().ok();
+    let (is_new, before) = (place.is_new()?, place.definition().ok());
     let started = define(options, &place).and_then(|definition| begin(&place, &definition, &lock));
     if started.is_err() {
-        // A session that never was leaves nothing, and one that was is what it was.
-        let _ = before.map_or_else(|| place.remove(), |before| place.define(&before));
+        // A new session is removed, an existing one restored. One whose description is not to be read stays for whoever looks at it.
+        let _ = match before {
+            Some(before) => place.define(&before),
+            None if is_new => place.remove(),
+            None => Ok(()),
+        };
     }
     started?;
     let noun = if options.what.overwrite { "records in memory" } else { "records" };
@@ -205,7 +209,7 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
             format!("session '{name}' was started in {path}, which is gone: start it with its options again");
         return Err(Failure::new(UNUSABLE, text));
     }
-    let log = File::options().create(true).append(true).open(place.log())?;
+    let log = place.log()?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("sordino")
@@ -224,7 +228,7 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
     answer.read_to_string(&mut line)?;
     child.wait()?;
     let line = line.trim_end();
-    let unsaid = std::fs::read_to_string(place.log()).unwrap_or_default();
+    let unsaid = place.logged().unwrap_or_default();
     let reason =
         if line.is_empty() { format!("its recorder ended: {}", unsaid.trim_end()) } else { line.to_owned() };
     Err(Failure::new(UNUSABLE, reason))

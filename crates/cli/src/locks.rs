@@ -1,0 +1,121 @@
+//! The processes that hold a lock or a file open, for messages that name them.
+
+use rustix::fs::{fstat, major, minor};
+use std::fmt;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A process that keeps something from being done.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    /// In this pid namespace.
+    pub(crate) pid: i32,
+    /// Its effective user; `None` if it has ended, and another process has its descriptor.
+    pub(crate) user: Option<u32>,
+    name: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.user {
+            Some(user) => write!(f, "process {} ({}) of user {user}", self.pid, self.name),
+            None => write!(f, "process {}, which has ended and left it to another", self.pid),
+        }
+    }
+}
+
+impl Holder {
+    fn new(pid: i32) -> Self {
+        // Not the owner of /proc/PID: a process that hides its memory has root's name there.
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
+        let user = value("Uid:").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+        // A process chooses its name, and a terminal may obey some of its bytes.
+        let name = value("Name:").unwrap_or_default().trim().escape_default().to_string();
+        Self { pid, user, name }
+    }
+}
+
+/// The processes that have locked this file with `flock`, as far as they are visible in this pid namespace.
+pub(crate) fn holders(file: impl AsFd) -> Vec<Holder> {
+    let Ok(found) = fstat(file) else { return Vec::new() };
+    let identity = (major(found.st_dev), minor(found.st_dev), found.st_ino);
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    locks.lines().filter_map(|line| flock_of(line, identity)).map(Holder::new).collect()
+}
+
+/// The process of a line of `/proc/locks`, if it says that this has locked the file.
+fn flock_of(line: &str, identity: (u32, u32, u64)) -> Option<i32> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+    let parts: Vec<&str> = file.split(':').collect();
+    let [major, minor, inode] = parts[..] else { return None };
+    let hexadecimal = |text| u32::from_str_radix(text, 16).ok();
+    let named = (hexadecimal(major)?, hexadecimal(minor)?, inode.parse().ok()?);
+    (named == identity).then(|| pid.parse().ok()).flatten().filter(|pid| *pid > 0)
+}
+
+/// The processes that have a file open below `directory`, one that no two file systems have at the same place.
+pub(crate) fn users(directory: &Path) -> Vec<Holder> {
+    let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return Vec::new() };
+    // Another mount namespace's path ends alike.
+    let tail: std::path::PathBuf =
+        directory.components().rev().take(2).collect::<Vec<_>>().iter().rev().collect();
+    let is_below = |descriptor: &Path| {
+        let names = fs::read_link(descriptor).is_ok_and(|path| holds(&path, &tail));
+        names && fs::metadata(descriptor).is_ok_and(|found| found.dev() == device)
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let has_one = |pid: &i32| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        *pid != std::process::id() as i32 && open.into_iter().any(|entry| is_below(&entry.path()))
+    };
+    pids.filter(has_one).map(Holder::new).collect()
+}
+
+/// Whether `part` is somewhere in a path, component by component.
+fn holds(path: &Path, part: &Path) -> bool {
+    path.ancestors().any(|above| above.ends_with(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FlockOperation, flock};
+
+    #[test]
+    fn a_lock_has_its_holder_and_a_line_of_another_file_none() {
+        let line = "1: FLOCK  ADVISORY  WRITE 4711 00:2c:1234 0 EOF";
+        assert_eq!(flock_of(line, (0, 0x2c, 1234)), Some(4711));
+        for other in [(1, 0x2c, 1234), (0, 0x2d, 1234), (0, 0x2c, 1235)] {
+            assert_eq!(flock_of(line, other), None);
+        }
+        for other in [
+            "",
+            "1: -> FLOCK  ADVISORY  WRITE 4711 00:2c:1234 0 EOF",
+            "1: POSIX  ADVISORY  WRITE 4711 00:2c:1234 0 EOF",
+        ] {
+            assert_eq!(flock_of(other, (0, 0x2c, 1234)), None);
+        }
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(holders(&file), []);
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        let holder = &holders(&file)[0];
+        assert_eq!(
+            (holder.pid, holder.user),
+            (std::process::id() as i32, Some(rustix::process::geteuid().as_raw()))
+        );
+        assert!(holder.to_string().starts_with(&format!("process {} (", holder.pid)));
+    }
+
+    #[test]
+    fn paths_are_compared_by_their_components() {
+        let part = Path::new("instances/sordino.sys.1");
+        assert!(holds(Path::new("/sys/kernel/tracing/instances/sordino.sys.1/trace"), part));
+        assert!(holds(Path::new("/instances/sordino.sys.1"), part));
+        assert!(!holds(Path::new("/instances/sordino.sys.11/trace"), part));
+    }
+}
