@@ -6,10 +6,10 @@ use crate::commands::{guard, shield};
 use crate::privilege::target;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::stdio::{dup2_stdin, dup2_stdout};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use sordino_collect::{Programs, keep_session};
 use std::fs::File;
-use std::io::{Write, stdin, stdout};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -61,9 +61,9 @@ fn record(
         reader.give(&recording.output);
     }
     let kept = kept?;
-    kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
+    kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
     if let Some(status) = kept.status {
-        eprintln!("sordino: the command has ended, {status}");
+        message!("sordino: the command has ended, {status}");
     }
     Ok(())
 }

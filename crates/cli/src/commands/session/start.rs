@@ -12,9 +12,9 @@ use sordino_collect::{
 };
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -224,10 +224,22 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
     answer.read_to_string(&mut line)?;
     child.wait()?;
     let line = line.trim_end();
-    let unsaid = std::fs::read_to_string(place.log()).unwrap_or_default();
-    let reason =
-        if line.is_empty() { format!("its recorder ended: {}", unsaid.trim_end()) } else { line.to_owned() };
+    let reason = match line {
+        "" => format!("its recorder ended: {}", end_of(&place.log()).unwrap_or_default()),
+        reason => reason.to_owned(),
+    };
     Err(Failure::new(UNUSABLE, reason))
+}
+
+/// The last lines of a recorder's log. Commands that it started write there, too, whatever they like and as much.
+fn end_of(log: &Path) -> std::io::Result<String> {
+    const MOST: u64 = 4096;
+    let mut log = File::open(log)?;
+    let length = log.metadata()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+    let mut bytes = Vec::new();
+    log.take(MOST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// What the recorder says when it records.
