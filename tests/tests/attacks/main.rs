@@ -2,3 +2,4 @@
 //! that runs the attack, with programs of our own, on a machine of its own (see [`sordino_tests::Sandbox`]).
 
 mod sandbox;
+mod terminal;
