@@ -88,16 +88,17 @@ impl Write for Output {
 
 /// The text with escapes for all that is not printable, but for newlines and tabs and, `with_colors`, [`COLORS`].
 fn harmless(text: &[u8], with_colors: bool) -> Cow<'_, [u8]> {
-    if text.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+    if is_plain(text) {
         return Cow::Borrowed(text);
     }
     let text = String::from_utf8_lossy(text);
     let (mut harmless, mut rest) = (String::with_capacity(text.len()), &*text);
     while let Some(character) = rest.chars().next() {
-        let mut color = COLORS.iter().filter(|color| with_colors && rest.starts_with(**color));
-        let length = color.next().map_or(character.len_utf8(), |color| color.len());
+        let is_color = |color: &&&str| rest.starts_with(**color);
+        let color = COLORS.iter().find(|color| with_colors && character == '\x1b' && is_color(color));
+        let length = color.map_or(character.len_utf8(), |color| color.len());
         let (taken, left) = rest.split_at(length);
-        if length > character.len_utf8() || matches!(character, '\n' | '\t') || is_printable(character) {
+        if color.is_some() || matches!(character, '\n' | '\t') || is_printable(character) {
             harmless += taken;
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
@@ -107,6 +108,13 @@ fn harmless(text: &[u8], with_colors: bool) -> Cow<'_, [u8]> {
         rest = left;
     }
     Cow::Owned(harmless.into_bytes())
+}
+
+/// Whether the text is ASCII without control characters but newlines and tabs. Looks at all of it, several bytes at a time: listings have
+/// millions of lines, and next to none that is not plain.
+fn is_plain(text: &[u8]) -> bool {
+    let is_odd = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte > b'~');
+    !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))
 }
 
 #[cfg(test)]

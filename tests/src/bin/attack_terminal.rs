@@ -3,7 +3,7 @@
 //! | kind | what it does |
 //! |---|---|
 //! | `disguise DIR SECONDS` | starts a copy of itself under each of [`DISGUISES`], as the name of the file and of its directory |
-//! | `act SECONDS` | what such a copy does: hits tracepoints with such texts, with an area beside its own that makes no sense |
+//! | `act SECONDS` | what such a copy does: leaves `ready-PID` here and hits tracepoints with such texts, with an area beside its own that makes no sense |
 //! | `say` | writes such texts to standard output, as a command whose output goes to a session's log |
 //! | `plant DIR` | leaves directories that look like recordings, with such texts in names, metadata and summaries |
 //! | `type` | tries to type into the controlling terminal in every ABI |
@@ -63,6 +63,7 @@ fn disguise(directory: &Path, seconds: &str) {
 
 fn act(seconds: f64) {
     let _lying = lying_area();
+    fs::write(format!("ready-{}", std::process::id()), "").expect("a file that says that this runs");
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let threads = DISGUISES.map(|name| std::thread::spawn(move || hit(name, end)));
     threads.into_iter().for_each(|thread| thread.join().expect("a thread that ends"));

@@ -13,7 +13,9 @@ const PROLOGUE: &str = r#"
 show() { name=$1; shift; "$@" >"$SCENE/$name.out" 2>"$SCENE/$name.err" </dev/null || true; }
 show_on_pty() { name=$1; shift; script -qec "$*" "$SCENE/$name.pty" </dev/null >/dev/null 2>&1 || true; }
 both() { show "$@"; show_on_pty "$@"; }
-disguise() { export SORDINO_RESERVE=200000000; as_user "$ATTACK" disguise "$USER_HOME/names" "$1" & sleep 0.5; }
+disguise() { export SORDINO_RESERVE=200000000; as_user "$ATTACK" disguise "$USER_HOME/names" 60 & until_so all_run; }
+all_run() { [ "$(ls "$USER_HOME" | grep -c ready-)" = 8 ]; }
+until_so() { i=0; until "$@" || [ $i -ge 500 ]; do sleep 0.02; i=$((i + 1)); done; }
 "#;
 
 /// What is wrong with an output: characters that a terminal obeys or hides, lines that only a program can have written.
@@ -73,10 +75,10 @@ fn list_shows_names_that_command_a_terminal_in_escapes() {
     let sandbox = Sandbox::new(&scene, ATTACK);
     run(
         &sandbox,
-        r#"disguise 6
+        r#"disguise
         name=$(printf '\033]52;c;QUFB\007\nFORGED session')
-        as_user "$SORDINO" record --name "$name" -o "$USER_HOME/recording" --duration 4s >/dev/null 2>&1 &
-        sleep 1
+        as_user "$SORDINO" record --name "$name" --subbuf-size 64K --num-subbuf 4 -o "$USER_HOME/recording" --duration 60s >/dev/null 2>&1 &
+        recorded() { "$SORDINO" list | grep -q "is being recorded by"; }; until_so recorded
         both list "$SORDINO" list; show json "$SORDINO" list --json"#,
     );
     assert_harmless(&scene, &["list.err"], &["list.out", "list.pty", "json.out"]);
@@ -98,10 +100,10 @@ fn summaries_and_listings_show_texts_that_command_a_terminal_in_escapes() {
     let sandbox = Sandbox::new(&scene, ATTACK);
     run(
         &sandbox,
-        r#"disguise 6
+        r#"disguise
         D="$SCENE/recording"
-        show record "$SORDINO" record --context all --duration 1s -o "$D"
-        show_on_pty record "$SORDINO" record --context all --duration 1s -o "$SCENE/other"
+        show record "$SORDINO" record --context all --subbuf-size 64K --num-subbuf 4 --duration 1s -o "$D"
+        show_on_pty record "$SORDINO" record --context all --subbuf-size 64K --num-subbuf 4 --duration 1s -o "$SCENE/other"
         both events "$SORDINO" events "$D"; both json "$SORDINO" events --json "$D"
         both explain "$SORDINO" explain --top 100 --event attack:text "$D"
         both unknown "$SORDINO" explain --event nothing "$D"
@@ -127,11 +129,13 @@ fn sessions_show_texts_that_command_a_terminal_in_escapes() {
     let sandbox = Sandbox::new(&scene, ATTACK);
     run(
         &sandbox,
-        r#"disguise 8
-        "$SORDINO" start motor -o "$SCENE/session"; sleep 0.5
+        r#"disguise
+        "$SORDINO" start motor --subbuf-size 64K --num-subbuf 4 -o "$SCENE/session"
+        recorded() { "$SORDINO" status motor | grep -q "QUFB.* ("; }; until_so recorded
         both status "$SORDINO" status motor
         show stop "$SORDINO" stop motor
-        "$SORDINO" start logged -o "$SCENE/logged" --as nobody -- "$ATTACK" say; sleep 0.5
+        "$SORDINO" start logged -o "$SCENE/logged" --as nobody -- "$ATTACK" say
+        until_so grep -q FORGED /run/sordino/sessions/logged/log
         "$SORDINO" stop logged 2>/dev/null || true
         # As another version of sordino could have written it: the recorder ends before it answers.
         definition=/run/sordino/sessions/logged/session.json
@@ -188,6 +192,7 @@ fn a_command_of_another_user_cannot_type_into_the_terminal() {
         show_on_pty named "$SORDINO record -o $SCENE/named --as nobody -- $ATTACK type"
         show_on_pty sudo "SUDO_UID=65534 SUDO_GID=65534 SUDO_USER=nobody $SORDINO record -o $SCENE/sudo -- $ATTACK type"
         show_on_pty root "$SORDINO record -o $SCENE/root -- $ATTACK type"
+        show_on_pty warned "setpriv --bounding-set=-sys_admin $SORDINO record -o $SCENE/warned --as nobody -- true"
         show none "$SORDINO" record -o "$SCENE/none" --as nobody -- setsid grep Seccomp: /proc/self/status"#,
     );
     for way in ["named", "sudo"] {
@@ -211,6 +216,8 @@ fn a_command_of_another_user_cannot_type_into_the_terminal() {
         !legacy.is_set || text.contains("native: done"),
         "this terminal can't be typed into at all: {text}"
     );
+    let text = fs::read_to_string(scene.path("warned.pty")).unwrap();
+    assert!(text.contains("cannot be filtered") && text.contains("sordino start"), "{text}");
     let text = fs::read_to_string(scene.path("none.out")).unwrap();
     assert!(text.contains("Seccomp:\t0"), "without a terminal there is nothing to deny: {text}");
 }

@@ -18,7 +18,7 @@ pub(super) fn forbid() {
     if let Err(error) = sordino_sched::forbid_typing() {
         message!(
             "sordino: the command could type into this terminal (ioctl TIOCSTI), and that cannot be filtered: {error}; \
-             start sordino by 'setsid -w', or: sysctl dev.tty.legacy_tiocsti=0"
+             record it in a session, which has no terminal ('sordino start'), or, since Linux 6.2: sysctl dev.tty.legacy_tiocsti=0"
         );
     }
 }
