@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well.
 
+use crate::terminal::messages;
 use std::error::Error;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -44,9 +45,13 @@ impl Failure {
         text
     }
 
-    /// Says it, and gives the status.
+    /// Prints it, and returns the exit status. Each line after the first has a mark in front: a newline in what it quotes
+    /// begins no line of ours.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("sordino: {}", self.text);
+        let mut lines = self.text.lines();
+        let first = lines.next().unwrap_or_default();
+        let others: String = lines.map(|line| format!("  | {line}\n")).collect();
+        messages(&format!("sordino: {first}\n{others}"));
         ExitCode::from(self.code)
     }
 }

@@ -1,5 +1,8 @@
 //! `sordino`: low-latency tracing for multicore real-time Linux.
 
+#[macro_use]
+mod terminal;
+
 mod arguments;
 mod commands;
 mod failure;

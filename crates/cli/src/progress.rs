@@ -1,9 +1,10 @@
 //! How far a command is, on a terminal.
 
+use crate::terminal::has_terminal_for_errors;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sordino_collect::Watch;
+use sordino_event::text::printable;
 use std::borrow::Cow;
-use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Shows how a recording or a shield gets on, if standard error is a terminal.
@@ -17,7 +18,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(quiet_while_recording: bool) -> Self {
         let bar = ProgressBar::hidden();
-        if stderr().is_terminal() {
+        if has_terminal_for_errors() {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         }
         Self { bar, what: "", quiet_while_recording }
@@ -29,7 +30,7 @@ impl Progress {
             self.bar.enable_steady_tick(Duration::from_millis(200));
         }
         self.style("doing", "{spinner} {msg}");
-        self.bar.set_message(what);
+        self.bar.set_message(printable(&what.into()).into_owned());
     }
 
     /// Takes it from the terminal, for what is printed next.

@@ -149,7 +149,7 @@ impl Recording {
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Some((last, others)) = self.problems.split_last() else { return Ok(()) };
         for problem in others {
-            eprintln!("sordino: {problem}");
+            message!("sordino: {problem}");
         }
         Err(Failure::new(UNUSABLE, last.clone()))
     }

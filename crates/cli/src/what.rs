@@ -108,7 +108,7 @@ impl What {
         let kernel = selections(&self.kernel)?;
         let geometry = geometry(self).map_err(bad)?;
         if !kernel.is_empty() && !is_root() {
-            eprintln!("sordino: not root: kernel events may be refused");
+            message!("sordino: not root: kernel events may be refused");
         }
         let contexts = self.context.unwrap_or_default();
         // What they say from now on is an event, and so is what they count.

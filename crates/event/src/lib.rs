@@ -9,6 +9,8 @@
 //! And what a user says about events before they are recorded: [`rule`] chooses tracepoints by their names, a
 //! [`condition`] records by what they hold.
 //!
+//! [`text`] makes names and strings from outside fit for a terminal.
+//!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
 //! ```
@@ -33,6 +35,7 @@ mod loss;
 mod record;
 pub mod rule;
 mod schema;
+pub mod text;
 mod time;
 
 pub use class::{Class, ClassId, Classes, Domain};

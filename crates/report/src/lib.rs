@@ -46,6 +46,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod color;
 mod findings;
 mod listing;
 mod page;
@@ -53,6 +54,7 @@ mod span;
 mod time;
 mod value;
 
+pub use color::COLORS;
 pub use findings::{FindingsFormat, headline, write_findings, write_findings_json};
 pub use listing::{Format, LISTING_VERSION, Listing};
 pub use time::TimeFormat;

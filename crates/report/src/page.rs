@@ -1,5 +1,6 @@
 //! Text whose lines stay within a width: prose and tables.
 
+use crate::color::{ALARM, HEADLINE, OFF, WARNING};
 use crate::value::bare;
 use unicode_width::UnicodeWidthStr;
 
@@ -43,9 +44,9 @@ impl Style {
     fn codes(self) -> (&'static str, &'static str) {
         match self {
             Self::Plain => ("", ""),
-            Self::Headline => ("\x1b[1m", "\x1b[0m"),
-            Self::Warning => ("\x1b[33m", "\x1b[0m"),
-            Self::Alarm => ("\x1b[31m", "\x1b[0m"),
+            Self::Headline => (HEADLINE, OFF),
+            Self::Warning => (WARNING, OFF),
+            Self::Alarm => (ALARM, OFF),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How the values of fields are written, as text and as JSON.
 
+use sordino_event::text::Escaped;
 use sordino_event::{Base, Class, Entries, Event, View};
 use std::io::Write as _;
 
@@ -174,8 +175,7 @@ fn integer(negative: bool, magnitude: u64, base: Base, out: &mut Vec<u8>) {
     };
 }
 
-/// Writes a name as it is, but for what would break or turn round the line or command the terminal, and invalid
-/// UTF-8.
+/// Writes a name with escapes for characters that are not printable; invalid UTF-8 is replaced.
 pub(crate) fn bare(text: &[u8], out: &mut Vec<u8>) {
     escaped(text, &[], out);
 }
@@ -193,20 +193,12 @@ fn escaped(text: &[u8], special: &[u8], out: &mut Vec<u8>) {
         return;
     }
     for char in String::from_utf8_lossy(text).chars() {
-        let _ = match char {
-            '\n' => write!(out, "\\n"),
-            '\t' => write!(out, "\\t"),
-            char if char.is_ascii() && special.contains(&(char as u8)) => write!(out, "\\{char}"),
-            char if char.is_control() => write!(out, "\\x{:02x}", char as u32),
-            char if reorders(char) => write!(out, "{}", char.escape_unicode()),
-            char => write!(out, "{char}"),
-        };
+        if char.is_ascii() && special.contains(&(char as u8)) {
+            out.push(b'\\');
+        }
+        // Writing to a vector does not fail.
+        let _ = write!(out, "{}", Escaped(char));
     }
-}
-
-/// Whether the character ends a line or changes the direction of what follows: text could pretend to be other text.
-fn reorders(char: char) -> bool {
-    matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Writes a JSON string; invalid UTF-8 is replaced.

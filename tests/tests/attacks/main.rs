@@ -4,3 +4,4 @@
 mod machine;
 mod output;
 mod sandbox;
+mod terminal;

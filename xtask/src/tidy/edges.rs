@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("npt", &["clock", "event", "probe", "sched"]),
     ("peers", &[]),
     ("shield", &["sched", "undo"]),
-    ("check", &["clock", "npt", "sched", "shield"]),
+    ("check", &["clock", "event", "npt", "sched", "shield"]),
     ("timeline", &["event"]),
     ("analyze", &["timeline", "event"]),
     ("report", &["analyze", "timeline", "event"]),

@@ -45,6 +45,8 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/undo/src/guard.rs", "a file of /proc"),
     ("crates/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];
+/// The one file of the command line that writes to standard output and standard error.
+const TERMINAL: &str = "crates/cli/src/terminal.rs";
 /// Code in a file, tests left out, before one has to think about two files.
 const LONGEST: usize = 450;
 
@@ -84,6 +86,10 @@ pub(super) fn check() -> Findings {
                     .push(format!("{file} has {call}: root writes below a held directory, see crates/dirfd"));
             }
         }
+        if file.starts_with("crates/cli/src/") && file != TERMINAL {
+            let lines = code.lines().filter(|line| prints(line));
+            findings.extend(lines.map(|line| format!("{file} prints past {TERMINAL}: {}", line.trim())));
+        }
         for impure in IMPURE.iter().filter(|_| PURE.iter().any(|pure| file.starts_with(pure))) {
             if code.contains(impure) {
                 findings.push(format!("{file} uses {impure}: its crate is pure"));
@@ -92,6 +98,18 @@ pub(super) fn check() -> Findings {
     }
     findings.extend(unforbidden());
     findings
+}
+
+/// Whether a line of code writes to standard output or standard error, or gets hold of them. The descriptors of `rustix::stdio`,
+/// which are duplicated and redirected, are not meant.
+fn prints(line: &str) -> bool {
+    let code = line.trim_start();
+    let is_word = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+    let has = |word: &str| code.match_indices(word).any(|(at, _)| is_word(at));
+    let has_macro = ["print!", "println!", "eprint!", "eprintln!"].into_iter().any(has);
+    let imports = ["use std::io::", "use std::{"].iter().any(|import| code.starts_with(import));
+    let names = |stream: &str| has(&format!("io::{stream}")) || imports && has(stream);
+    !code.starts_with("//") && (has_macro || ["stdout", "stderr"].into_iter().any(names))
 }
 
 fn is_recording(file: &str) -> bool {
@@ -126,4 +144,33 @@ fn without_tests(text: &str) -> String {
 /// Whether it occurs outside of comments.
 fn has_code(text: &str, word: &str) -> bool {
     text.lines().map(str::trim_start).any(|line| !line.starts_with("//") && line.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_prints_is_found_and_who_redirects_is_not() {
+        for line in [
+            "    println!(\"x\");",
+            "eprint!(\"{x}\")",
+            "let out = io::stdout().lock();",
+            "std::io::stderr().write_all(b\"x\")",
+            "use std::io::{Write, stdout};",
+            "use std::io::stderr;",
+        ] {
+            assert!(prints(line), "{line}");
+        }
+        for line in [
+            "// println!(\"x\")",
+            "message!(\"sordino: {x}\");",
+            "use rustix::stdio::{dup2_stdout, stdout};",
+            "dup2_stdout(&log)?;",
+            "command.stdout(Stdio::piped()).stderr(log)",
+            "use std::io::{Read, Write};",
+        ] {
+            assert!(!prints(line), "{line}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! A comparison for a terminal.
 
 use super::{Change, Comparison, Row};
+use sordino_event::text::printable;
 use std::fmt::{self, Write};
 
 impl fmt::Display for Change {
@@ -19,7 +20,7 @@ impl fmt::Display for Change {
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, name) in ('A'..='Z').zip(&self.names) {
-            writeln!(f, "{letter}: {name}")?;
+            writeln!(f, "{letter}: {}", printable(name))?;
         }
         for (title, rows) in [
             ("Conditions that differ", &self.conditions),
@@ -40,10 +41,10 @@ impl fmt::Display for Comparison {
 
 /// Short values stand beside each other, long ones below.
 fn one(row: &Row) -> String {
-    let mut text = format!("  {:<34}", row.what);
+    let mut text = format!("  {:<34}", printable(&row.what));
     let is_long = row.values.iter().flatten().any(|value| value.len() > 24);
     for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
-        let value = value.as_deref().unwrap_or("-");
+        let value = printable(value.as_deref().unwrap_or("-"));
         let change = index.checked_sub(1).and_then(|index| row.changes.get(index));
         let change = change.map(|change| format!(" {change}")).unwrap_or_default();
         let _ = match is_long {

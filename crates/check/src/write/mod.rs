@@ -5,11 +5,14 @@ mod junit;
 mod plot;
 mod text;
 
+use sordino_event::text::Escaped;
+
 pub use html::html;
 pub use junit::junit;
 pub use text::{step as step_text, summary as summary_text};
 
-/// Text between tags and in attributes of HTML and XML. Characters that XML can't have are replaced.
+/// Text between tags and in attributes of HTML and XML. Characters that are not printable are escaped, noncharacters,
+/// which XML can't have, are replaced.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,8 +23,8 @@ pub(crate) fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(c),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped += &Escaped(c).to_string(),
         }
     }
     escaped
@@ -33,6 +36,6 @@ mod tests {
 
     #[test]
     fn no_text_becomes_a_tag_or_breaks_xml() {
-        assert_eq!(escape("<a b=\"c\">&'\u{1b}x"), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\u{fffd}x");
+        assert_eq!(escape("<a b=\"c\">&'\u{1b}x"), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\\x1bx");
     }
 }

@@ -2,44 +2,46 @@
 
 use crate::limits::time;
 use crate::{Line, Report, Step, Verdict};
+use sordino_event::text::printable;
 use std::fmt::Write;
 
 /// One step, as soon as it is known. Of its lines, those that pass are left out unless asked for.
 pub fn step(step: &Step, is_verbose: bool) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, step.name, step.reason);
+    let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, printable(&step.name), printable(&step.reason));
     let is_told = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
     for line in step.lines.iter().filter(is_told) {
-        let _ = writeln!(text, "  {:<12}  {}: {}", line.verdict, line.name, line.value);
+        let _ =
+            writeln!(text, "  {:<12}  {}: {}", line.verdict, printable(&line.name), printable(&line.value));
         if is_verbose {
-            let _ = writeln!(text, "                why: {}", line.why);
+            let _ = writeln!(text, "                why: {}", printable(&line.why));
         }
         if let Some(remedy) = &line.remedy {
-            let _ = writeln!(text, "                remedy: {remedy}");
+            let _ = writeln!(text, "                remedy: {}", printable(remedy));
         }
     }
     measurements(step, &mut text);
     if let Some(explained) = &step.explained {
-        let _ = writeln!(text, "  explained: {}", explained.headline);
+        let _ = writeln!(text, "  explained: {}", printable(&explained.headline));
         if let Some(trace) = &explained.trace {
-            let _ = writeln!(text, "    its trace, in the report's directory: {trace}");
+            let _ = writeln!(text, "    its trace, in the report's directory: {}", printable(trace));
         }
         if is_verbose {
-            explained.details.lines().for_each(|line| _ = writeln!(text, "    {line}"));
+            explained.details.lines().for_each(|line| _ = writeln!(text, "    {}", printable(line)));
         }
     }
     for command in &step.commands {
         if let Some(failed) = &command.failed {
-            let _ = writeln!(text, "  {}: {failed}", command.line);
+            let _ = writeln!(text, "  {}: {}", printable(&command.line), printable(failed));
         } else if is_verbose {
-            let _ = writeln!(text, "  ran: {}", command.line);
+            let _ = writeln!(text, "  ran: {}", printable(&command.line));
         }
     }
     for note in &step.notes {
-        let _ = writeln!(text, "  note: {note}");
+        let _ = writeln!(text, "  note: {}", printable(note));
     }
     if let Some(next) = &step.next {
-        let _ = writeln!(text, "  next: {next}");
+        let _ = writeln!(text, "  next: {}", printable(next));
     }
     text
 }
@@ -50,7 +52,7 @@ const INTERRUPTERS: usize = 4;
 fn measurements(step: &Step, text: &mut String) {
     for measurement in &step.measurements {
         let times = &measurement.times;
-        let _ = write!(text, "  {:<22} min {:>9}", measurement.what, time(times.minimum_ns));
+        let _ = write!(text, "  {:<22} min {:>9}", printable(&measurement.what), time(times.minimum_ns));
         for percent in [50.0, 99.0, 99.99] {
             if let Some(ns) = times.percentile(percent) {
                 let _ = write!(text, "  p{percent} {:>9}", time(ns));
@@ -58,7 +60,7 @@ fn measurements(step: &Step, text: &mut String) {
         }
         let _ = writeln!(text, "  max {:>9}  of {}", time(times.maximum_ns), times.count);
         if let Some(who) = measurement.who(INTERRUPTERS) {
-            let _ = writeln!(text, "    interrupted by: {who}");
+            let _ = writeln!(text, "    interrupted by: {}", printable(&who));
         }
     }
 }
@@ -75,7 +77,7 @@ pub fn summary(report: &Report) -> String {
         );
     }
     for not_held in &report.settings.not_held {
-        let _ = writeln!(text, "not held while measuring: {not_held}");
+        let _ = writeln!(text, "not held while measuring: {}", printable(not_held));
     }
     if report.interrupted {
         text.push_str("interrupted: what was measured until then is kept\n");
@@ -94,7 +96,7 @@ pub fn summary(report: &Report) -> String {
     );
     for name in &report.settings.required {
         if report.steps.iter().any(|step| step.name == *name && step.verdict == Verdict::NotMeasured) {
-            let _ = writeln!(text, "required, and not measured: {name}");
+            let _ = writeln!(text, "required, and not measured: {}", printable(name));
         }
     }
     text

@@ -1,5 +1,7 @@
 //! Becoming another user, then another program.
 
+mod typing;
+
 use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use clap::Args;
@@ -45,6 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         _ => setgroups(&[gid])?,
     }
     allow_rings_to_be_locked();
+    if !uid.is_root() {
+        typing::forbid();
+    }
     setgid(gid)?;
     setuid(uid)?;
     let (program, arguments) =

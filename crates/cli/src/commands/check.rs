@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let held = if options.default_system { Hold::nothing() } else { Hold::all(run.takes_all()) };
             report.settings.held.clone_from(&held.held);
             report.settings.not_held.clone_from(&held.not_held);
-            held.not_held.iter().for_each(|note| eprintln!("sordino: {note}"));
+            held.not_held.iter().for_each(|note| message!("sordino: {note}"));
             hold = Some(held);
         }
         let step = one(name, *make, &mut run, &limits);
@@ -166,7 +166,7 @@ fn finish(
         if let Some(owner) = target(None)? {
             output.dir().give(owner.uid.as_raw(), owner.gid.as_raw());
         }
-        eprintln!("report: {}", output.path().join("report.html").display());
+        message!("report: {}", output.path().join("report.html").display());
     }
     Ok(if report.has_failed() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }

@@ -7,10 +7,12 @@ use crate::Failure;
 use crate::commands::{explain, record, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
+use crate::terminal::print_in_color;
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
 use sordino_analyze::{Explanation, Options as Wanted, Rule};
+use sordino_event::text::printable;
 use sordino_report::{headline, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -54,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let place = load::Place::choose()?;
     let output = options.output.clone().unwrap_or_else(record::default_output);
-    println!("recording {place} for {} s\n", load::LENGTH.as_secs());
+    crate::commands::print(format!("recording {place} for {} s\n\n", load::LENGTH.as_secs()))?;
     let status = record::run(&record_options(&output, &place)?)?;
     if status != ExitCode::SUCCESS {
         return Ok(status);
@@ -67,12 +69,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     findings.intervals.truncate(SHOWN);
     let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
-    crate::commands::print(&text)?;
+    print_in_color(&text)?;
     if place.is_measured() {
         crate::commands::print(&verdicts)?;
     }
-    let path = output.display();
-    println!("\nThe trace is in {path}. Look at it with:\n  babeltrace2 {path}\n  sordino events {path}");
+    let path = output.to_string_lossy();
+    let path = printable(&path);
+    crate::commands::print(format!(
+        "\nThe trace is in {path}. Look at it with:\n  babeltrace2 {path}\n  sordino events {path}\n"
+    ))?;
     recording.close()?;
     Ok(if all_found || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }

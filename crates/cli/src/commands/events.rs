@@ -2,11 +2,12 @@
 
 use crate::Failure;
 use crate::commands::session;
+use crate::terminal::{Output, is_terminal};
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
 use sordino_report::{Format, Listing, TimeFormat};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -70,15 +71,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return follow(name, options);
     }
     let mut recording = Recording::open(options.directory.as_deref())?;
-    let stdout = io::stdout().lock();
     let format = if options.json {
         Format::Json
     } else {
-        Format::Text { time: options.time.format(recording.span().0), color: stdout.is_terminal() }
+        Format::Text { time: options.time.format(recording.span().0), color: is_terminal() }
     };
-    let what = (!stdout.is_terminal()).then_some("listing");
+    let what = (!is_terminal()).then_some("listing");
     let mut listing = Listing::new(&recording.classes, format);
-    let mut out = BufWriter::with_capacity(1 << 18, stdout);
+    let mut out = Output::new();
     let mut read_on = true;
     recording.pass(what, |item| {
         read_on = is_read(listing.write(item, &mut out))?;
@@ -92,14 +92,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn follow(name: &str, options: &Options) -> Result<ExitCode, Failure> {
-    let mut stdout = io::stdout().lock();
-    let color = stdout.is_terminal();
+    let color = is_terminal();
     let mut begin = None;
     let format = |first: Time| match options.json {
         true => Format::Json,
         false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
     };
-    session::follow(name, format, &mut stdout)?;
+    session::follow(name, format, &mut Output::new())?;
     Ok(ExitCode::SUCCESS)
 }
 

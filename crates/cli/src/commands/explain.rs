@@ -4,12 +4,12 @@ use crate::Failure;
 use crate::arguments::duration;
 use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
+use crate::terminal::{columns, is_terminal, print_in_color};
 use crate::trace::Recording;
 use clap::Args;
 use sordino_analyze::{Explainer, Finder, Findings, Key, Options as Wanted, Point, Rule, Thread};
 use sordino_event::{Classes, Domain, Nanos};
 use sordino_report::{FindingsFormat, write_findings, write_findings_json};
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         write_findings(&findings, format(&recording), &mut text)?;
     }
-    crate::commands::print(&text)?;
+    print_in_color(&text)?;
     recording.close()?;
     let exceeded = options.over.is_some() && findings.ranked > 0;
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
@@ -113,12 +113,10 @@ pub(crate) fn explain(
 
 /// How findings look on this terminal, or elsewhere.
 pub(crate) fn format(recording: &Recording) -> FindingsFormat {
-    let color = io::stdout().is_terminal();
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(100, |size| size.ws_col);
     FindingsFormat {
         time: Times::Clock.format(recording.span().0),
-        color,
-        width: usize::from(columns).clamp(80, 120),
+        color: is_terminal(),
+        width: usize::from(columns().unwrap_or(100)).clamp(80, 120),
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
          Until 'sordino revoke {name}' or a reboot.\n"
     ))?;
     if options.all_events {
-        eprintln!("sordino: warning: {ALL_EVENTS}");
+        message!("sordino: warning: {ALL_EVENTS}");
     }
     Ok(ExitCode::SUCCESS)
 }

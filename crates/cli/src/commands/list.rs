@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use sordino_collect::{Listed, Listing};
 use sordino_event::Schema;
+use sordino_event::text::printable;
 use sordino_tracefs::{EventName, Tracefs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -56,23 +57,27 @@ fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: 
     text += "\nKernel\n";
     match kernel {
         Ok(events) => text += &kernel_text(events, verbose),
-        Err(reason) => text += &format!("  not available: {reason}\n"),
+        Err(reason) => text += &format!("  not available: {}\n", printable(reason)),
     }
     text
 }
 
 fn program_text(program: &Listed) -> String {
-    let mut text = format!("  {} ({}) {}\n", program.name, program.pid, program.executable);
+    let mut text =
+        format!("  {} ({}) {}\n", printable(&program.name), program.pid, printable(&program.executable));
     if let Some(problem) = &program.problem {
-        text += &format!("    can't be recorded: {problem}\n");
+        text += &format!("    can't be recorded: {}\n", printable(problem));
     }
     for (name, pid) in &program.recorded_by {
-        text += &format!("    is being recorded by '{name}' (process {pid})\n");
+        text += &format!("    is being recorded by '{}' (process {pid})\n", printable(name));
     }
     for schema in &program.tracepoints {
-        let fields: Vec<String> =
-            schema.fields.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect();
-        text += &format!("    {} [{}] {}", schema.full_name(), schema.level, fields.join(", "));
+        let fields: Vec<String> = schema
+            .fields
+            .iter()
+            .map(|field| format!("{}: {}", printable(&field.name), printable(&field.ty.to_string())))
+            .collect();
+        text += &format!("    {} [{}] {}", printable(&schema.full_name()), schema.level, fields.join(", "));
         text = text.trim_end().to_owned() + "\n";
     }
     text

@@ -16,13 +16,4 @@ pub(crate) mod recover;
 pub(crate) mod session;
 pub(crate) mod shield;
 
-use crate::Failure;
-use std::io::{self, Write};
-
-/// Writes to standard output. Nobody reading any more, as behind `head`, is no failure.
-pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_ref()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
+pub(crate) use crate::terminal::print;

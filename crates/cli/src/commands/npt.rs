@@ -204,7 +204,7 @@ fn verdict(options: &Options, report: &Report) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for (cpu, longest) in report.longest().filter(|(_, longest)| *longest > limit.as_nanos() as f64) {
         let longest = options.unit().time(longest);
-        eprintln!(
+        message!(
             "sordino: CPU {cpu}: the longest gap, {longest}, is longer than --max-gap {}",
             humantime::format_duration(limit)
         );

@@ -8,10 +8,11 @@ use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::{is_terminal, messages};
 use crate::what::What;
 use clap::Args;
 use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record};
-use std::io::{self, IsTerminal};
+use sordino_event::text::printable;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let stop = signals::stop()?;
     let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
-    let shares_terminal = !what.command.is_empty() && io::stdout().is_terminal();
+    let shares_terminal = !what.command.is_empty() && is_terminal();
     let result = {
         let mut progress = Progress::new(shares_terminal);
         record(&recording, guardian.as_mut(), stop.as_fd(), &mut progress)
@@ -81,10 +82,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.json {
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
     } else {
-        eprint!("{}", report(&recorded.directory, &recorded.summary));
+        messages(&report(&recorded.directory, &recorded.summary));
     }
     if let Some(pid) = recorded.running {
-        eprintln!("the command (process {pid}) is still running; it is no longer recorded");
+        message!("the command (process {pid}) is still running; it is no longer recorded");
     }
     Ok(exit_code(options, &recorded))
 }
@@ -129,8 +130,12 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         for stream in &program.streams {
             let place = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
             let events = stream.events.map_or("? events".to_owned(), |events| format!("{events} events"));
-            text +=
-                &format!("  {} ({}) {place}: {events}, {}", program.name, program.pid, bytes(stream.bytes));
+            text += &format!(
+                "  {} ({}) {place}: {events}, {}",
+                printable(&program.name),
+                program.pid,
+                bytes(stream.bytes)
+            );
             text += &loss(
                 stream.lost(),
                 &[
@@ -143,7 +148,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
                 text += &format!(", before that {} sub-buffers overwritten", stream.overwritten);
             }
             if let Some(problem) = &stream.problem {
-                text += &format!("\n    {problem}");
+                text += &format!("\n    {}", printable(problem));
             }
             if stream.unwritten > 0 {
                 text += &format!("\n    {} sub-buffers could not be written", stream.unwritten);
@@ -151,7 +156,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
             text.push('\n');
         }
         for note in &program.notes {
-            text += &format!("  {} ({}): {note}\n", program.name, program.pid);
+            text += &format!("  {} ({}): {}\n", printable(&program.name), program.pid, printable(note));
         }
     }
     for stream in &summary.kernel {
@@ -164,12 +169,12 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
             text += " and more that nobody counted";
         }
         if let Some(damage) = &stream.damage {
-            text += &format!("\n    {damage}");
+            text += &format!("\n    {}", printable(damage));
         }
         text.push('\n');
     }
     for note in &summary.notes {
-        text += &format!("  {note}\n");
+        text += &format!("  {}\n", printable(note));
     }
     let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());
     text += &format!(
@@ -179,7 +184,8 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         summary.lost(),
         if summary.has_uncounted_loss() { " and more" } else { "" },
     );
-    let path = directory.path().display();
+    let path = directory.path().to_string_lossy();
+    let path = printable(&path);
     text + &format!("{path}: {}; read it with: babeltrace2 {path}\n", bytes(summary.bytes()))
 }
 

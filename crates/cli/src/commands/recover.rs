@@ -24,7 +24,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let directory = open(options.directory.as_deref())?;
     if Summary::read(&directory)?.state != State::Recording {
-        eprintln!("{} is already finished", directory.path().display());
+        message!("{} is already finished", directory.path().display());
     }
     let summary = {
         let mut progress = Progress::new(true);

@@ -15,6 +15,7 @@ use crate::commands::print;
 use crate::failure::NO;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::messages;
 use clap::{Args, Subcommand};
 use measure::Measurement;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -182,13 +183,13 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let (request, format) = (options.wanted.request(), options.wanted.format);
     let mut store = Store::default();
     if let Some(lowered) = store.recover()? {
-        eprint!("{}", text::settled(&Settled::Undone(lowered)));
+        messages(&text::settled(&Settled::Undone(lowered)));
     }
     // What makes `up` refuse is said before anything is measured, and so is what will undo it.
     store.may_raise(&request)?;
     let advice = Advice::of(&Machine::read()?, &request);
     for note in &advice.notes {
-        eprintln!("sordino: {note}");
+        message!("sordino: {note}");
     }
     let mut watch = Raising { progress: Progress::new(false), stop: signals::stop()? };
     let measure = |watch: &mut Raising, what| -> Result<Option<Measurement>, Failure> {
@@ -203,7 +204,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     // From here on it is up, whatever else fails.
     let after = measure_inside(&raised.shield, || measure(&mut watch, "measuring with the shield"));
     let after = after.unwrap_or_else(|failure| {
-        eprintln!("sordino: not measured with the shield: {}", failure.text());
+        message!("sordino: not measured with the shield: {}", failure.text());
         None
     });
     watch.progress.clear();

@@ -1,6 +1,7 @@
 //! Lines for people.
 
 use super::context;
+use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::{Class, Classes, Domain, Loss};
@@ -11,10 +12,10 @@ use std::sync::Arc;
 /// Terminal colours, or nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Colors {
-    user: &'static [u8],
-    kernel: &'static [u8],
-    warning: &'static [u8],
-    off: &'static [u8],
+    user: &'static str,
+    kernel: &'static str,
+    warning: &'static str,
+    off: &'static str,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ struct Place {
 impl TextLines {
     pub(super) fn new(classes: &Classes, time: TimeFormat, color: bool) -> Self {
         let colors = if color {
-            Colors { user: b"\x1b[32m", kernel: b"\x1b[36m", warning: b"\x1b[33m", off: b"\x1b[0m" }
+            Colors { user: USER, kernel: KERNEL, warning: WARNING, off: OFF }
         } else {
             Colors::default()
         };
@@ -55,9 +56,9 @@ impl TextLines {
                 Domain::User => colors.user,
                 Domain::Kernel => colors.kernel,
             };
-            let mut name = color.to_vec();
+            let mut name = color.as_bytes().to_vec();
             bare(class.name.as_bytes(), &mut name);
-            name.extend_from_slice(colors.off);
+            name.extend_from_slice(colors.off.as_bytes());
             let fields = text_names(class);
             if !fields.is_empty() {
                 name.push(b' ');
@@ -87,14 +88,14 @@ impl TextLines {
                 context::text(moment, out);
             }
             Item::Loss(loss) => {
-                out.extend_from_slice(self.colors.warning);
+                out.extend_from_slice(self.colors.warning.as_bytes());
                 self.loss(loss, out);
-                out.extend_from_slice(self.colors.off);
+                out.extend_from_slice(self.colors.off.as_bytes());
             }
             Item::Disorder(disorder) => {
-                out.extend_from_slice(self.colors.warning);
+                out.extend_from_slice(self.colors.warning.as_bytes());
                 self.disorder(*disorder, out);
-                out.extend_from_slice(self.colors.off);
+                out.extend_from_slice(self.colors.off.as_bytes());
             }
         }
     }

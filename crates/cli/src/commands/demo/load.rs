@@ -50,12 +50,10 @@ impl Place {
         let cpu = usable.last().copied().unwrap_or(0);
         let other = usable.first().copied().filter(|first| *first != cpu);
         if other.is_none() {
-            eprintln!(
-                "sordino: only one CPU to run on: npt stays an ordinary thread, so that others can run"
-            );
+            message!("sordino: only one CPU to run on: npt stays an ordinary thread, so that others can run");
         }
         if !is_root() {
-            eprintln!(
+            message!(
                 "sordino: not root: no kernel events, no real-time priority; the gaps can't be explained \
                  (run 'sudo make demo' to see it all)"
             );
@@ -165,7 +163,7 @@ fn hackbench() -> Option<Child> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", &limit, "hackbench", "--groups", "1", "--loops", "100000000"]);
     if sordino_collect::command::find("hackbench".as_ref()).is_err() {
-        eprintln!("sordino: not measured here: load, for there is no hackbench (install rt-tests)");
+        message!("sordino: not measured here: load, for there is no hackbench (install rt-tests)");
         return None;
     }
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()

@@ -141,7 +141,7 @@ fn policy(priority: u8) -> Policy {
     if try_it.join().unwrap_or(false) {
         return Policy::Fifo(priority);
     }
-    eprintln!(
+    message!(
         "sordino: no right to real-time priority: measuring an ordinary thread (run as root, or raise ulimit -r)"
     );
     Policy::Other
@@ -151,7 +151,7 @@ fn policy(priority: u8) -> Policy {
 fn may_lock_memory() -> bool {
     let result = sordino_sched::lock_memory(Lock::All);
     if let Err(error) = &result {
-        eprintln!(
+        message!(
             "sordino: memory stays unlocked, page faults may show: {error} (run as root, or raise ulimit -l)"
         );
     }

@@ -159,7 +159,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
             }
         }
         if is_stopped(&stop) {
-            eprintln!("sordino: interrupted in round {round}: what was measured before");
+            message!("sordino: interrupted in round {round}: what was measured before");
             break;
         }
     }

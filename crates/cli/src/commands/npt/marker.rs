@@ -56,7 +56,7 @@ impl Marker {
         let failed = self.failed.load(Relaxed);
         if failed > 0 {
             let path = self.path.display();
-            eprintln!("sordino: {path}: the kernel refused {failed} of the hits; was tracing switched off?");
+            message!("sordino: {path}: the kernel refused {failed} of the hits; was tracing switched off?");
         }
     }
 }

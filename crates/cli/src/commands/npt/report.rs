@@ -1,6 +1,7 @@
 //! What `sordino npt` measured, as text, as JSON and as a file for plots.
 
 use serde_json::{Value, json};
+use sordino_event::text::printable;
 use sordino_npt::{Frequency, Interrupter, Measured, Plan, Statistics, Unit};
 use sordino_npt::{histogram_text, statistics_text, table};
 use std::fmt::Write;
@@ -55,7 +56,7 @@ impl OfCpu {
         let Some(interrupters) = &self.interrupters else { return String::new() };
         let mut text = "\n  interrupted by                                        times\n".to_owned();
         for Interrupter { name, count } in interrupters.iter().take(MOST_INTERRUPTERS) {
-            let _ = writeln!(text, "  {name:<46} {count:>12}");
+            let _ = writeln!(text, "  {:<46} {count:>12}", printable(name));
         }
         if let Some(more) = interrupters.len().checked_sub(MOST_INTERRUPTERS).filter(|more| *more > 0) {
             let _ = writeln!(text, "  and {more} more; --json has all");

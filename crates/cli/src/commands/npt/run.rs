@@ -10,6 +10,7 @@ use crate::commands::{guard, shield};
 use crate::privilege::is_root;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::has_terminal_for_errors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_npt::{
     Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
@@ -17,7 +18,6 @@ use sordino_npt::{
 use sordino_peers::provider::{Built, Kind, Provider};
 use sordino_sched::{CpuList, Policy, affinity, set_policy};
 use sordino_undo::{Guardian, Step};
-use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
     drop(held);
     let counts = before.and_then(|before| Ok((before, after?)));
     if let Err(error) = &counts {
-        eprintln!("sordino: who interrupted is not known: {error}");
+        message!("sordino: who interrupted is not known: {error}");
     }
     let of_cpu = |(&cpu, measured): (&u32, Measured)| {
         let counts = counts.as_ref().ok();
@@ -63,14 +63,14 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
 /// What is set, and what is known, for who asked.
 fn tell(cpus: &CpuList, plan: &Plan, lifted: bool) {
     for &cpu in cpus.as_slice() {
-        eprintln!("sordino: {}", Plan { cpu: Some(cpu), ..plan.clone() });
+        message!("sordino: {}", Plan { cpu: Some(cpu), ..plan.clone() });
         let frequency = Frequency::of(cpu);
         let mhz = frequency.cpuinfo_mhz.map_or("nothing".to_owned(), |mhz| format!("{mhz:.3} MHz"));
-        eprintln!("sordino: CPU {cpu}: /proc/cpuinfo says {mhz}; turbo: {}", frequency.turbo_text());
+        message!("sordino: CPU {cpu}: /proc/cpuinfo says {mhz}; turbo: {}", frequency.turbo_text());
     }
     let memory = if plan.lock_memory { "locked" } else { "not locked" };
     let throttle = if lifted { "lifted" } else { "left as it was" };
-    eprintln!("sordino: memory {memory}; the limit on real-time threads {throttle}");
+    message!("sordino: memory {memory}; the limit on real-time threads {throttle}");
 }
 
 fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result<Vec<Measured>, Failure> {
@@ -91,7 +91,7 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
             };
             let built = built.as_ref().map(Built::file);
             if let Some(file) = built.filter(|_| *kind == Kind::Usdt) {
-                eprintln!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
+                message!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
             }
             let provider = Provider::load(file.as_deref().or(built).unwrap_or(Path::new("")))?;
             let hit = |number, duration| provider.hit(number, duration);
@@ -113,7 +113,7 @@ fn come_before(cpus: &CpuList, plan: &Plan) -> Result<bool, Failure> {
         return Ok(false);
     }
     if priority == 99 {
-        eprintln!(
+        message!(
             "sordino: nothing comes before priority 99: Ctrl-C may come too late; -p 98 leaves room for it"
         );
     }
@@ -139,7 +139,7 @@ fn watched(
             drop(loops_over);
             measured
         });
-        let (begin, mut progress) = (Instant::now(), Progress::new(!std::io::stderr().is_terminal()));
+        let (begin, mut progress) = (Instant::now(), Progress::new(!has_terminal_for_errors()));
         loop {
             let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(&over, PollFlags::IN)];
             let _ = poll(&mut ready, if comes_before { None } else { Some(&LOOK) });
@@ -183,7 +183,7 @@ const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// Lifts the kernel's limit unless loops on all CPUs would leave none to anybody else, not even to who wants to end them.
 fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
     if CpuList::online()?.without(cpus).is_empty() {
-        eprintln!(
+        message!(
             "sordino: all CPUs are measured: the kernel keeps a twentieth of each for others ({THROTTLE}), which shows as gaps of up to 50 ms"
         );
         return Ok(None);
@@ -198,7 +198,7 @@ pub(crate) fn lift_throttle() -> Result<Option<Guardian>, Failure> {
         return Ok(None);
     }
     if !is_root() {
-        eprintln!(
+        message!(
             "sordino: {THROTTLE} is {}: gaps of up to 50 ms in each second are its doing (run as root)",
             now.trim()
         );

@@ -5,9 +5,10 @@ use super::arguments::{Part, Sink};
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};
-use crate::commands::{print, record};
+use crate::commands::record;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
+use crate::terminal::print_in_color;
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use sordino_analyze::{Options as Wanted, Rule};
@@ -45,7 +46,7 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
         text.extend_from_slice(b"\nThe gap that ended it\n");
         write_findings(&findings, format(&recording), &mut text)?;
     }
-    print(&text)?;
+    print_in_color(&text)?;
     recording.close()?;
     Ok(if findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
@@ -58,7 +59,7 @@ fn recorder(output: &Path, gap: Duration) -> Result<record::Options, Failure> {
     if is_root() {
         words.extend(["--as", "root", "--kernel", KERNEL].map(OsString::from));
     } else {
-        eprintln!("sordino: not root: without the kernel's events little can be explained");
+        message!("sordino: not root: without the kernel's events little can be explained");
     }
     words.push("--".into());
     words.push(std::env::current_exe()?.into());

@@ -58,9 +58,9 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         let unsent = |error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"));
         kept.map_err(Failure::from).and_then(|kept| sent.map_err(unsent).map(|()| kept))
     })?;
-    kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
+    kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
     sender.archive.finish()?;
-    eprintln!("sent {} chunks", sender.chunks);
+    message!("sent {} chunks", sender.chunks);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -169,7 +169,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
         receiver.output.give(reader.uid.as_raw(), reader.gid.as_raw());
     }
     let path = receiver.output.path().display();
-    eprintln!("received {} chunks into {path}", receiver.complete);
+    message!("received {} chunks into {path}", receiver.complete);
     match (result, receiver.open) {
         (Ok(()), None) => Ok(ExitCode::SUCCESS),
         (result, open) => {

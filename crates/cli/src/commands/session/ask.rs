@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
 use sordino_collect::{Kind, Reply, Request};
+use sordino_event::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -118,7 +119,8 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
         place.ask(request)?
     };
     let Reply::Written { directory } = reply else { return Err(unexpected(&reply)) };
-    let path = directory.display();
+    let path = directory.to_string_lossy();
+    let path = printable(&path);
     print(&if json {
         json!({ "schema": 1, "session": name, "directory": directory }).to_string() + "\n"
     } else {

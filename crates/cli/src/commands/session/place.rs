@@ -21,7 +21,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sordino_collect::{Reply, Request, ask, is_session_name, remove_session_dir, runtime_dir, session_dir};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -116,13 +116,15 @@ impl Place {
         self.files()?.append(LOG)
     }
 
-    /// The text of that log.
-    pub(crate) fn logged(&self) -> Result<String, Failure> {
-        let mut text = Vec::new();
+    /// The last 4 KiB of that log.
+    pub(crate) fn log_end(&self) -> Result<String, Failure> {
+        const MOST: u64 = 4096;
+        let mut bytes = Vec::new();
         if let Some(mut log) = self.files()?.find(LOG)? {
-            log.read_to_end(&mut text)?;
+            log.seek(SeekFrom::Start(log.metadata()?.len().saturating_sub(MOST)))?;
+            log.take(MOST).read_to_end(&mut bytes)?;
         }
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     pub(crate) fn definition(&self) -> Result<Definition, Failure> {

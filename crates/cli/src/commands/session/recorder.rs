@@ -6,10 +6,10 @@ use crate::commands::{guard, shield};
 use crate::privilege::target;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::stdio::{dup2_stdin, dup2_stdout};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use sordino_collect::{Programs, keep_needed_rights, keep_session};
 use std::fs::File;
-use std::io::{Write, stdin, stdout};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -59,9 +59,9 @@ fn record(
     };
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
-    kept.problems.iter().for_each(|problem| eprintln!("sordino: {problem}"));
+    kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
     if let Some(status) = kept.status {
-        eprintln!("sordino: the command has ended, {status}");
+        message!("sordino: the command has ended, {status}");
     }
     Ok(())
 }

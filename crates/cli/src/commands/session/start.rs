@@ -228,9 +228,10 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
     answer.read_to_string(&mut line)?;
     child.wait()?;
     let line = line.trim_end();
-    let unsaid = place.logged().unwrap_or_default();
-    let reason =
-        if line.is_empty() { format!("its recorder ended: {}", unsaid.trim_end()) } else { line.to_owned() };
+    let reason = match line {
+        "" => format!("its recorder ended: {}", place.log_end().unwrap_or_default()),
+        reason => reason.to_owned(),
+    };
     Err(Failure::new(UNUSABLE, reason))
 }
 

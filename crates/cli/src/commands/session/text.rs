@@ -4,12 +4,13 @@ use super::place::Life;
 use super::status::Known;
 use crate::commands::record::bytes;
 use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Status};
+use sordino_event::text::printable;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A session in a line.
 pub(crate) fn line(known: &Known) -> String {
-    let name = &known.place.name;
+    let name = printable(&known.place.name);
     match (&known.status, known.life) {
         (Some(status), _) => format!(
             "{name:<16} records{} for {}, {} programs, {} recordings, lost {}\n",
@@ -20,7 +21,7 @@ pub(crate) fn line(known: &Known) -> String {
             lost(status),
         ),
         (None, Life::Running) => {
-            let why = known.silent.as_deref().unwrap_or_default();
+            let why = printable(known.silent.as_deref().unwrap_or_default());
             format!("{name:<16} is about to end, or does not answer: {why}\n")
         }
         (None, Life::Stopped) => format!("{name:<16} is stopped: 'sordino start {name}' goes on\n"),
@@ -35,9 +36,9 @@ pub(crate) fn whole(known: &Known) -> String {
     let mut text = line(known);
     let Some(status) = &known.status else { return text };
     text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
-    text += &format!("  events: {}\n", status.user.join(", "));
+    text += &format!("  events: {}\n", printable(&status.user.join(", ")));
     if !status.kernel.is_empty() {
-        text += &format!("  kernel: {}\n", status.kernel.join(", "));
+        text += &format!("  kernel: {}\n", printable(&status.kernel.join(", ")));
     }
     text += &status.programs.iter().map(program).collect::<String>();
     if status.ended + status.forgotten as usize > 0 {
@@ -47,26 +48,26 @@ pub(crate) fn whole(known: &Known) -> String {
     if status.triggers > 0 {
         text += &format!("  {} events or ends of programs were reasons for a snapshot\n", status.triggers);
     }
-    text += &format!("  {}\n", status.output.display());
+    text += &format!("  {}\n", shown(&status.output));
     text += &status.recordings.iter().map(recording).collect::<String>();
     if status.open > 0 {
         text += &format!("    {} being completed\n", status.open);
     }
-    text += &status.notes.iter().map(|note| format!("  {}\n", plain(note))).collect::<String>();
+    text += &status.notes.iter().map(|note| format!("  {}\n", printable(note))).collect::<String>();
     text
 }
 
 fn program(program: &ProgramStatus) -> String {
     let own =
         if program.own_pid == program.pid { String::new() } else { format!(", {} inside", program.own_pid) };
-    let mut text = format!("  {} ({}{own})\n", plain(&program.name), program.pid);
+    let mut text = format!("  {} ({}{own})\n", printable(&program.name), program.pid);
     text += &program
         .rings
         .iter()
         .filter(|ring| ring.filled + ring.bytes + ring.ring_full > 0)
         .map(ring)
         .collect::<String>();
-    text + &program.notes.iter().map(|note| format!("    {}\n", plain(note))).collect::<String>()
+    text + &program.notes.iter().map(|note| format!("    {}\n", printable(note))).collect::<String>()
 }
 
 fn ring(ring: &RingStatus) -> String {
@@ -81,14 +82,13 @@ fn ring(ring: &RingStatus) -> String {
         text += &format!(", {} sub-buffers could not be written", ring.unwritten);
     }
     if let Some(problem) = &ring.problem {
-        text += &format!(": {problem}");
+        text += &format!(": {}", printable(problem));
     }
     text + "\n"
 }
 
 fn recording(recording: &RecordingStatus) -> String {
-    let name = recording.directory.file_name().unwrap_or_default().to_string_lossy();
-    let mut text = format!("    {name}");
+    let mut text = format!("    {}", shown(Path::new(recording.directory.file_name().unwrap_or_default())));
     if !recording.finished {
         let events = recording.user_events_so_far;
         let events = events.map_or(String::new(), |events| format!(", {events} events of programs so far"));
@@ -101,29 +101,29 @@ fn recording(recording: &RecordingStatus) -> String {
     }
     if let Some(rank) = &recording.rank {
         let value = rank.value.as_ref().map_or("unknown".to_owned(), ToString::to_string);
-        text += &format!(", {} {value}", plain(&rank.field));
+        text += &format!(", {} {}", printable(&rank.field), printable(&value));
     }
     if let Some(reason) = &recording.reason {
-        text += &format!(" ({})", plain(reason));
+        text += &format!(" ({})", printable(reason));
     }
     text + "\n"
 }
 
-/// What a program, or whoever named it, says: nothing of it breaks a line or commands the terminal.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// Where the recordings of a session that has ended are.
 pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
-    let mut text = format!("session '{name}' is stopped; in {}:\n", output.display());
+    let mut text = format!("session '{name}' is stopped; in {}:\n", shown(output));
     for path in recordings {
-        text += &format!("  {}\n", path.file_name().unwrap_or_default().to_string_lossy());
+        text += &format!("  {}\n", shown(Path::new(path.file_name().unwrap_or_default())));
     }
     match recordings.last() {
-        Some(last) => text + &format!("read the last with: sordino explain {}\n", last.display()),
+        Some(last) => text + &format!("read the last with: sordino explain {}\n", shown(last)),
         None => text + "  nothing\n",
     }
+}
+
+/// A path in a line.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
 }
 
 fn lost(status: &Status) -> u64 {

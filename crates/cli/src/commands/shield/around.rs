@@ -27,13 +27,13 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
     let outside = own.without(shielded);
     let (cpus, was_inside) = if outside.is_empty() { (&shield.rest, true) } else { (&outside, false) };
     if was_inside && let Err(error) = shield.send_out(std::process::id()) {
-        eprintln!(
+        message!(
             "sordino: the collector stays on CPU {own}, which is shielded, beside what it records: {error} (run as root)"
         );
         return Ok(Vec::new());
     }
     set_affinity(cpus)?;
-    eprintln!("sordino: CPU {shielded} is shielded: the collector keeps to CPU {cpus}");
+    message!("sordino: CPU {shielded} is shielded: the collector keeps to CPU {cpus}");
     if !was_inside {
         return Ok(Vec::new());
     }
@@ -59,7 +59,7 @@ pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
             format!("CPU {cpu} is shielded, and only root can go there: {}", Failure::text_of(&error)),
         )
     })?;
-    eprintln!("sordino: CPU {cpu} is shielded: measuring inside the shield");
+    message!("sordino: CPU {cpu} is shielded: measuring inside the shield");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::Advice;
 use super::measure::{Measurement, OfCpu};
+use sordino_event::text::printable;
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
     Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
@@ -19,7 +20,7 @@ fn section(text: &mut String, headline: &str, lines: &[String], shown: usize) {
     }
     let _ = writeln!(text, "\n{headline}");
     for line in lines.iter().take(shown) {
-        let _ = writeln!(text, "  {line}");
+        let _ = writeln!(text, "  {}", printable(line));
     }
     if lines.len() > shown {
         let _ = writeln!(text, "  and {} more (-v shows them)", lines.len() - shown);
@@ -71,13 +72,19 @@ fn of_knob(planned: &Planned, verbose: bool) -> String {
         text += "  nothing to do\n";
     }
     for Change { what, from, to, .. } in changes.iter().take(shown(verbose)) {
-        let _ = writeln!(text, "  {what}: {from} -> {}", to.as_deref().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "  {}: {} -> {}",
+            printable(what),
+            printable(from),
+            printable(to.as_deref().unwrap_or_default())
+        );
     }
     if changes.len() > shown(verbose) {
         let _ = writeln!(text, "  and {} more (-v shows them)", changes.len() - SHOWN);
     }
     for missing in &wants.missing {
-        let _ = writeln!(text, "  not here: {missing}");
+        let _ = writeln!(text, "  not here: {}", printable(missing));
     }
     text
 }
@@ -130,7 +137,7 @@ pub(super) fn raised(
             text += &compared(before, after);
         }
         for reason in [&before.switches_unknown, &after.switches_unknown].into_iter().flatten().take(1) {
-            let _ = writeln!(text, "  switches to other threads: not measured here: {reason}");
+            let _ = writeln!(text, "  switches to other threads: not measured here: {}", printable(reason));
         }
     }
     text + "\nRun something on it:    sordino shield run --prio 80 -- COMMAND\nGive everything back:   sordino shield down\n"
@@ -154,6 +161,7 @@ fn compared(before: &OfCpu, after: &OfCpu) -> String {
         "with"
     );
     let mut row = |name: &str, values: [String; 2]| {
+        let name = printable(name);
         let [before, after] = values;
         let _ = writeln!(text, "  {name:<44}{before:>14}{after:>14}");
     };
@@ -226,8 +234,9 @@ pub(super) fn settled(settled: &Settled) -> String {
             )
         }
         Settled::Left(reason) => format!(
-            "An earlier shield was not wholly raised or lowered, and the machine is still changed ({reason}).\n\
-             Undo it: sudo sordino shield down\n"
+            "An earlier shield was not wholly raised or lowered, and the machine is still changed ({}).\n\
+             Undo it: sudo sordino shield down\n",
+            printable(reason)
         ),
         Settled::Busy => "Another sordino is raising or lowering a shield now.\n".to_owned(),
     }

@@ -1,0 +1,85 @@
+//! Text from outside, as a person may see it.
+//!
+//! A traced program chooses its names, its paths and the strings in its events. Written to a terminal as they are, they
+//! can move the cursor, fill the clipboard, end a line and begin one that looks like a line of the tracer, or show their
+//! characters in another order. Files and JSON keep the original.
+//!
+//! ```
+//! use sordino_event::text::printable;
+//! assert_eq!(printable("\x1b]52;c;Y2xpcA\x07"), r"\x1b]52;c;Y2xpcA\x07");
+//! assert_eq!(printable("motor\nrecorded 0 events"), r"motor\nrecorded 0 events");
+//! assert_eq!(printable("Zürich"), "Zürich");
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Whether a terminal shows the character in its place and does nothing else.
+///
+/// It does not for control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the direction of writing,
+/// and for characters that Unicode allows to ignore in display, tags among them. The variation selectors U+FE00 to
+/// U+FE0F, which choose between two forms of an emoji, are printable.
+pub fn is_printable(character: char) -> bool {
+    match character {
+        ' '..='~' => true,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => false,
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
+        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => false,
+        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => false,
+        other => !other.is_control(),
+    }
+}
+
+/// The text in one line, with a visible escape for each character that is not printable. Allocates only if there is one.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_printable) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|character| Escaped(character).to_string()).collect())
+}
+
+/// A character as itself if it is printable, or else its escape: `\n`, `\t`, `\x1b`, `\u{202e}`.
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped(pub char);
+
+impl fmt::Display for Escaped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            character if is_printable(character) => write!(f, "{character}"),
+            '\n' => f.write_str("\\n"),
+            '\t' => f.write_str("\\t"),
+            control if control.is_control() => write!(f, "\\x{:02x}", u32::from(control)),
+            other => write!(f, "{}", other.escape_unicode()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_controls_of_terminals_and_lines_become_visible() {
+        for control in (0..=0x1f).chain(0x7f..=0x9f) {
+            let text = format!("a{}b", char::from(control));
+            let shown = printable(&text);
+            assert!(shown.is_ascii() && shown.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{shown:?}");
+            assert!(shown.starts_with("a\\") && shown.ends_with('b'), "{shown}");
+        }
+        assert_eq!(printable("a\nb\tc\rd\u{9b}e"), r"a\nb\tc\x0dd\x9be");
+    }
+
+    #[test]
+    fn text_can_neither_be_turned_round_nor_hidden() {
+        assert_eq!(printable("a\u{202e}b\u{2066}c\u{2028}"), r"a\u{202e}b\u{2066}c\u{2028}");
+        let hidden = "\u{ad}\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{e0041}";
+        assert!(printable(hidden).is_ascii(), "{}", printable(hidden));
+    }
+
+    #[test]
+    fn what_is_printable_is_borrowed_and_stays() {
+        for text in ["", "irq/24-eth0", "Zürich 日本語 e\u{301} ☀\u{fe0f} \u{fffd}", r"C:\path"] {
+            assert!(matches!(printable(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+}
