@@ -1,7 +1,9 @@
 //! Finding programs that can be recorded: those that have an area, seen through `/proc`.
 
-use crate::proc::{self, Stat, innermost};
-use std::fs::{self, File};
+use crate::proc::{self, Stat, innermost, status_line};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
+use sordino_ring::control::FileId;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -11,18 +13,21 @@ use std::sync::OnceLock;
 /// The field of a `stat` that says when its process started, in clock ticks since boot.
 const START: usize = 22;
 
+/// Areas of one process that are looked for: each one takes a descriptor of ours.
+const MOST_AREAS: usize = 64;
+
 /// How `/proc` shows an area's file.
 const LINK: &str = "/memfd:sordino (deleted)";
 
-/// A program's area, and which it is.
+/// What looks like a program's area, and which file it is.
 #[derive(Debug)]
 pub struct Found {
     /// The process.
     pub pid: i32,
-    /// The area's file.
+    /// The file, mostly open with `O_PATH`: [`Program::open`](sordino_ring::control::Program::open) vets it.
     pub file: OwnedFd,
-    /// Its inode number: the same for every descriptor of one area.
-    pub inode: u64,
+    /// The file's identity, the same for every descriptor of one area.
+    pub id: FileId,
 }
 
 /// Why a program that has an area can't be reached.
@@ -32,6 +37,8 @@ pub enum Hidden {
     NotPermitted,
     /// It has closed its descriptor; with `CAP_CHECKPOINT_RESTORE` there is another way.
     Closed,
+    /// It announced another file's inode number than that of the area it has open.
+    NotItsOwn,
     /// The process is gone, or `/proc` says something unexpected.
     Io(io::Error),
 }
@@ -41,6 +48,7 @@ impl std::fmt::Display for Hidden {
         match self {
             Self::NotPermitted => f.write_str("another user's: needs the right to trace it (run as root)"),
             Self::Closed => f.write_str("it has closed all its descriptors: run as root"),
+            Self::NotItsOwn => f.write_str("the area that it announced is not one that it has open"),
             Self::Io(error) => write!(f, "{error}"),
         }
     }
@@ -78,12 +86,13 @@ pub(crate) fn tids(pid: i32) -> Vec<i32> {
 pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
     let mut found: Vec<Found> = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        if found.len() == MOST_AREAS {
+            break;
+        }
         if !is_area(&entry.path()) {
             continue;
         }
-        // The descriptor may be closed, or another file's, by now.
-        let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
-        add(&mut found, pid, file);
+        add(&mut found, pid, &entry.path());
     }
     if found.is_empty() {
         add_mapped(&mut found, pid)?;
@@ -94,21 +103,28 @@ pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
 /// The area that process `pid` has open under this number, if it is one.
 pub(crate) fn area_at(pid: i32, descriptor: u64) -> Option<Found> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
-    let file = is_area(&path).then(|| File::options().read(true).write(true).open(&path).ok())??;
-    let inode = file.metadata().ok()?.ino();
-    Some(Found { pid, file: file.into(), inode })
+    let mut found = Vec::new();
+    if is_area(&path) {
+        add(&mut found, pid, &path);
+    }
+    found.pop()
 }
 
+/// Whether a link of `/proc` shows an area's name, which any file may have: a filter that costs little, and no proof.
 fn is_area(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target.as_os_str() == LINK)
 }
 
-fn add(found: &mut Vec<Found>, pid: i32, file: File) {
-    let Ok(metadata) = file.metadata() else { return };
-    let inode = metadata.ino();
-    if !found.iter().any(|other| other.inode == inode) {
-        found.push(Found { pid, file: file.into(), inode });
+/// Adds what lies behind a link of `/proc`; whether it could be reached. The descriptor may be closed, or another file's, by now: with
+/// `O_PATH` nothing is opened that could act, wait, or notice.
+fn add(found: &mut Vec<Found>, pid: i32, link: &Path) -> bool {
+    let opened = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let Ok(file) = opened else { return false };
+    let Ok(id) = FileId::of(&file) else { return false };
+    if !found.iter().any(|other| other.id == id) {
+        found.push(Found { pid, file, id });
     }
+    true
 }
 
 /// Areas that the process has mapped but no longer open.
@@ -118,11 +134,11 @@ fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
         .lines()
         .filter(|line| line.ends_with(LINK))
         .filter_map(|line| line.split(' ').next())
+        .take(MOST_AREAS)
     {
         let path = format!("/proc/{pid}/map_files/{range}");
-        match File::options().read(true).write(true).open(path) {
-            Ok(file) => add(found, pid, file),
-            Err(_) => return Err(Hidden::Closed),
+        if !add(found, pid, Path::new(&path)) {
+            return Err(Hidden::Closed);
         }
     }
     Ok(())
@@ -165,14 +181,33 @@ pub fn identity(pid: i32) -> Identity {
 }
 
 /// Whether a process is a command of this very program that has nothing to record: all have tracepoints, and `npt` alone hits them.
+///
+/// Reading its arguments touches its memory, whose pages may never come: not for a thread that others depend on.
 pub(crate) fn is_command_of_ours(pid: i32) -> bool {
-    static OURS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-    let program =
-        |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
-    let ours = *OURS.get_or_init(|| program("self"));
-    let is_ours = || ours.is_some_and(|ours| program(&pid.to_string()) == Some(ours));
+    static OURS: OnceLock<Option<FileId>> = OnceLock::new();
+    let ours = *OURS.get_or_init(|| program_of("self"));
     let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    is_ours() && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
+    ours.is_some_and(|ours| program_of(&pid.to_string()) == Some(ours))
+        && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
+}
+
+/// The file that a process executes, without a question to its file system, which may be anybody's.
+fn program_of(pid: &str) -> Option<FileId> {
+    let (path, flags) = (format!("/proc/{pid}/exe"), AtFlags::STATX_DONT_SYNC);
+    let found = statx(CWD, path, flags, StatxFlags::INO).ok()?;
+    let device = u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor);
+    Some(FileId { device, inode: found.stx_ino })
+}
+
+/// The user who started process `pid`, and is not another one because it is not dumpable or has the rights of another program.
+/// `None` if it is gone.
+pub(crate) fn user_of(pid: i32) -> Option<u32> {
+    let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    if owner != 0 {
+        return Some(owner);
+    }
+    let status = proc::read(&format!("/proc/{pid}/status"))?;
+    status_line(&status, "Uid:").split_whitespace().next()?.parse().ok()
 }
 
 /// The process that started `pid`, or took it over.

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `session` | a recording from its first second to its last |
 //! | `discover`, `listen` | finds programs: by `/proc`, or because they say that they are there |
+//! | `intake` | takes programs up beside the session's loop, each user's by a thread of its own |
+//! | `limits`, `refused` | what a recorder may use; who was sent away |
 //! | `runtime` | the directories in which sessions meet programs |
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `drain`, `output` | the thread that empties rings into files |
@@ -32,17 +34,19 @@ mod dump;
 mod error;
 mod exit;
 mod history;
+mod intake;
 mod kernel;
+mod limits;
 mod list;
 mod listen;
 mod options;
 mod output;
 mod place;
-mod present;
 mod proc;
 mod program;
 mod rank;
 mod recover;
+mod refused;
 mod rights;
 mod runtime;
 mod series;

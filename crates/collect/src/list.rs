@@ -48,7 +48,7 @@ pub fn list() -> Listing {
                 listing.programs.push(Listed { problem: Some(problem), ..unknown(&identity, pid) });
             }
             Err(crate::discover::Hidden::NotPermitted) => listing.hidden += 1,
-            Err(crate::discover::Hidden::Io(_)) => {}
+            Err(crate::discover::Hidden::NotItsOwn | crate::discover::Hidden::Io(_)) => {}
         }
     }
     listing

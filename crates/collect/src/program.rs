@@ -6,28 +6,27 @@ pub(crate) use trace::ProgramTrace;
 
 use crate::clock::TraceClock;
 use crate::context::Contexts;
-use crate::discover::{Found, identity};
 use crate::drain::{Order, Stream, StreamState, Streams};
+use crate::intake::{Claim, Taken};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
-use crate::present::Presence;
 use crate::{Error, directory::Directory};
-use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_ring::control::{Attached, Code, Conditions, Program, Refusal, Want, Wanted, When};
-use sordino_ring::layout::{Geometry, POINTS, VALUES};
+use sordino_ring::control::{Attached, Code, Conditions, FileId, Hold, PATIENCE, Program, Want, When};
+use sordino_ring::layout::{POINTS, VALUES};
 use sordino_ring::read::Reader;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 use trace::declare;
 
 /// A program that is recorded.
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
-    /// Its area's inode number.
-    pub(crate) inode: u64,
+    /// Its area, which nobody else records here.
+    claim: Claim,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Arc<Program>,
@@ -46,62 +45,33 @@ pub(crate) struct Traced {
     contexts: Contexts,
 }
 
+/// A program that could not be let go yet: somebody keeps its area locked.
+#[derive(Debug)]
+pub(crate) struct Detachment {
+    name: String,
+    program: Arc<Program>,
+    hold: Hold,
+    until: Instant,
+}
+
 impl Traced {
-    /// Takes hold of a program: makes its rings and its trace, enables what is wanted. The streams still have to be
-    /// handed to the collector's thread.
-    pub(crate) fn attach(
-        found: &Found,
+    /// Records a program that was attached to: makes its trace, enables what is wanted. The streams still have to be handed to the
+    /// collector's thread. If that fails, the program is let go.
+    pub(crate) fn begin(
+        taken: Taken,
         number: usize,
         options: &Options,
         directory: Option<&Directory>,
         clock: &TraceClock,
         user: &UserEvents,
-        presence: &mut Presence,
     ) -> Result<(Self, Order), Error> {
-        let pid = found.pid;
-        let refused = |reason: String| Error::Program { pid, reason };
-        let pidfd =
-            rustix::process::Pid::from_raw(pid).ok_or_else(|| refused("no such process".to_owned()))?;
-        let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| refused(error.to_string()))?;
-        let program = Program::open(&found.file).map_err(|refusal| refused(refusal.to_string()))?;
-        let identity = identity(pid);
-        if program.own_pid() as i32 != identity.own_pid {
-            return Err(refused("its area is another process's".to_owned()));
-        }
-        let wanted = Wanted {
-            name: &options.name,
-            geometry: options.geometry,
-            clock: clock.ring_clock(),
-            cpus: options.cpus.as_slice(),
-            leave_out_others: options.cpus_only,
-            wake: options.polling == Polling::Wakeup,
-            block: options.block,
-            first_turn: first_turn(),
-        };
-        let mut notes = Vec::new();
-        let attached = match program.attach(&wanted) {
-            // A session takes what there is.
-            Err(refusal @ Refusal::NoRoom { .. }) if options.session.is_some() => {
-                let smaller = attach_smaller(&program, &wanted);
-                smaller.map(|(attached, geometry)| {
-                    let (size, count) = (geometry.size() >> 10, geometry.count);
-                    let why = explain(&refusal, options, &program);
-                    notes
-                        .push(format!("each of its rings has {count} sub-buffers of {size} KiB only: {why}"));
-                    attached
-                })
-            }
-            attached => attached,
-        };
-        let mut attached = attached.map_err(|refusal| refused(explain(&refusal, options, &program)))?;
-        let [gates, headers] = attached.way;
-        notes.extend(presence.make(pid, &[attached.region, gates, headers]));
-        let wake_up = wanted.wake.then(|| program.wake_address(attached.slot));
+        let Taken { pid, claim, identity, pidfd, program, mut attached, notes } = taken;
+        let wake_up = (options.polling == Polling::Wakeup).then(|| program.wake_address(attached.slot));
         let trace = ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), place: None };
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
-            inode: found.inode,
+            claim,
             pidfd,
             program: Arc::new(program),
             notes,
@@ -115,11 +85,16 @@ impl Traced {
         // Before there is metadata: all of it is then written at once.
         let _ = traced.learn();
         if let Some(directory) = directory {
-            traced.trace = traced.trace.put_in(directory, clock).inspect_err(|_| traced.detach())?;
+            traced.trace = traced.trace.put_in(directory, clock).inspect_err(|_| drop(traced.detach()))?;
         }
         let order = traced.streams(readers, options.session.is_some());
         traced.choose(user);
         Ok((traced, order))
+    }
+
+    /// Which file its area is.
+    pub(crate) const fn id(&self) -> FileId {
+        self.claim.id()
     }
 
     fn streams(&self, readers: Vec<Reader>, persistent: bool) -> Order {
@@ -240,11 +215,27 @@ impl Traced {
         }
     }
 
-    /// Ends the session's hold on it, when its rings were emptied.
-    pub(crate) fn detach(&mut self) {
-        if let Err(error) = self.program.detach(&self.attached) {
-            self.notes.push(format!("its rings could not be given back: {error}"));
-        }
+    /// Ends the session's hold on it, when its rings were emptied. Does not wait: what is left to do if somebody keeps the lock that
+    /// orders collectors.
+    pub(crate) fn detach(&mut self) -> Option<Detachment> {
+        let left = match self.program.try_detach(self.attached.hold()) {
+            Ok(true) => None,
+            Ok(false) => Some(Detachment {
+                name: self.trace.identity.name.clone(),
+                program: Arc::clone(&self.program),
+                hold: self.attached.hold(),
+                until: Instant::now() + PATIENCE,
+            }),
+            Err(error) => {
+                self.notes.push(format!("its rings could not be given back: {error}"));
+                None
+            }
+        };
+        self.note_what_was_refused();
+        left
+    }
+
+    fn note_what_was_refused(&mut self) {
         // Who asks for all contexts knows that a program need not have each.
         let asked = self.contexts.counters && self.contexts != Contexts::ALL;
         if asked && !self.trace.schemas.iter().any(|schema| schema.full_name() == "sordino:counters") {
@@ -283,46 +274,16 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
     gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
 }
 
-/// Takes hold of a program with the largest rings that it has room for, smaller than wanted; and how large they are.
-fn attach_smaller(program: &Program, wanted: &Wanted<'_>) -> Result<(Attached, Geometry), Refusal> {
-    let mut wanted = wanted.clone();
-    loop {
-        match (program.attach(&wanted), wanted.geometry.smaller()) {
-            (Err(Refusal::NoRoom { .. }), Some(smaller)) => wanted.geometry = smaller,
-            (attached, _) => return attached.map(|attached| (attached, wanted.geometry)),
-        }
-    }
-}
-
-/// A different one each time, so that a writer that slept through a detach never finds the head it saw.
-fn first_turn() -> u32 {
-    let mut random = [0; 4];
-    // Without randomness, the clock is different each time too.
-    match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
-        Ok(4) => u32::from_ne_bytes(random),
-        _ => sordino_clock::cycles() as u32,
-    }
-}
-
-/// A refusal with what the user can do about it.
-fn explain(refusal: &Refusal, options: &Options, program: &Program) -> String {
-    match refusal {
-        Refusal::NoSlot => {
-            let owners = program.owners().unwrap_or_default().into_iter();
-            let owners: Vec<_> =
-                owners.map(|owner| format!("'{}' (process {})", owner.name, owner.pid)).collect();
-            format!("{refusal}: stop one of {}", owners.join(", "))
-        }
-        Refusal::NoRoom { needed, left } => {
-            let rings = options.cpus.as_slice().len() as u64 + 1;
-            let each = (left / rings).checked_ilog2().map_or(0, |bits| 1u64 << bits);
-            format!(
-                "{refusal}: record it with smaller rings (about {} KiB each fit: --subbuf-size, --num-subbuf), or start it \
-                 with SORDINO_RESERVE={needed} or by 'sordino record -- COMMAND'",
-                each >> 10
-            )
-        }
-        Refusal::NoMemory(_) => format!("{refusal}: use smaller rings (--subbuf-size, --num-subbuf)"),
-        _ => refusal.to_string(),
+impl Detachment {
+    /// Tries again; once the lock was kept for too long, without it. A note if there is one, and `None` if it is to be tried again.
+    pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
+        let result = match self.program.try_detach(self.hold) {
+            Ok(true) => Ok(()),
+            Ok(false) if !must_end && Instant::now() < self.until => return None,
+            Ok(false) => self.program.detach_unlocked(self.hold),
+            Err(error) => Err(error),
+        };
+        let Self { name, .. } = self;
+        Some(result.err().map(|error| format!("the rings of {name} could not be given back: {error}")))
     }
 }

@@ -5,9 +5,12 @@
 //! sends each of them one packet: [`HELLO`], its area's inode number, and the number of its descriptor for it, if it still has one.
 //! Then it waits for a byte back from each, about [`PATIENCE`] for all of them together.
 //!
-//! The recorder that started it gets a descriptor for the area's file with the packet, if there still is one. Others have to
-//! open it in `/proc/PID/fd`: whoever has it can write into the program's memory, and there the kernel sees to it that only
-//! those get it who have the right to trace the program.
+//! Anybody on the machine can see an abstract name. So behind it, after the last `/`, stands a [token](Token), 32 hexadecimal digits,
+//! which the packet to that recorder repeats in two more words; a third word of [`NO_DESCRIPTOR`] then stands for a closed descriptor.
+//!
+//! The recorder that started it gets a descriptor for the area's file with the packet, if there still is one; root's recorder drops it.
+//! Others have to open it in `/proc/PID/fd`: whoever has it can write into the program's memory, and there the kernel sees to it that
+//! only those get it who have the right to trace the program.
 //!
 //! All but [`Recorders::from_environment`] may run in a fork's child: no lock, no allocation.
 
@@ -22,6 +25,12 @@ use std::time::{Duration, Instant};
 /// The first word of the packet.
 pub(crate) const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
 
+/// The third word of a packet with a token, of a program that has closed its descriptor.
+const NO_DESCRIPTOR: u64 = u64::MAX;
+
+/// What a recorder's own programs inherit, and others do not know.
+type Token = [u64; 2];
+
 /// How long a program waits for recorders that do not answer, the first time; then a quarter of it each time until all answer again.
 /// A program announces itself once for each module, and this way never waits much longer than the first time.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,8 +40,8 @@ const MOST: usize = 64;
 
 /// Who wants to know of this program.
 pub(crate) struct Recorders {
-    /// The one that started it.
-    starter: Option<Address>,
+    /// The one that started it, and its token if it gave one.
+    starter: Option<(Address, Option<Token>)>,
     /// What `SORDINO_RUNTIME_DIR` says.
     runtime_dir: Option<CString>,
     patience: Duration,
@@ -44,7 +53,7 @@ impl Recorders {
         let starter = system::environment(c"SORDINO_SESSION");
         let runtime_dir = system::environment(c"SORDINO_RUNTIME_DIR");
         Self {
-            starter: starter.and_then(|name| Address::named(name.as_bytes())),
+            starter: starter.and_then(|name| starter_of(name.as_bytes())),
             runtime_dir: runtime_dir.filter(|path| path.as_bytes().starts_with(b"/")),
             patience: PATIENCE,
         }
@@ -57,18 +66,41 @@ impl Recorders {
         let mut told = [const { None }; MOST];
         let mut free = told.iter_mut();
         let descriptor = file.get();
-        let words = [HELLO, file.inode(), descriptor.map_or(0, |descriptor| descriptor as u64)];
+        let number = descriptor.map_or(NO_DESCRIPTOR, |descriptor| descriptor as u64);
+        let words = [HELLO, file.inode(), number];
         let words = if descriptor.is_some() { &words[..] } else { &words[..2] };
-        let mut tell = |address: &Address, file: Option<RawFd>| {
+        let mut tell = |address: &Address, words: &[u64], file: Option<RawFd>| {
             if let Some(place) = free.next() {
                 *place = address.tell(words, file, until);
             }
         };
-        self.starter.iter().for_each(|starter| tell(starter, descriptor));
-        runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, None));
+        match &self.starter {
+            Some((address, Some([first, second]))) => {
+                tell(address, &[HELLO, file.inode(), number, *first, *second], descriptor);
+            }
+            Some((address, None)) => tell(address, words, descriptor),
+            None => {}
+        }
+        runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, words, None));
         let silent = told.iter().flatten().filter(|recorder| !has_answered(recorder, until)).count();
         self.patience = if silent == 0 { PATIENCE } else { self.patience / 4 };
     }
+}
+
+/// What `SORDINO_SESSION` says: an abstract name may have a token behind its last `/`.
+fn starter_of(text: &[u8]) -> Option<(Address, Option<Token>)> {
+    let end = text.iter().rposition(|&byte| byte == b'/').filter(|_| text.starts_with(b"@"));
+    let Some(end) = end else { return Some((Address::named(text)?, None)) };
+    Some((Address::named(&text[..end])?, Some(token_of(&text[end + 1..])?)))
+}
+
+/// 32 hexadecimal digits as two words, the first digits being the highest.
+fn token_of(digits: &[u8]) -> Option<Token> {
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let word = |digits: &[u8]| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    Some([word(&digits[..16])?, word(&digits[16..])?])
 }
 
 /// Where a recorder listens.
@@ -179,4 +211,23 @@ fn send(socket: RawFd, words: &[u64], file: Option<RawFd>) -> isize {
     }
     // SAFETY: all that the message points to lives until the call returns.
     unsafe { libc::sendmsg(socket, &message, libc::MSG_NOSIGNAL) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_stands_behind_an_abstract_name() {
+        let (address, token) = starter_of(b"@sordino-1-2/00000000000000010123456789abcdef").unwrap();
+        assert_eq!(token, Some([1, 0x0123_4567_89ab_cdef]));
+        assert_eq!(address.length as usize, offset_of!(libc::sockaddr_un, sun_path) + "@sordino-1-2".len());
+        assert_eq!(starter_of(b"/run/a/programs").unwrap().1, None);
+        assert_eq!(starter_of(b"@nobody").unwrap().1, None);
+        for wrong in
+            ["@a/", "@a/12", "@a/+000000000000001+000000000000001", "@a/0123456789abcdefg123456789abcdef"]
+        {
+            assert!(starter_of(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
 }

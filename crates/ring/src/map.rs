@@ -1,11 +1,11 @@
-//! Shared memory: the only system calls of this crate.
+//! Shared memory: the system calls of this crate, but for those that vet a program's file.
 
 use sordino_percpu::primitive::AtomicU32;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The name that `/proc/PID/maps` and `/proc/PID/fd` show for an area: `/memfd:sordino`.
 pub const FILE_NAME: &CStr = c"sordino";
@@ -51,29 +51,6 @@ pub fn size(file: &OwnedFd) -> io::Result<u64> {
     check(unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) } as isize).map(|size| size as u64)
 }
 
-/// Whether the file can't shrink under whoever maps it.
-///
-/// # Errors
-/// `EINVAL` if it is no file in memory.
-pub fn is_sealed(file: &OwnedFd) -> io::Result<bool> {
-    // SAFETY: on an owned descriptor.
-    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) } as isize)?;
-    Ok(seals as i32 & libc::F_SEAL_SHRINK != 0)
-}
-
-/// Whether the file's pages are there whenever they are touched. Those of huge pages need not be: who touches one gets a
-/// signal.
-///
-/// # Errors
-/// What the kernel says.
-pub fn has_plain_pages(file: &OwnedFd) -> io::Result<bool> {
-    // SAFETY: a zeroed statfs is a valid one.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: fills in `status`.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } as isize)?;
-    Ok(status.f_type == libc::TMPFS_MAGIC)
-}
-
 /// Allocates memory for a part of the file now, so that no access to it fails later for want of memory.
 ///
 /// # Errors
@@ -110,24 +87,6 @@ pub fn try_lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// For how long a collector waits for another one that attaches or detaches.
-const PATIENCE: Duration = Duration::from_millis(300);
-
-/// Waits until byte `byte` is this description's.
-///
-/// # Errors
-/// `TimedOut` if somebody keeps it: the program can, too. What the kernel says.
-pub fn lock(file: &OwnedFd, byte: u64) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    while !try_lock(file, byte)? {
-        if Instant::now() >= end {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "somebody keeps its area locked"));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
 }
 
 /// Releases byte `byte`.

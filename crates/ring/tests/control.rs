@@ -1,10 +1,11 @@
 //! Taking hold of a program: who may, what is refused, and that nothing stays behind.
 mod support;
 
-use sordino_ring::control::{Program, Refusal, Want};
-use sordino_ring::layout::{Geometry, PAGE, SLOTS};
+use sordino_ring::control::{FileId, Program, Refusal, Want};
+use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
@@ -102,11 +103,77 @@ fn a_file_that_is_no_area_is_refused() {
     // SAFETY: a constant name.
     let unsealed = unsafe { libc::memfd_create(c"sordino".as_ptr(), libc::MFD_ALLOW_SEALING) };
     // SAFETY: the call has just returned it.
-    let unsealed = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(unsealed) };
+    let unsealed = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(unsealed) };
     map::set_size(&unsealed, 1 << 20).unwrap();
     assert!(matches!(Program::open(&unsealed), Err(Refusal::Unsealed)));
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap().into();
     assert!(matches!(Program::open(&null), Err(Refusal::Unsealed)));
+}
+
+/// A descriptor with `O_PATH` for the same file, as a collector opens it in `/proc/PID/fd`.
+fn path_only(file: &impl AsRawFd) -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let options = std::fs::File::options().read(true).custom_flags(libc::O_PATH).open(path);
+    options.unwrap().into()
+}
+
+#[test]
+fn an_area_is_opened_by_a_descriptor_that_can_do_nothing_else() {
+    let harness = Harness::new();
+    let file = path_only(&harness.file);
+    let program = Program::open(&file).unwrap();
+    assert_eq!(program.id(), FileId::of(&harness.file).unwrap());
+    assert_ne!(program.id(), FileId::of(map::create_file(1).unwrap()).unwrap());
+}
+
+#[test]
+fn what_acts_or_waits_when_it_is_opened_is_not_opened() {
+    let directory = std::env::temp_dir().join(format!("sordino-ring-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let fifo = std::ffi::CString::new(directory.join("fifo").to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    let open = |path: &str| {
+        let file = std::fs::File::options().read(true).custom_flags(libc::O_PATH).open(path);
+        OwnedFd::from(file.unwrap())
+    };
+    for path in [fifo.to_str().unwrap(), "/dev/ptmx", "/dev/null", "/"] {
+        assert!(matches!(Program::open(&open(path)), Err(Refusal::Unsealed)), "{path}");
+    }
+    // A regular file of another file system.
+    assert!(matches!(Program::open(&open("/proc/self/status")), Err(Refusal::NoArea)));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_lease_is_a_refusal_and_no_wait() {
+    let file = map::create_file(1 << 20).unwrap();
+    // A lease counts the openings, of which the creation is none.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    // SAFETY: an owned descriptor.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) }, 0);
+    // SAFETY: the signal that tells of a broken lease would end the test.
+    unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+    assert!(matches!(Program::open(&path_only(&file)), Err(Refusal::Leased)));
+}
+
+#[test]
+fn a_lock_that_is_kept_is_told_at_once_and_overridden_at_the_end() {
+    let harness = Harness::new();
+    let attached = harness.attach(SMALL, 3);
+    let other = Program::open(&harness.file).unwrap();
+    let path = format!("/proc/self/fd/{}", harness.file.as_raw_fd());
+    let keeper = std::fs::File::options().read(true).write(true).open(path).unwrap().into();
+    assert!(map::try_lock(&keeper, ATTACH_LOCK).unwrap());
+    assert!(matches!(other.try_attach(&wanted(SMALL, 4)), Err(Refusal::Locked)));
+    assert!(!harness.program.try_detach(attached.hold()).unwrap());
+    let late = harness.program.detach(&attached).unwrap_err();
+    assert!(
+        late.kind() == std::io::ErrorKind::TimedOut && late.to_string().contains("keeps its area locked")
+    );
+    map::unlock(&keeper, ATTACH_LOCK).unwrap();
+    assert_eq!(other.try_attach(&wanted(SMALL, 4)).unwrap().slot, attached.slot);
 }
 
 #[test]

@@ -95,11 +95,16 @@ fn run_ahead(area: &Area, end: Instant) {
     }
 }
 
+/// The recorder's abstract name, and its token's digits.
+fn session() -> (String, String) {
+    let session = std::env::var("SORDINO_SESSION").expect("a session");
+    let (name, token) = session.rsplit_once('/').expect("a token");
+    (name.trim_start_matches('@').to_owned(), token.to_owned())
+}
+
 /// Connects to the session's socket.
 fn connect() -> io::Result<OwnedFd> {
-    let name = std::env::var("SORDINO_SESSION").expect("a session");
-    // Of an abstract name, which is written with an @.
-    let address = SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..])?;
+    let address = SocketAddrUnix::new_abstract_name(session().0.as_bytes())?;
     let socket = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
     net::connect(&socket, &address)?;
     Ok(socket)
@@ -117,11 +122,14 @@ fn tell(bytes: &[u8], file: Option<(BorrowedFd<'_>, usize)>) {
     std::mem::forget(socket);
 }
 
-/// How a program announces itself: with the inode of its area.
-fn hello(inode: u64) -> [u8; 16] {
-    let mut words = *b"sordino1........";
-    words[8..].copy_from_slice(&inode.to_ne_bytes());
-    words
+/// How a program announces itself: with the inode of its area, no descriptor, and the recorder's token.
+fn hello(inode: u64) -> [u8; 40] {
+    let (_, token) = session();
+    let [first, second] = [0, 16].map(|at| u64::from_str_radix(&token[at..at + 16], 16).expect("digits"));
+    let words = [u64::from_le_bytes(*b"sordino1"), inode, u64::MAX, first, second];
+    let mut bytes = [0; 40];
+    bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+    bytes
 }
 
 /// Words of all lengths and values, but for those that are right.

@@ -10,6 +10,7 @@ mod programs;
 mod requests;
 mod run;
 mod signals;
+mod skipped;
 mod snapshots;
 mod status;
 mod writer;
@@ -23,12 +24,13 @@ use crate::clock::TraceClock;
 use crate::command;
 use crate::context::Watcher;
 use crate::directory::Directory;
+use crate::intake::Intake;
 use crate::kernel::{Emptied, Kernel};
+use crate::limits;
 use crate::listen::Listener;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
-use crate::present::Presence;
-use crate::program::Traced;
+use crate::program::{Detachment, Traced};
 use crate::rights;
 use crate::series::Series;
 use crate::steal::Steal;
@@ -37,12 +39,14 @@ use bell::Bell;
 use collector::Collector;
 use control::{Asker, Control};
 use live::Live;
+use rustix::process::Rlimit;
 use rustix::time::{ClockId, clock_gettime};
+use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
 use sordino_dirfd::Dir;
 use sordino_undo::Guardian;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -54,6 +58,12 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// How often a session looks through all processes: programs announce themselves, but for those in containers.
 const SCAN: Duration = Duration::from_secs(1);
+
+/// How long the programs that run already may take before a recording has begun without them.
+const FIRST_SCAN: Duration = Duration::from_secs(2);
+
+/// How long the last programs may take to be taken up when a recording ends.
+const LAST_PROGRAMS: Duration = Duration::from_millis(500);
 
 /// Who wants to know how far a recording is.
 pub trait Watch {
@@ -156,15 +166,21 @@ struct Session<'a> {
     /// The processes that were named.
     pids: Vec<i32>,
     programs: Vec<Traced>,
-    presence: Presence,
+    /// Programs that are about to be.
+    intake: Intake,
+    /// Processes among them that were seen in `/proc`.
+    looking: HashSet<i32>,
+    /// Programs that are about to be let go.
+    detachments: Vec<Detachment>,
+    /// The limit of descriptors that the command gets.
+    descriptors: Rlimit,
     /// How many programs there were.
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
     seen: HashMap<(i32, u64, u64), u8>,
     /// When they were looked for.
     scanned: Instant,
-    /// Programs that are not recorded: their areas' inode numbers, and why.
-    skipped: Vec<(u64, String)>,
+    skipped: Skipped,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.
@@ -259,12 +275,16 @@ impl<'a> Session<'a> {
         match &self.options.programs {
             Programs::Command(line) => {
                 let reserve = self.reserve();
-                let child = command::start(line, self.listener.environment(), reserve);
+                let environment = self.listener.environment();
+                let child = limits::with(self.descriptors, || command::start(line, environment, reserve));
                 let failed = |source| Error::Command { command: line.program.clone(), source };
                 self.child = Some(child.map_err(failed)?);
             }
             Programs::Pids(_) => {}
-            Programs::All => self.scan(),
+            Programs::All => {
+                self.scan();
+                self.take_up_all_until(Instant::now() + FIRST_SCAN);
+            }
         }
         if self.options.confine {
             rights::confine();
@@ -282,7 +302,9 @@ impl<'a> Session<'a> {
 
     /// Takes what is left everywhere and makes what is on disk what it is at rest.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Ended, Error> {
+        // A program that announced itself and ended at once is still taken up.
         self.take_announced();
+        self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
         self.programs.iter().for_each(Traced::disable);
         self.look_at_steal();
         if matches!(self.sink, Sink::Memory(_))
@@ -299,12 +321,13 @@ impl<'a> Session<'a> {
             let number = program.number();
             self.let_go(number);
         }
+        self.finish_detachments(true);
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);
         let chunk = match self.sink {
             Sink::Chunk(mut chunk) => {
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
-                chunk.summary.notes.extend(self.skipped.drain(..).map(|(_, note)| note));
+                chunk.summary.notes.extend(self.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
             }
             Sink::Memory(_) => None,

@@ -2,6 +2,7 @@
 
 use super::bell::Bell;
 use super::collector::Collector;
+use super::skipped::Skipped;
 use super::snapshots::Memory;
 use super::{Outlet, Session, Sink, TICK};
 use crate::Error;
@@ -10,15 +11,16 @@ use crate::clock::TraceClock;
 use crate::context::Watcher;
 use crate::directory::{Directory, RAW};
 use crate::drain::{Triggers, Work};
+use crate::intake::{Intake, Wishes};
 use crate::kernel::{Kernel, page_file};
+use crate::limits;
 use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
-use crate::present::Presence;
 use crate::steal::Steal;
 use crate::summary::Summary;
 use sordino_clock::Sample;
 use sordino_undo::Guardian;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 impl<'a> Session<'a> {
@@ -28,8 +30,11 @@ impl<'a> Session<'a> {
         mut guardian: Option<&'a mut Guardian>,
         directory: Option<Directory>,
     ) -> Result<Self, Error> {
+        let descriptors = limits::raise_descriptors();
         let clock = TraceClock::choose();
         let bell = Bell::new()?;
+        let ring = bell.clone();
+        let intake = Intake::new(Wishes::of(options, clock.ring_clock()), move || ring.ring());
         let mut outlet = Outlet::of(options, &bell)?;
         let directory = match (&mut outlet, directory) {
             (_, Some(directory)) => Some(directory),
@@ -72,11 +77,14 @@ impl<'a> Session<'a> {
                 _ => Vec::new(),
             },
             programs: Vec::new(),
-            presence: Presence::default(),
+            intake,
+            looking: HashSet::new(),
+            detachments: Vec::new(),
+            descriptors,
             numbered: 0,
             seen: HashMap::new(),
             scanned: Instant::now(),
-            skipped: Vec::new(),
+            skipped: Skipped::default(),
             child: None,
             status: None,
             template,

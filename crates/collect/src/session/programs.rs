@@ -1,110 +1,165 @@
-//! The session's programs: found, taken hold of, let go.
+//! The session's programs: found, taken up, let go.
 
 use super::{Session, Sink};
 use crate::Error;
-use crate::discover::{Found, Hidden, areas, identity, incarnation, is_command_of_ours, parent, processes};
+use crate::discover::{Hidden, identity, incarnation, parent, processes, user_of};
 use crate::drain::StreamEnd;
 use crate::exit::exit_of;
-use crate::listen::Announced;
+use crate::intake::{Job, Source, Taken};
 use crate::options::Programs;
 use crate::proc;
-use crate::program::{ProgramTrace, Traced};
+use crate::program::{Detachment, ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
-use sordino_ring::control::{Program, Refusal};
+use sordino_ring::control::FileId;
 use std::io::ErrorKind;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
 /// a moment ago has not made it yet.
 const LOOKS: u8 = 10;
-/// At how many of them an area may be incomplete: its program may have been interrupted while it made it.
-const LOOKS_UNTIL_MADE: u8 = 3;
+/// How long a process may take that somebody named.
+const NAMED: Duration = Duration::from_secs(10);
+/// Programs that could not be let go because of a lock, at most; more are let go without it.
+const MOST_DETACHMENTS: usize = 64;
 
 impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
         let refused = |reason: String| Error::Program { pid, reason };
-        let found = areas(pid).map_err(|hidden| match hidden {
-            Hidden::Io(error) if error.kind() == ErrorKind::NotFound => {
-                refused("there is no such process".to_owned())
+        let user = user_of(pid).ok_or_else(|| refused("there is no such process".to_owned()))?;
+        let ticket = self.intake.submit(pid, user, Source::Named);
+        let end = Instant::now() + NAMED;
+        loop {
+            let (mut mine, others): (Vec<Job>, Vec<Job>) =
+                self.intake.finished_until(end).into_iter().partition(|job| job.ticket == ticket);
+            others.into_iter().for_each(|job| self.take_up(job));
+            match mine.pop() {
+                Some(job) => return self.take_up_named(job),
+                None if Instant::now() >= end => {
+                    return Err(refused("it could not be looked into (timed out)".to_owned()));
+                }
+                None => {}
             }
-            hidden => refused(hidden.to_string()),
-        })?;
-        if found.is_empty() {
+        }
+    }
+
+    fn take_up_named(&mut self, job: Job) -> Result<(), Error> {
+        let pid = job.pid;
+        let refused = |reason: String| Error::Program { pid, reason };
+        match job.hidden {
+            Some(Hidden::Io(error)) if error.kind() == ErrorKind::NotFound => {
+                return Err(refused("there is no such process".to_owned()));
+            }
+            Some(hidden) => return Err(refused(hidden.to_string())),
+            None => {}
+        }
+        let is_there = !(job.taken.is_empty() && job.known.is_empty());
+        job.taken.into_iter().try_for_each(|taken| self.begin_program(taken))?;
+        if let Some((_, reason)) = job.skipped.into_iter().next() {
+            return Err(refused(reason));
+        }
+        if !is_there {
             return Err(refused("it is not linked with sordino, or ended".to_owned()));
         }
         self.seen.insert(incarnation(pid), LOOKS);
-        found.iter().try_for_each(|found| self.attach(found))
+        Ok(())
     }
 
-    fn attach(&mut self, found: &Found) -> Result<(), Error> {
-        if self.programs.iter().any(|program| program.inode == found.inode) {
-            return Ok(());
-        }
+    /// Records a program that was attached to.
+    fn begin_program(&mut self, taken: Taken) -> Result<(), Error> {
         let directory = match &self.sink {
             Sink::Chunk(chunk) => Some(&chunk.directory),
             Sink::Memory(_) => None,
         };
         let before = Sample::take();
-        let (number, options, presence) = (self.numbered, self.options, &mut self.presence);
-        let attached = Traced::attach(found, number, options, directory, &self.clock, &self.user, presence);
-        let (program, streams) = attached?;
+        let (program, streams) =
+            Traced::begin(taken, self.numbered, self.options, directory, &self.clock, &self.user)?;
         self.numbered += 1;
         self.collector.order(streams);
         self.watcher.look_at(&program, &self.clock, &before);
+        self.skipped.forget(program.trace.pid, program.id());
         self.programs.push(program);
-        // It may have been looked at before it was complete.
-        self.skipped.retain(|(inode, _)| *inode != found.inode);
         Ok(())
     }
 
-    fn attach_or_note(&mut self, found: &Found) -> Result<(), Error> {
-        self.attach(found).inspect_err(|error| self.skip(found.pid, found.inode, error))
+    fn skip(&mut self, (pid, id): (i32, Option<FileId>), user: u32, error: &Error) {
+        self.skipped.add((pid, id), user, error.to_string(), || identity(pid).name);
     }
 
-    fn skip(&mut self, pid: i32, inode: u64, error: &Error) {
-        let name = identity(pid).name;
-        let name = if name.is_empty() { "a program that has ended" } else { &name };
-        let note = format!("skipped {name}: {error}");
-        // It is looked at several times: the last reason stands. Who makes up areas is noted once.
-        self.skipped.retain(|(other, text)| *other != inode && *text != note);
-        self.skipped.push((inode, note));
-        // Over days there may be any number of them.
-        self.skipped.drain(..self.skipped.len().saturating_sub(MOST_NOTES));
-    }
-
-    /// Takes up the programs that say that they are there, or that they have new tracepoints.
+    /// Has those programs taken up that say that they are there, or that they have new tracepoints.
     pub(super) fn take_announced(&mut self) {
         for announced in self.listener.accept() {
-            self.announced(&announced);
+            let (pid, user) = (announced.pid, announced.user);
+            if pid <= 0 {
+                self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
+            } else if self.listener.is_private() || self.wants(pid) {
+                // Who comes by a private socket is wanted.
+                self.intake.submit(pid, user, Source::Announced(announced));
+            }
         }
     }
 
-    fn announced(&mut self, announced: &Announced) {
-        let known = self.programs.iter().position(|program| program.inode == announced.inode);
-        if let Some(known) = known {
-            let refreshed = self.programs[known].refresh(&self.user);
-            self.note(refreshed);
-            return;
+    /// Goes on with the programs that were attached to.
+    pub(super) fn take_up_finished(&mut self) {
+        for job in self.intake.finished() {
+            self.take_up(job);
         }
-        // A private socket is known only to those that are wanted.
-        if !self.listener.is_private() && !self.wants(announced.pid) {
-            return;
-        }
-        if announced.pid <= 0 {
-            self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
-            return;
-        }
-        match announced.area() {
-            Ok(found) => {
-                self.let_go_replaced(found.pid);
-                // It stands in the notes why it is not recorded.
-                let _ = self.attach_or_note(&found);
+    }
+
+    /// The same; waits until all are, or until `end`.
+    pub(super) fn take_up_all_until(&mut self, end: Instant) {
+        while self.intake.outstanding() > 0 && Instant::now() < end {
+            for job in self.intake.finished_until(end) {
+                self.take_up(job);
             }
-            Err(hidden) => {
-                let (pid, reason) = (announced.pid, hidden.to_string());
-                self.skip(pid, announced.inode, &Error::Program { pid, reason });
+        }
+    }
+
+    /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
+    fn take_up(&mut self, job: Job) {
+        let Job { pid, user, source, taken, known, skipped, hidden, .. } = job;
+        let has_any = !(taken.is_empty() && skipped.is_empty());
+        if !taken.is_empty() {
+            self.let_go_replaced(pid);
+        }
+        let mut is_to_be_seen_again = false;
+        for taken in taken {
+            let id = taken.claim.id();
+            if let Err(error) = self.begin_program(taken) {
+                // Where there is no room on the disk, there may be some with the next look.
+                is_to_be_seen_again |= matches!(error, Error::Output { .. });
+                self.skip((pid, Some(id)), user, &error);
+            }
+        }
+        for (id, reason) in skipped {
+            self.skip((pid, id), user, &Error::Program { pid, reason });
+        }
+        match &source {
+            Source::Announced(_) => {
+                self.refresh_known(&known);
+                if let Some(hidden) = hidden {
+                    self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
+                }
+            }
+            Source::Seen { incarnation, .. } => {
+                self.looking.remove(&pid);
+                if is_to_be_seen_again {
+                    self.seen.remove(incarnation);
+                } else if has_any && self.seen.contains_key(incarnation) {
+                    self.seen.insert(*incarnation, LOOKS);
+                }
+            }
+            Source::Named => {}
+        }
+    }
+
+    /// Looks for new tracepoints of programs that have announced themselves again.
+    fn refresh_known(&mut self, known: &[FileId]) {
+        for index in 0..self.programs.len() {
+            if known.contains(&self.programs[index].id()) {
+                let refreshed = self.programs[index].refresh(&self.user);
+                self.note(refreshed);
             }
         }
     }
@@ -112,7 +167,8 @@ impl Session<'_> {
     /// Whether a process is one of those that the user asked for.
     fn wants(&self, pid: i32) -> bool {
         match &self.options.programs {
-            Programs::All => !is_command_of_ours(pid),
+            // Commands of this very program are left out later: whether it is one may take long to find out.
+            Programs::All => true,
             Programs::Pids(_) => descends(pid, &self.pids),
             Programs::Command(_) => self.child.iter().any(|child| descends(pid, &[child.id() as i32])),
         }
@@ -133,7 +189,7 @@ impl Session<'_> {
             maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode))
         };
         let replaced =
-            self.programs.iter().filter(|program| program.trace.pid == pid && !is_mapped(program.inode));
+            self.programs.iter().filter(|program| program.trace.pid == pid && !is_mapped(program.id().inode));
         let replaced: Vec<usize> = replaced.map(|program| program.number()).collect();
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
@@ -150,25 +206,12 @@ impl Session<'_> {
             }
             let looks = (1 + seen.get(&incarnation).copied().unwrap_or(0)).min(LOOKS + 1);
             self.seen.insert(incarnation, looks);
-            if looks > LOOKS || !self.wants(pid) {
+            if looks > LOOKS || self.looking.contains(&pid) || !self.wants(pid) {
                 continue;
             }
-            // Other users' programs are theirs.
-            let mut areas = areas(pid).unwrap_or_default();
-            areas.retain(|found| self.programs.iter().all(|program| program.inode != found.inode));
-            if looks < LOOKS_UNTIL_MADE {
-                areas.retain(is_made);
-            }
-            if !areas.is_empty() {
-                self.seen.insert(incarnation, LOOKS);
-                self.let_go_replaced(pid);
-            }
-            for found in areas {
-                // Where there is no room on the disk, there may be some with the next look.
-                if matches!(self.attach_or_note(&found), Err(Error::Output { .. })) {
-                    self.seen.remove(&incarnation);
-                }
-            }
+            let Some(user) = user_of(pid) else { continue };
+            self.looking.insert(pid);
+            self.intake.submit(pid, user, Source::Seen { looks, incarnation });
         }
     }
 
@@ -224,14 +267,41 @@ impl Session<'_> {
         self.leave_program(&program);
         if let Sink::Memory(_) = self.sink {
             let copy = self.collector.take(number, self.since(None));
-            program.detach();
+            self.detach(&mut program);
             return self.keep(program, copy);
         }
         let streams = self.collector.finish(number);
-        program.detach();
+        self.detach(&mut program);
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams);
         chunk.add(summary, program.trace);
+    }
+}
+
+impl Session<'_> {
+    fn detach(&mut self, program: &mut Traced) {
+        let Some(left) = program.detach() else { return };
+        self.detachments.push(left);
+        if self.detachments.len() > MOST_DETACHMENTS {
+            let oldest = self.detachments.remove(0);
+            self.finish_detachment(&oldest, true);
+        }
+    }
+
+    fn finish_detachment(&mut self, detachment: &Detachment, must_end: bool) -> bool {
+        let ended = detachment.retry(must_end);
+        let is_over = ended.is_some();
+        ended.flatten().into_iter().for_each(|note| self.tell(note));
+        is_over
+    }
+
+    /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.
+    pub(super) fn finish_detachments(&mut self, must_end: bool) {
+        for detachment in std::mem::take(&mut self.detachments) {
+            if !self.finish_detachment(&detachment, must_end) {
+                self.detachments.push(detachment);
+            }
+        }
     }
 }
 
@@ -244,11 +314,6 @@ pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
         notes.push(note);
         notes.drain(..notes.len().saturating_sub(MOST_NOTES));
     }
-}
-
-/// Whether an area is complete, as far as that can be seen.
-fn is_made(found: &Found) -> bool {
-    !matches!(Program::open(&found.file), Err(Refusal::Unsealed | Refusal::NoArea))
 }
 
 /// Whether `pid` is one of `ancestors`, or was started by one, however indirectly.

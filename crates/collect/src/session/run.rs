@@ -47,8 +47,9 @@ impl Session<'_> {
         let ended = waiting.iter().zip(&self.programs).filter(|(fd, _)| ready(fd));
         let ended: Vec<usize> = ended.map(|(_, program)| program.number()).collect();
         self.bell.silence();
-        // First: a program that announced itself and ended at once is still taken up, and what it asked for is done while it is there.
+        // First: what a program asked for that announced itself and ended at once is done while it is there.
         self.take_announced();
+        self.take_up_finished();
         // People before programs: there may be room for one snapshot only.
         self.answer_signals();
         self.hear_reports();
@@ -66,12 +67,16 @@ impl Session<'_> {
             (self.status, self.child) = (Some(status), None);
             return Ok(true);
         }
-        Ok(matches!(self.options.programs, Programs::Pids(_)) && self.programs.is_empty())
+        // One that is about to be taken up may be a child of the last.
+        let is_empty = self.programs.is_empty() && self.intake.outstanding() == 0;
+        Ok(is_empty && matches!(self.options.programs, Programs::Pids(_)))
     }
 
     fn tick(&mut self) {
         // Without its directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
+        self.intake.look_after();
+        self.finish_detachments(false);
         self.look_at_steal();
         self.watcher.look(&self.programs, &self.clock);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);

@@ -155,7 +155,7 @@ impl Session<'_> {
                 chunk.summary.notes.iter().filter(|note| !self.template.notes.contains(note)).cloned(),
             );
         }
-        status.notes.extend(self.skipped.iter().map(|(_, note)| note.clone()));
+        status.notes.extend(self.skipped.notes().chain(self.listener.refused()));
         status
     }
 }

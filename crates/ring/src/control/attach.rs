@@ -15,7 +15,7 @@ use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a session wants of a program.
 #[derive(Clone, Debug)]
@@ -48,7 +48,17 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A session's hold on a program.
+/// For how long a collector waits for another one that attaches or detaches.
+pub const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What [`Program::try_detach`] ends: a slot and its region.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    slot: usize,
+    region: (u64, u64),
+}
+
+/// A session's slot in a program, with its rings.
 #[derive(Debug)]
 pub struct Attached {
     /// The slot it has.
@@ -63,19 +73,47 @@ pub struct Attached {
     pub way: [(u64, u64); 2],
 }
 
+impl Attached {
+    /// What [`Program::try_detach`] needs of it.
+    pub const fn hold(&self) -> Hold {
+        Hold { slot: self.slot, region: self.region }
+    }
+}
+
 impl Program {
-    /// Takes a slot and makes rings. No tracepoint is enabled yet.
+    /// Takes a slot and makes rings. No tracepoint is enabled yet. Waits up to [`PATIENCE`] for others that attach or detach.
     ///
     /// # Errors
     /// A [`Refusal`] if there is no slot or no room, or the program does not let its threads wait; nothing stays changed then.
     pub fn attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.try_attach(wanted) {
+                Err(Refusal::Locked) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                attached => return attached,
+            }
+        }
+    }
+
+    /// The same without waiting for others: the lock's holder may be the program, and keep it for ever.
+    ///
+    /// # Errors
+    /// [`Refusal::Locked`] if somebody else holds the lock now; else as [`attach`](Self::attach).
+    pub fn try_attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
         if wanted.block.is_some() && !self.allows_blocking() {
             return Err(Refusal::NoBlocking);
         }
-        map::lock(&self.file, ATTACH_LOCK)?;
+        if !map::try_lock(&self.file, ATTACH_LOCK)? {
+            return Err(Refusal::Locked);
+        }
         let attached = self.attach_locked(wanted);
         map::unlock(&self.file, ATTACH_LOCK)?;
         attached
+    }
+
+    /// Bytes of the program's file, and of memory, that a session with these wishes takes.
+    pub fn size_of(&self, wanted: &Wanted<'_>) -> u64 {
+        Plan::of(wanted, self.cpus).length
     }
 
     fn attach_locked(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
@@ -244,20 +282,50 @@ impl Program {
     }
 
     /// Ends the session in `slot`: no event is enabled any more, the rings are closed, their memory is given back.
-    /// Readers that still exist see zeros.
+    /// Readers that still exist see zeros. Waits up to [`PATIENCE`] for others that attach or detach, and goes ahead then.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// `TimedOut` if somebody kept the lock; what the kernel returns.
     pub fn detach(&self, attached: &Attached) -> io::Result<()> {
-        // If the program keeps the lock, it has no claim to order.
-        let locked = map::lock(&self.file, ATTACH_LOCK);
-        self.close(attached.slot);
-        let result = map::punch(&self.file, attached.region.0 - self.address, attached.region.1);
-        if !self.has_writers(attached.slot) {
-            self.header().slots[attached.slot].region.iter().for_each(|word| word.store(0, Relaxed));
+        let (end, hold) = (Instant::now() + PATIENCE, attached.hold());
+        while !self.try_detach(hold)? {
+            if Instant::now() >= end {
+                return self.detach_unlocked(hold);
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        map::unlock(&self.file, attached.slot as u64)?;
-        locked.and_then(|()| map::unlock(&self.file, ATTACH_LOCK))?;
+        Ok(())
+    }
+
+    /// The same without waiting; whether it was done.
+    ///
+    /// # Errors
+    /// What the kernel returns.
+    pub fn try_detach(&self, hold: Hold) -> io::Result<bool> {
+        if !map::try_lock(&self.file, ATTACH_LOCK)? {
+            return Ok(false);
+        }
+        let result = self.let_go(hold);
+        map::unlock(&self.file, ATTACH_LOCK)?;
+        result.map(|()| true)
+    }
+
+    /// The same whoever keeps the lock: a program that does so for longer than [`PATIENCE`] has no claim to order.
+    ///
+    /// # Errors
+    /// `TimedOut`, which names the reason; what the kernel returns.
+    pub fn detach_unlocked(&self, hold: Hold) -> io::Result<()> {
+        self.let_go(hold)?;
+        Err(io::Error::new(io::ErrorKind::TimedOut, Refusal::Locked.to_string()))
+    }
+
+    fn let_go(&self, hold: Hold) -> io::Result<()> {
+        self.close(hold.slot);
+        let result = map::punch(&self.file, hold.region.0 - self.address, hold.region.1);
+        if !self.has_writers(hold.slot) {
+            self.header().slots[hold.slot].region.iter().for_each(|word| word.store(0, Relaxed));
+        }
+        map::unlock(&self.file, hold.slot as u64)?;
         result
     }
 

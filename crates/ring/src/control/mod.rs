@@ -19,12 +19,14 @@ mod attach;
 mod conditions;
 mod refusal;
 mod sizes;
+mod vet;
 
 pub use crate::condition::{Code, When};
 pub use crate::want::Want;
-pub use attach::{Attached, Wanted};
+pub use attach::{Attached, Hold, PATIENCE, Wanted};
 pub use conditions::{Conditions, NoRoom};
 pub use refusal::Refusal;
+pub use vet::FileId;
 
 use crate::layout::{
     self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
@@ -36,7 +38,7 @@ use crate::want::Wants;
 use sizes::Sizes;
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Who holds a slot.
@@ -61,6 +63,7 @@ pub struct Triggers {
 #[derive(Debug)]
 pub struct Program {
     file: OwnedFd,
+    id: FileId,
     control: Arc<Mapping>,
     cpus: u32,
     control_size: u64,
@@ -70,19 +73,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the area in `file`, which may come from anybody.
+    /// Opens the area in `file`, which may come from anybody and may be open with `O_PATH`. Nothing is opened for writing, or waited
+    /// for, before it is known to be a sealed file in memory.
     ///
     /// # Errors
     /// A [`Refusal`] if it is not an area, or makes no sense.
     pub fn open(file: &OwnedFd) -> Result<Self, Refusal> {
-        // Its own open file description: locks must end with this collector, not with the program.
-        let file = reopen(file)?;
-        if !map::is_sealed(&file).unwrap_or(false) {
-            return Err(Refusal::Unsealed);
-        }
-        if !map::has_plain_pages(&file)? {
-            return Err(Refusal::NoArea);
-        }
+        let (file, id) = vet::reopen_vetted(file.as_fd())?;
         let size = map::size(&file)?;
         if size < PAGE as u64 {
             return Err(Refusal::NoArea);
@@ -102,6 +99,7 @@ impl Program {
         let control = Arc::new(Mapping::new(file.as_fd(), 0, sizes.control as usize)?);
         Ok(Self {
             file,
+            id,
             control,
             cpus: sizes.cpus,
             control_size: sizes.control,
@@ -114,6 +112,11 @@ impl Program {
     fn header(&self) -> &Header {
         // SAFETY: mapped as long as `control`; all atomics.
         unsafe { self.control.start().cast().as_ref() }
+    }
+
+    /// Which file its area is.
+    pub const fn id(&self) -> FileId {
+        self.id
     }
 
     /// The program's pid in its own namespace, as it says.
@@ -251,18 +254,6 @@ impl Program {
         // SAFETY: inside the control part; an atomic.
         unsafe { &*first.wrapping_add(id) }
     }
-}
-
-/// A file of our own for what `file` is open on.
-fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
-    // SAFETY: the path ends with a zero byte.
-    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just returned it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn name_of(slot: &Slot) -> String {

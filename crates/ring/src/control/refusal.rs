@@ -11,6 +11,10 @@ pub enum Refusal {
     Io(io::Error),
     /// The file could shrink under us: not one that sordino made.
     Unsealed,
+    /// The owner holds a lease on the file, which delays everybody who opens it.
+    Leased,
+    /// Another collector, or the program, keeps the lock that orders collectors.
+    Locked,
     /// The program has not finished starting, or the file is no area.
     NoArea,
     /// It was built with a sordino of another layout.
@@ -37,6 +41,8 @@ impl fmt::Display for Refusal {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Unsealed => f.write_str("its file is not sealed: not made by sordino"),
+            Self::Leased => f.write_str("it holds a lease on its area's file"),
+            Self::Locked => f.write_str("somebody keeps its area locked"),
             Self::NoArea => f.write_str("it has no complete area: still starting, or not made by sordino"),
             Self::Version(version) => {
                 write!(

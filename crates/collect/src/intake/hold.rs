@@ -1,0 +1,203 @@
+//! Attaching to one area: who has it, the slot, the rings.
+
+use super::ledger::Claim;
+use super::pages::Pages;
+use crate::discover::{Identity, identity};
+use crate::options::{Options, Polling, Programs};
+use rustix::process::{PidfdFlags, pidfd_open};
+use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
+use sordino_ring::layout::Geometry;
+use sordino_ring::write::Clock;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// What a session wants of every program.
+#[derive(Clone, Debug)]
+pub(crate) struct Wishes {
+    name: String,
+    geometry: Geometry,
+    clock: Clock,
+    cpus: Vec<u32>,
+    leave_out_others: bool,
+    wake: bool,
+    block: Option<Duration>,
+    /// A session takes smaller rings where there is no room for larger ones.
+    is_session: bool,
+    /// Every program is wanted, but not the commands of this very program.
+    pub(super) skip_ours: bool,
+}
+
+/// An area that is to be attached to.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) pid: i32,
+    pub(super) program: Program,
+    pub(super) claim: Claim,
+}
+
+/// An area that was attached to; no tracepoint is enabled yet.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) pid: i32,
+    pub(crate) claim: Claim,
+    pub(crate) identity: Identity,
+    /// Readable when the process has ended.
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) program: Program,
+    pub(crate) attached: Attached,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What became of a candidate.
+pub(super) enum Attach {
+    Taken(Box<Taken>),
+    /// Another collector attaches, or somebody keeps the lock.
+    Locked(Candidate),
+    Refused(FileId, String),
+}
+
+impl Wishes {
+    pub(crate) fn of(options: &Options, clock: Clock) -> Self {
+        Self {
+            name: options.name.clone(),
+            geometry: options.geometry,
+            clock,
+            cpus: options.cpus.as_slice().to_vec(),
+            leave_out_others: options.cpus_only,
+            wake: options.polling == Polling::Wakeup,
+            block: options.block,
+            is_session: options.session.is_some(),
+            skip_ours: matches!(options.programs, Programs::All),
+        }
+    }
+
+    /// Rings of each program.
+    pub(super) fn rings(&self) -> usize {
+        self.cpus.len() + 1
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            name: &self.name,
+            geometry: self.geometry,
+            clock: self.clock,
+            cpus: &self.cpus,
+            leave_out_others: self.leave_out_others,
+            wake: self.wake,
+            block: self.block,
+            first_turn: first_turn(),
+        }
+    }
+
+    /// A refusal with what the user can do about it.
+    fn explain(&self, refusal: &Refusal, program: &Program) -> String {
+        match refusal {
+            Refusal::NoSlot => {
+                let owners = program.owners().unwrap_or_default().into_iter();
+                let owners: Vec<_> =
+                    owners.map(|owner| format!("'{}' (process {})", owner.name, owner.pid)).collect();
+                format!("{refusal}: stop one of {}", owners.join(", "))
+            }
+            Refusal::NoRoom { needed, left } => {
+                let each = (left / self.rings() as u64).checked_ilog2().map_or(0, |bits| 1u64 << bits);
+                format!(
+                    "{refusal}: record it with smaller rings (about {} KiB each fit: --subbuf-size, --num-subbuf), or start it \
+                     with SORDINO_RESERVE={needed} or by 'sordino record -- COMMAND'",
+                    each >> 10
+                )
+            }
+            Refusal::NoMemory(_) => format!("{refusal}: use smaller rings (--subbuf-size, --num-subbuf)"),
+            _ => refusal.to_string(),
+        }
+    }
+}
+
+impl Candidate {
+    pub(super) const fn id(&self) -> FileId {
+        self.claim.id()
+    }
+
+    /// Attaches without waiting.
+    pub(super) fn attach(self, wishes: &Wishes) -> Attach {
+        let id = self.id();
+        let opened = rustix::process::Pid::from_raw(self.pid).ok_or_else(|| "no such process".to_owned());
+        let opened =
+            opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string()));
+        let pidfd = match opened {
+            Ok(pidfd) => pidfd,
+            Err(reason) => return Attach::Refused(id, reason),
+        };
+        let identity = identity(self.pid);
+        if self.program.own_pid() as i32 != identity.own_pid {
+            return Attach::Refused(id, "its area is another process's".to_owned());
+        }
+        let mut notes = Vec::new();
+        let attached = match self.attach_or_smaller(wishes, &mut notes) {
+            Ok(Some(attached)) => attached,
+            Ok(None) => return Attach::Locked(self),
+            Err(reason) => return Attach::Refused(id, reason),
+        };
+        let Self { pid, program, claim, .. } = self;
+        Attach::Taken(Box::new(Taken { pid, claim, identity, pidfd, program, attached, notes }))
+    }
+
+    /// Attaches with the rings that are wanted; where the user's programs may not have so much, and for a session also where the
+    /// program has no room for it, with the largest that fit. `None` if the lock is in the way.
+    fn attach_or_smaller(
+        &self,
+        wishes: &Wishes,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Attached>, String> {
+        let (mut wanted, mut too_large) = (wishes.wanted(), None);
+        loop {
+            let reason = match self.claim.reserve(self.program.size_of(&wanted)) {
+                Err(reason) => reason,
+                Ok(()) => match self.program.try_attach(&wanted) {
+                    Err(Refusal::Locked) => return Ok(None),
+                    Err(refusal @ Refusal::NoRoom { .. }) if wishes.is_session => {
+                        wishes.explain(&refusal, &self.program)
+                    }
+                    Err(refusal) => return Err(wishes.explain(&refusal, &self.program)),
+                    Ok(attached) => {
+                        notes.extend(too_large.map(|why: String| smaller(wanted.geometry, &why)));
+                        return Ok(Some(attached));
+                    }
+                },
+            };
+            wanted.geometry = wanted.geometry.smaller().ok_or_else(|| reason.clone())?;
+            too_large.get_or_insert(reason);
+        }
+    }
+}
+
+fn smaller(geometry: Geometry, why: &str) -> String {
+    let (size, count) = (geometry.size() >> 10, geometry.count);
+    format!("each of its rings has {count} sub-buffers of {size} KiB only: {why}")
+}
+
+impl Taken {
+    /// Where the program has what its threads touch.
+    pub(super) fn pages(&self) -> Pages {
+        let [gates, headers] = self.attached.way;
+        Pages([self.attached.region, gates, headers])
+    }
+
+    /// Gives the rings back, of a session that has ended meanwhile.
+    pub(super) fn let_go(&self) {
+        let hold = self.attached.hold();
+        if !matches!(self.program.try_detach(hold), Ok(true)) {
+            // The kernel releases the slot with the file.
+            let _ = self.program.detach_unlocked(hold);
+        }
+    }
+}
+
+/// A different one each time, so that a writer that slept through a detach never finds the head it saw.
+fn first_turn() -> u32 {
+    let mut random = [0; 4];
+    // Without randomness, the clock is different each time too.
+    match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
+        Ok(4) => u32::from_ne_bytes(random),
+        _ => sordino_clock::cycles() as u32,
+    }
+}

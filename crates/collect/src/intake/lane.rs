@@ -1,0 +1,240 @@
+//! One user's programs that wait to be taken up, and the thread that does it.
+
+use super::hold::{Taken, Wishes};
+use super::ledger::Ledger;
+use super::work::{Job, Progress};
+use crate::rights;
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a thread stays that has nothing to do: programs often come one after the other.
+const IDLE: Duration = Duration::from_secs(1);
+/// Threads of a user that hang, at most: the first may wait for pages, the second may not. Then the user's programs are refused.
+const MOST_STUCK: u32 = 2;
+
+/// What all lanes share.
+pub(super) struct Shared {
+    pub(super) wishes: Wishes,
+    pub(super) ledger: Ledger,
+    pub(super) done: Sender<Job>,
+    pub(super) ring: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Shared {
+    /// Sends a job back to the session.
+    pub(super) fn finish(&self, job: Job) {
+        match self.done.send(job) {
+            Ok(()) => (self.ring)(),
+            // The session has ended.
+            Err(unsent) => unsent.0.taken.iter().for_each(Taken::let_go),
+        }
+    }
+}
+
+/// One user's queue.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Job>,
+    /// Jobs with a lock in the way, and when they are tried again.
+    locked: Vec<Job>,
+    retry: Option<Instant>,
+    /// What may take for ever, and until when it may.
+    guarded: Option<(Job, Instant)>,
+    /// The thread that works here, by the number of those before it that were given up.
+    generation: u64,
+    has_thread: bool,
+    /// Threads that were given up and hang still.
+    stuck: u32,
+    closed: bool,
+}
+
+impl Lane {
+    /// Nobody panics with it locked, and each change is complete.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, job: Job) {
+        self.lock().queue.push_back(job);
+        self.changed.notify_one();
+    }
+
+    /// How many jobs wait.
+    pub(super) fn waiting(&self) -> usize {
+        let state = self.lock();
+        state.queue.len() + state.locked.len()
+    }
+
+    /// Whether one of the threads that are allowed is used here, also by a call that hangs.
+    pub(super) fn has_thread(&self) -> bool {
+        let state = self.lock();
+        state.has_thread || state.stuck > 0
+    }
+
+    /// Whether jobs wait for a thread to be started.
+    pub(super) fn needs_thread(&self) -> bool {
+        let state = self.lock();
+        !(state.has_thread || state.queue.is_empty() && state.locked.is_empty())
+    }
+
+    /// Whether there is anything to be done, or to be remembered.
+    pub(super) fn is_needed(&self) -> bool {
+        let state = self.lock();
+        state.has_thread || state.stuck > 0 || !state.queue.is_empty() || !state.locked.is_empty()
+    }
+
+    /// Whether the user's programs may keep a thread waiting for their pages.
+    pub(super) fn may_wait_for_pages(&self) -> bool {
+        self.lock().stuck == 0
+    }
+
+    /// Jobs that have waited for longer than this.
+    pub(super) fn take_older_than(&self, age: Duration) -> Vec<Job> {
+        let mut state = self.lock();
+        let queue = std::mem::take(&mut state.queue);
+        let (old, young): (VecDeque<Job>, _) = queue.into_iter().partition(|job| job.since.elapsed() > age);
+        state.queue = young;
+        old.into()
+    }
+
+    /// Starts a thread if there is something to do and none; refuses what waits if that fails, or too many threads hang.
+    pub(super) fn start(lane: &Arc<Self>, shared: &Arc<Shared>) {
+        let mut state = lane.lock();
+        if state.has_thread || state.closed || state.queue.is_empty() && state.locked.is_empty() {
+            return;
+        }
+        let problem = if state.stuck >= MOST_STUCK {
+            Some("programs of its user keep the recorder waiting".to_owned())
+        } else {
+            let (mine, theirs, generation) = (Arc::clone(lane), Arc::clone(shared), state.generation);
+            let thread = std::thread::Builder::new().name("sordino-intake".to_owned());
+            let started = thread.spawn(move || {
+                rights::confine();
+                mine.run(generation, &theirs);
+            });
+            state.has_thread = started.is_ok();
+            started.err().map(|error| format!("no thread for it: {error}"))
+        };
+        let Some(reason) = problem else { return };
+        let State { queue, locked, .. } = &mut *state;
+        let refused: Vec<Job> = queue.drain(..).chain(locked.drain(..)).collect();
+        drop(state);
+        for mut job in refused {
+            job.refuse(reason.clone());
+            shared.finish(job);
+        }
+    }
+
+    fn run(&self, generation: u64, shared: &Shared) {
+        while let Some(job) = self.next(generation) {
+            match job.proceed(self, generation, shared) {
+                Progress::Done(job) => shared.finish(job),
+                Progress::Locked(job) => self.retry(job),
+                Progress::GivenUp => {
+                    let mut state = self.lock();
+                    state.stuck = state.stuck.saturating_sub(1);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next job of the thread of this generation; `None` if it is to end.
+    fn next(&self, generation: u64) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.closed || state.generation != generation {
+                return None;
+            }
+            let now = Instant::now();
+            if state.retry.is_some_and(|retry| retry <= now) {
+                let State { queue, locked, retry, .. } = &mut *state;
+                queue.extend(locked.drain(..));
+                *retry = None;
+            }
+            if let Some(job) = state.queue.pop_front() {
+                return Some(job);
+            }
+            let wait = state.retry.map_or(IDLE, |retry| retry.saturating_duration_since(now));
+            let waited = self.changed.wait_timeout(state, wait);
+            let timeout;
+            (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && state.queue.is_empty() && state.retry.is_none() {
+                state.has_thread &= state.generation != generation;
+                return None;
+            }
+        }
+    }
+
+    /// Tries a job again later: the more of them there are, the later.
+    fn retry(&self, job: Job) {
+        let mut state = self.lock();
+        state.locked.push(job);
+        let pause = Duration::from_micros(1000 + 100 * state.locked.len() as u64);
+        state.retry.get_or_insert_with(|| Instant::now() + pause);
+    }
+
+    /// Calls `step`, which a program may have last for ever, while the job lies where it can be taken away after `patience`. `None` if
+    /// it was.
+    pub(super) fn guard<T>(
+        &self,
+        generation: u64,
+        job: Job,
+        patience: Duration,
+        step: impl FnOnce() -> T,
+    ) -> Option<(Job, T)> {
+        self.lock().guarded = Some((job, Instant::now() + patience));
+        let result = step();
+        let mut state = self.lock();
+        if state.generation != generation {
+            return None;
+        }
+        state.guarded.take().map(|(job, _)| (job, result))
+    }
+
+    /// Gives the thread up if its program has taken too long; another one goes on.
+    pub(super) fn give_up_if_overdue(lane: &Arc<Self>, shared: &Arc<Shared>) {
+        let mut state = lane.lock();
+        if state.guarded.as_ref().is_none_or(|(_, until)| Instant::now() < *until) {
+            return;
+        }
+        let Some((mut job, _)) = state.guarded.take() else { return };
+        state.generation += 1;
+        state.stuck += 1;
+        state.has_thread = false;
+        let is_over = job.give_up();
+        let over = if is_over {
+            Some(job)
+        } else {
+            state.queue.push_front(job);
+            None
+        };
+        drop(state);
+        if let Some(job) = over {
+            shared.finish(job);
+        }
+        Self::start(lane, shared);
+    }
+
+    /// Ends the thread as soon as it can, and lets go of the programs that wait.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.generation += 1;
+        let jobs =
+            (std::mem::take(&mut state.queue), std::mem::take(&mut state.locked), state.guarded.take());
+        drop(state);
+        self.changed.notify_all();
+        if let Some((job, _)) = &jobs.2 {
+            job.taken.iter().for_each(Taken::let_go);
+        }
+    }
+}

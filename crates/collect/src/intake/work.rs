@@ -1,0 +1,213 @@
+//! The steps of taking one process's areas up.
+
+use super::hold::{Attach, Candidate, Taken};
+use super::lane::{Lane, Shared};
+use super::ledger::NoClaim;
+use crate::discover::{Found, Hidden, areas, is_command_of_ours};
+use crate::listen::{Announced, Whereabouts};
+use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How long it may take to find a process's areas: it reads `/proc`, and vets files.
+const FINDING: Duration = Duration::from_secs(2);
+/// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
+const LOOKS_UNTIL_MADE: u8 = 3;
+
+/// Why a process is looked at.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// It says that it is there, and waits.
+    Announced(Announced),
+    /// Somebody named it, and waits.
+    Named,
+    /// It is there: the how manieth look this is, and which program it executes.
+    Seen { looks: u8, incarnation: (i32, u64, u64) },
+}
+
+/// A process whose areas are to be taken up, and what became of them.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ticket: u64,
+    pub(crate) pid: i32,
+    pub(crate) user: u32,
+    pub(crate) source: Source,
+    /// The areas that were attached to.
+    pub(crate) taken: Vec<Taken>,
+    /// Those that are taken up already.
+    pub(crate) known: Vec<FileId>,
+    /// Those that are not, if they could be reached, and why not.
+    pub(crate) skipped: Vec<(Option<FileId>, String)>,
+    /// How its areas are hidden.
+    pub(crate) hidden: Option<Hidden>,
+    /// Those that are left.
+    todo: Option<VecDeque<Candidate>>,
+    /// When it was handed over.
+    pub(super) since: Instant,
+    /// Until when locks are waited for, once one was in the way.
+    until: Option<Instant>,
+}
+
+/// What the thread of a lane does next.
+pub(super) enum Progress {
+    /// The job is over.
+    Done(Job),
+    /// A lock is in the way.
+    Locked(Job),
+    /// Somebody else goes on with the job: this took too long.
+    GivenUp,
+}
+
+/// A copy of what is looked for, while the job itself is where it can be given up.
+struct Search {
+    pid: i32,
+    user: u32,
+    whereabouts: Option<Whereabouts>,
+    /// Commands of this very program are none.
+    skip_ours: bool,
+    /// Incomplete areas are no refusal yet.
+    may_be_incomplete: bool,
+}
+
+#[derive(Default)]
+struct Findings {
+    todo: VecDeque<Candidate>,
+    known: Vec<FileId>,
+    skipped: Vec<(Option<FileId>, String)>,
+    hidden: Option<Hidden>,
+}
+
+impl Job {
+    pub(super) fn new(ticket: u64, pid: i32, user: u32, source: Source) -> Self {
+        Self {
+            ticket,
+            pid,
+            user,
+            source,
+            taken: Vec::new(),
+            known: Vec::new(),
+            skipped: Vec::new(),
+            hidden: None,
+            todo: None,
+            since: Instant::now(),
+            until: None,
+        }
+    }
+
+    /// Ends it without having looked.
+    pub(super) fn refuse(&mut self, reason: String) {
+        self.skipped.push((None, reason));
+    }
+
+    /// It was given up while it was looked for, or while its last area's pages were made present; whether it is over.
+    pub(super) fn give_up(&mut self) -> bool {
+        match (&self.todo, self.taken.last_mut()) {
+            (Some(todo), Some(last)) => {
+                last.notes.push(
+                    "its rings could not be made present (timed out): it faults on each page once".to_owned(),
+                );
+                todo.is_empty()
+            }
+            _ => {
+                self.refuse("it could not be looked into (timed out)".to_owned());
+                true
+            }
+        }
+    }
+
+    fn search(&self, shared: &Shared) -> Search {
+        Search {
+            pid: self.pid,
+            user: self.user,
+            whereabouts: match &self.source {
+                Source::Announced(announced) => Some(announced.whereabouts()),
+                _ => None,
+            },
+            skip_ours: shared.wishes.skip_ours && !matches!(self.source, Source::Named),
+            may_be_incomplete: matches!(self.source, Source::Seen { looks, .. } if looks < LOOKS_UNTIL_MADE),
+        }
+    }
+
+    /// Takes the process up as far as no lock is in the way.
+    pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
+        if self.todo.is_none() {
+            let search = self.search(shared);
+            let Some((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
+                return Progress::GivenUp;
+            };
+            self = job;
+            self.todo = Some(findings.todo);
+            (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
+        }
+        while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
+            match candidate.attach(&shared.wishes) {
+                Attach::Taken(taken) => {
+                    self.taken.push(*taken);
+                    let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
+                    self = job;
+                }
+                Attach::Locked(candidate) => {
+                    let end = *self.until.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    if Instant::now() < end {
+                        self.todo.get_or_insert_default().push_front(candidate);
+                        return Progress::Locked(self);
+                    }
+                    self.skipped.push((Some(candidate.id()), Refusal::Locked.to_string()));
+                }
+                Attach::Refused(id, reason) => self.skipped.push((Some(id), reason)),
+            }
+        }
+        Progress::Done(self)
+    }
+
+    /// Makes the pages of the area that was taken last present.
+    fn make_present(mut self, lane: &Lane, generation: u64) -> Option<Self> {
+        let pid = self.pid;
+        let Some(last) = self.taken.last_mut() else { return Some(self) };
+        let pages = last.pages();
+        if !lane.may_wait_for_pages() {
+            last.notes.push("its pages were not made present: it may fault on them".to_owned());
+            return Some(self);
+        }
+        let (mut job, note) = lane.guard(generation, self, pages.patience(), || pages.make_present(pid))?;
+        if let (Some(last), Some(note)) = (job.taken.last_mut(), note) {
+            last.notes.push(note);
+        }
+        Some(job)
+    }
+}
+
+impl Search {
+    fn run(&self, shared: &Shared) -> Findings {
+        let mut findings = Findings::default();
+        if self.skip_ours && is_command_of_ours(self.pid) {
+            return findings;
+        }
+        let found = match &self.whereabouts {
+            Some(whereabouts) => whereabouts.area().map(|found| vec![found]),
+            None => areas(self.pid),
+        };
+        match found {
+            Ok(found) => found.into_iter().for_each(|found| self.look_at(found, shared, &mut findings)),
+            Err(hidden) => findings.hidden = Some(hidden),
+        }
+        findings
+    }
+
+    fn look_at(&self, found: Found, shared: &Shared, findings: &mut Findings) {
+        let id = found.id;
+        let claim = match shared.ledger.claim(id, self.pid, self.user, shared.wishes.rings()) {
+            Ok(claim) => claim,
+            Err(NoClaim::Known) => return findings.known.push(id),
+            Err(NoClaim::TooMany(reason)) => return findings.skipped.push((Some(id), reason)),
+        };
+        match Program::open(&found.file) {
+            Ok(program) if program.id() == id => {
+                findings.todo.push_back(Candidate { pid: self.pid, program, claim });
+            }
+            Ok(_) => {}
+            Err(Refusal::Unsealed | Refusal::NoArea) if self.may_be_incomplete => {}
+            Err(refusal) => findings.skipped.push((Some(id), refusal.to_string())),
+        }
+    }
+}

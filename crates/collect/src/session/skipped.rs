@@ -1,0 +1,111 @@
+//! Programs that are not recorded, and why: each is named once, and nobody's fill the notes.
+
+use crate::intake::is_trusted;
+use sordino_ring::control::FileId;
+use std::collections::BTreeMap;
+
+/// Notes that are kept at most: over days there may be any number of programs.
+const MOST: usize = 200;
+/// Notes on programs of one user, but for root and the recorder's own.
+const MOST_OF_A_USER: usize = 20;
+/// Users whose programs are counted beyond that.
+const MOST_USERS: usize = 32;
+
+/// Programs that are not recorded.
+#[derive(Debug, Default)]
+pub(super) struct Skipped {
+    notes: Vec<Skip>,
+    /// By user, programs that there were no notes on.
+    more: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug)]
+struct Skip {
+    /// The process, and its area if that could be seen.
+    who: (i32, Option<FileId>),
+    user: u32,
+    reason: String,
+    note: String,
+}
+
+impl Skipped {
+    /// Notes why a program is skipped. It is looked at several times: the last reason stands. `name` is asked for what is not noted yet
+    /// alone: who is refused all the time shall cost little.
+    pub(super) fn add(
+        &mut self,
+        who: (i32, Option<FileId>),
+        user: u32,
+        reason: String,
+        name: impl FnOnce() -> String,
+    ) {
+        let known = self.notes.iter().position(|other| other.who == who);
+        if known.is_some_and(|known| self.notes[known].reason == reason) {
+            return;
+        }
+        let of_user = self.notes.iter().filter(|other| other.user == user).count();
+        if known.is_none() && !is_trusted(user) && of_user >= MOST_OF_A_USER {
+            if self.more.len() < MOST_USERS || self.more.contains_key(&user) {
+                *self.more.entry(user).or_default() += 1;
+            }
+            return;
+        }
+        let name = name();
+        let name = if name.is_empty() { "a program that has ended" } else { &name };
+        let note = format!("skipped {name} of user {user}: {reason}");
+        // Who makes up areas is noted once.
+        self.notes.retain(|other| other.who != who && other.note != note);
+        self.notes.push(Skip { who, user, reason, note });
+        self.notes.drain(..self.notes.len().saturating_sub(MOST));
+    }
+
+    /// Forgets a program that is recorded after all: it may have been looked at before it was complete.
+    pub(super) fn forget(&mut self, pid: i32, id: FileId) {
+        self.notes.retain(|skip| skip.who.1 != Some(id) && skip.who != (pid, None));
+    }
+
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let more = self
+            .more
+            .iter()
+            .map(|(user, count)| format!("skipped programs of user {user} {count} more times"));
+        self.notes.iter().map(|skip| skip.note.clone()).chain(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> String {
+        "p".to_owned()
+    }
+
+    #[test]
+    fn a_user_who_makes_up_programs_does_not_hide_what_is_said_of_others() {
+        let (mut skipped, user) = (Skipped::default(), rustix::process::geteuid().as_raw() + 1);
+        skipped.add((20_000, None), 0, "honest".to_owned(), name);
+        for pid in 0..10_000 {
+            skipped.add((pid, None), user, format!("{pid}"), name);
+        }
+        let notes: Vec<String> = skipped.notes().collect();
+        assert_eq!(notes.len(), 1 + MOST_OF_A_USER + 1);
+        assert_eq!(notes[0], "skipped p of user 0: honest");
+        assert_eq!(notes[MOST_OF_A_USER + 1], format!("skipped programs of user {user} 9980 more times"));
+    }
+
+    #[test]
+    fn the_last_reason_stands_until_the_program_is_recorded() {
+        let (mut skipped, id) = (Skipped::default(), FileId { device: 1, inode: 2 });
+        for reason in ["one", "other", "other"] {
+            skipped.add((5, Some(id)), 0, reason.to_owned(), String::new);
+        }
+        // The same of another area of the same process, once.
+        skipped.add((5, Some(FileId { device: 1, inode: 3 })), 0, "other".to_owned(), String::new);
+        assert_eq!(
+            skipped.notes().collect::<Vec<_>>(),
+            ["skipped a program that has ended of user 0: other"]
+        );
+        skipped.forget(5, FileId { device: 1, inode: 3 });
+        assert_eq!(skipped.notes().count(), 0);
+    }
+}

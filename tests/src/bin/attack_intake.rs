@@ -1,0 +1,313 @@
+//! Programs that want something of a recorder that it should not give: `attack_intake KIND ARGUMENTS`. Each says `ready` when its
+//! attack is under way, and then stays until it is killed.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
+};
+use sordino_ring::area::{Area, Request};
+use sordino_ring::layout::ATTACH_LOCK;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The first word of a program's packet.
+const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
+/// Bytes of address space of each area: enough for rings of the default size.
+const RESERVE: usize = 256 << 20;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// An area as the library makes it.
+fn area() -> (Area, OwnedFd) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let pid = std::process::id();
+    let (restartable, allows_blocking) = (true, false);
+    let request = Request { cpus, catalogue: 64 << 10, reserve: RESERVE, pid, restartable, allows_blocking };
+    Area::create(&request).expect("an area")
+}
+
+fn inode(file: &OwnedFd) -> u64 {
+    rustix::fs::fstat(file).expect("what the file is").st_ino
+}
+
+/// A recorder's socket: a path, or a name behind `@`.
+fn connect(socket: &str) -> io::Result<OwnedFd> {
+    let address = match socket.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None => SocketAddrUnix::new(socket)?,
+    };
+    let connection = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    net::connect(&connection, &address)?;
+    Ok(connection)
+}
+
+/// Sends a packet of words with a descriptor, if there is one; the connection.
+fn tell(socket: &str, words: &[u64], file: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
+    assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(&files)));
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let connection = connect(socket)?;
+    net::sendmsg(&connection, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(connection)
+}
+
+/// How the library announces an area to a session.
+fn announce(socket: &str, file: &OwnedFd) -> io::Result<OwnedFd> {
+    tell(socket, &[HELLO, inode(file), file.as_raw_fd() as u64], None)
+}
+
+/// Waits until the recorder has answered or hung up, a bounded time.
+fn wait_for_answer(connection: &OwnedFd) {
+    let time = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(connection, PollFlags::IN)], Some(&time));
+}
+
+/// A watch for anybody who closes `path` after having had it open for writing.
+fn watch_writers(path: &str) -> File {
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("inotify");
+    inotify::add_watch(&watch, path, inotify::WatchFlags::CLOSE_WRITE).expect("a watch");
+    File::from(watch)
+}
+
+/// Says whether anybody has opened the file for writing.
+fn say_whether_written(mut watch: File) {
+    std::thread::sleep(Duration::from_millis(300));
+    let was_opened = matches!(watch.read(&mut [0; 4096]), Ok(1..));
+    println!("{}", if was_opened { "opened for writing" } else { "untouched" });
+}
+
+/// Sends a descriptor that may only be read; root would open it for writing.
+fn send(path: &str, socket: &str) {
+    let file: OwnedFd =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).expect(path).into();
+    let watch = watch_writers(path);
+    let connection = tell(socket, &[HELLO, inode(&file)], Some(file.as_fd())).expect("a recorder");
+    wait_for_answer(&connection);
+    say_whether_written(watch);
+}
+
+/// Has a descriptor be an area's and that of a file that may only be read by turns, while it is announced again and again.
+fn plant(path: &str, socket: &str, seconds: u64) {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let file: OwnedFd = File::open(path).expect(path).into();
+    // No area, so that it is looked at each time.
+    let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
+    let (watch, number) = (watch_writers(path), 200);
+    // SAFETY: a number that nobody else uses here.
+    assert_eq!(unsafe { libc::dup2(memory.as_raw_fd(), number) }, number);
+    let words = [HELLO, inode(&memory), number as u64];
+    let swap = std::thread::spawn(move || {
+        while !OVER.load(Ordering::Relaxed) {
+            // SAFETY: likewise.
+            unsafe { libc::dup2(file.as_raw_fd(), number) };
+            // SAFETY: likewise.
+            unsafe { libc::dup2(memory.as_raw_fd(), number) };
+        }
+    });
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        let told: Vec<_> = (0..64).filter_map(|_| tell(socket, &words, None).ok()).collect();
+        told.iter().for_each(wait_for_answer);
+    }
+    OVER.store(true, Ordering::Relaxed);
+    swap.join().expect("the thread");
+    say_whether_written(watch);
+}
+
+/// Sends a terminal, which becomes that of whoever opens it without one, and hangs up.
+fn terminal(socket: &str) {
+    let flags = libc::O_NOCTTY | libc::O_CLOEXEC;
+    let master =
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/ptmx").expect("a terminal");
+    // SAFETY: an owned descriptor of a terminal.
+    assert_eq!(unsafe { libc::unlockpt(master.as_raw_fd()) }, 0);
+    let mut number: libc::c_uint = 0;
+    // SAFETY: fills in the number.
+    assert_eq!(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &mut number) }, 0);
+    let name = format!("/dev/pts/{number}");
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(name)
+        .expect("a terminal");
+    let slave: OwnedFd = slave.into();
+    let connection = tell(socket, &[HELLO, inode(&slave)], Some(slave.as_fd())).expect("a recorder");
+    wait_for_answer(&connection);
+    std::thread::sleep(Duration::from_millis(300));
+    drop((slave, master));
+}
+
+/// Files that look like areas and are leased: whoever opens one waits until the lease is broken, 45 seconds.
+fn leases(socket: &str, count: usize) {
+    // SAFETY: the signal that tells of somebody who waits would end the program, and its leases.
+    unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+    for _ in 0..count {
+        let file = sordino_ring::map::create_file(1 << 20).expect("a file");
+        // A lease counts the openings, of which the creation is none.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let file: OwnedFd = File::options().read(true).write(true).open(path).expect("the file again").into();
+        // SAFETY: an owned descriptor.
+        let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
+        assert_eq!(leased, 0, "a lease: {}", io::Error::last_os_error());
+        std::mem::forget(announce(socket, &file));
+        std::mem::forget(file);
+    }
+}
+
+/// So many areas at once; `twist` spoils each before it is announced.
+fn areas(socket: &str, count: usize, twist: impl Fn(&Area, &OwnedFd)) {
+    for _ in 0..count {
+        let (area, file) = area();
+        twist(&area, &file);
+        std::mem::forget(announce(socket, &file));
+        std::mem::forget(file);
+    }
+}
+
+/// Holds the lock that orders recorders that attach, as long as the process lives.
+fn keep_locked(_: &Area, file: &OwnedFd) {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mine = File::options().read(true).write(true).open(path).expect("the area's file");
+    let mut lock = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: ATTACH_LOCK as i64,
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: an initialised lock.
+    assert_eq!(unsafe { libc::fcntl(mine.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) }, 0);
+    std::mem::forget(mine);
+}
+
+/// `struct uffdio_api` of <linux/userfaultfd.h>.
+#[repr(C)]
+struct FaultApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_register`.
+#[repr(C)]
+struct FaultRange {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// Has whoever touches the part of the area that is for rings wait for ever: userfaultfd, of the device at `path`, and nobody answers.
+fn never_come(path: &str, area: &Area) {
+    /// `USERFAULTFD_IOC_NEW`, `UFFDIO_API`, `UFFDIO_REGISTER`.
+    const NEW: libc::c_ulong = 0xaa00;
+    const API: libc::c_ulong = 0xc018_aa3f;
+    const REGISTER: libc::c_ulong = 0xc020_aa00;
+    /// Missing pages of shared memory, and those that are there and not mapped.
+    const FEATURES: u64 = 1 << 5 | 1 << 10;
+    let device = File::options().read(true).write(true).open(path).expect(path);
+    // SAFETY: an owned descriptor; the argument is flags.
+    let faults = unsafe { libc::ioctl(device.as_raw_fd(), NEW, libc::O_CLOEXEC) };
+    assert!(faults >= 0, "userfaultfd: {}", io::Error::last_os_error());
+    let mut api = FaultApi { api: 0xaa, features: FEATURES, ioctls: 0 };
+    // SAFETY: an initialised structure of the size that the number says.
+    assert_eq!(unsafe { libc::ioctl(faults, API, &mut api) }, 0, "{}", io::Error::last_os_error());
+    let start = area.header() as *const _ as u64 + (2 << 20);
+    let mut range = FaultRange { start, length: RESERVE as u64 - (2 << 20), mode: 1 | 4, ioctls: 0 };
+    // SAFETY: as above; the range is mapped.
+    assert_eq!(unsafe { libc::ioctl(faults, REGISTER, &mut range) }, 0, "{}", io::Error::last_os_error());
+}
+
+/// Announces an area by another's inode number, which the file `number` will hold.
+fn claim(socket: &str, number: &str) {
+    let _first = area();
+    println!("ready");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !Path::new(number).exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let claimed = fs::read_to_string(number).expect(number).trim().parse().expect("a number");
+    let (_area, file) = area();
+    let words = [HELLO, claimed, file.as_raw_fd() as u64];
+    for sent in [Some(file.as_fd()), None] {
+        wait_for_answer(&tell(socket, &words, sent).expect("a recorder"));
+    }
+    println!("claimed");
+    stay();
+}
+
+/// Gets into the recording of somebody else's command, by the name that everybody can see.
+fn strange() {
+    let sockets = fs::read_to_string("/proc/net/unix").expect("the sockets");
+    let name = sockets
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(7))
+        .find(|name| name.starts_with("@sordino-"));
+    let name = name.expect("a recorder's socket");
+    let (_area, file) = area();
+    let number = file.as_raw_fd() as u64;
+    let packets: [&[u64]; 3] =
+        [&[HELLO, inode(&file), number], &[HELLO, inode(&file), number, 0, 0], &[HELLO, inode(&file)]];
+    for words in packets {
+        wait_for_answer(&tell(name, words, Some(file.as_fd())).expect("a recorder"));
+    }
+    stay();
+}
+
+/// Connects and says nothing, or nonsense, as fast as it can.
+fn flood(socket: &str) {
+    let (mut silent, end) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+    println!("ready");
+    while Instant::now() < end {
+        silent.extend(connect(socket));
+        let _ = tell(socket, &[HELLO, u64::MAX], None);
+        if silent.len() > 500 {
+            silent.clear();
+        }
+    }
+}
+
+fn stay() {
+    println!("ready");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    match words[..] {
+        ["send", path, socket] => send(path, socket),
+        ["plant", path, socket, seconds] => plant(path, socket, number(seconds) as u64),
+        ["terminal", socket] => terminal(socket),
+        ["leases", socket, count] => leases(socket, number(count)),
+        ["areas", socket, count] => areas(socket, number(count), |_, _| {}),
+        ["locked", socket, count] => areas(socket, number(count), keep_locked),
+        ["pages", socket, device] => areas(socket, 1, |area, _| never_come(device, area)),
+        ["many", times, ref rest @ ..] => {
+            let program = std::env::current_exe().expect("this program");
+            let children: Vec<_> = (0..number(times))
+                .map(|_| Command::new(&program).args(rest).spawn().expect("a child"))
+                .collect();
+            std::mem::forget(children);
+        }
+        ["claim", socket, number] => claim(socket, number),
+        ["strange"] => strange(),
+        ["flood", socket] => flood(socket),
+        _ => panic!("no such attack: {words:?}"),
+    }
+    if !["send", "plant", "claim", "strange", "flood"].contains(&words[0]) {
+        stay();
+    }
+}
