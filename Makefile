@@ -6,7 +6,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 RELEASE = target/release
 
-.PHONY: all build demo test test-long test-vm bench install uninstall clean setup
+.PHONY: all build demo test test-attacks test-long test-vm bench install uninstall clean setup
 
 all: build
 
@@ -21,6 +21,10 @@ demo: setup-demo build
 ## test: every test, with all that it needs
 test: setup-test
 	scripts/test
+
+## test-attacks: attacks on a recorder with all rights, as root
+test-attacks: setup-test
+	cargo test --locked -p sordino-tests --test attacks
 
 ## test-long: models at larger bounds, mutants, sanitizers, an hour of storms
 test-long: setup-test
