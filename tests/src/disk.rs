@@ -10,13 +10,17 @@ use std::process::Command;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one of this size, as tmpfs(5) writes it, at a place that was not there before.
+    /// Mounts one with this size option of tmpfs(5) at a place that was not there before. Its root directory is root's alone to change.
     ///
     /// # Panics
     /// If that does not work.
     pub fn mount(place: &Path, size: &str) -> Self {
         fs::create_dir(place).expect("a directory");
-        succeed(Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(place));
+        succeed(
+            Command::new("mount")
+                .args(["-t", "tmpfs", "-o", &format!("{size},mode=755"), "tmpfs"])
+                .arg(place),
+        );
         Self(place.to_owned())
     }
 }

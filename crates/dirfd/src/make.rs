@@ -4,7 +4,7 @@ use super::{DIR_MODE, Dir, beneath, is_regular, no_file, plain};
 use beneath::Way;
 use rustix::fs::{Mode, OFlags, fstat, mkdirat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -99,7 +99,8 @@ impl Dir {
         Ok((dir, is_new))
     }
 
-    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may.
+    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may. A
+    /// user's own group, which has the user's number, counts as the user: with umask 002, all that the user makes is the group's, too.
     ///
     /// # Errors
     /// What the kernel says.
@@ -109,7 +110,9 @@ impl Dir {
         if status.st_uid != own {
             return Ok(Some(format!("it belongs to user {}, not to user {own}", status.st_uid)));
         }
-        Ok(distrust(status.st_uid, status.st_mode, own))
+        let is_own_group = own != 0 && status.st_gid == own && getegid().as_raw() == own;
+        let mode = if is_own_group { status.st_mode & !0o020 } else { status.st_mode };
+        Ok(distrust(status.st_uid, mode, own))
     }
 
     /// Opens the directory at `path`, whose last component is no link and which only its owner, us, may change.
