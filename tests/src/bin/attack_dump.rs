@@ -45,15 +45,15 @@ fn fifo_for_a_deleted_file() {
     mkfifoat(CWD, "x (deleted)", Mode::RWXU).expect("a FIFO");
 }
 
-/// At the path of a mapped file is a link to a FIFO, at that of another one a link to `$SECRET`. Creates `opened` once somebody
-/// has opened the FIFO.
+/// Two mapped files are deleted; links to `$SECRET` and to a FIFO take the names by which `maps` shows them. Creates `opened` once
+/// somebody has opened the FIFO.
 fn links_for_mapped_files() {
     mkfifoat(CWD, "fifo", Mode::RWXU).expect("a FIFO");
     let secret = std::env::var("SECRET").expect("whose file");
     for (name, target) in [("a", secret.as_str()), ("b", "fifo")] {
         mapped(name, &elf(64), 2);
-        fs::rename(name, format!("{name}-moved")).expect("another name");
-        symlink(target, name).expect("a link");
+        fs::remove_file(name).expect("gone");
+        symlink(target, format!("{name} (deleted)")).expect("a link");
     }
     std::thread::spawn(|| {
         // Without a reader it is an error.

@@ -41,6 +41,7 @@ impl LeftOut {
             Unknown::Skipped(Skip::Nothing) => return,
             Unknown::Skipped(Skip::Replaced) => "another file is at its path now",
             Unknown::Skipped(Skip::Lease) => "somebody holds a lease on it",
+            Unknown::Skipped(Skip::Served) => "a program serves its file system",
             Unknown::TooLarge => "its headers or notes are too large",
         };
         self.file(mapped, user, why);

@@ -6,6 +6,7 @@
 
 mod build_id;
 mod devices;
+mod filesystems;
 mod left_out;
 mod open;
 mod process;

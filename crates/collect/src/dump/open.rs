@@ -40,6 +40,8 @@ pub(super) enum Skip {
     Replaced,
     /// Somebody holds a lease on it.
     Lease,
+    /// A program serves its file system.
+    Served,
 }
 
 /// File systems whose files have other devices for `stat` than in `maps`: btrfs and overlayfs.

@@ -1,11 +1,10 @@
 //! Processes, their threads and their mappings, from `/proc`.
 
 use super::open::{FileId, Mapped};
-use crate::proc::{Stat, innermost, read, status_line};
+use crate::proc::{Stat, innermost, read, read_at_most, status_line};
 use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 
 /// The most threads of one process that a dump has.
 pub(super) const THREADS_MAX: usize = 4096;
@@ -56,12 +55,7 @@ pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
 
 /// The executable mappings of a process, and whether there are or may be more.
 pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
-    let mut maps = Vec::with_capacity(16 << 10);
-    let read =
-        File::open(format!("/proc/{pid}/maps")).and_then(|file| file.take(MAPS_MAX).read_to_end(&mut maps));
-    if read.is_err() {
-        maps.clear();
-    }
+    let maps = read_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
     let mut more = maps.len() as u64 == MAPS_MAX;
     // A line that was cut off could name another file.
     let whole = maps.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);

@@ -6,8 +6,9 @@
 
 use super::build_id::{self, Found, Unknown};
 use super::devices;
+use super::filesystems::{FileSystems, Server};
 use super::left_out::LeftOut;
-use super::open::{FileId, Mapped};
+use super::open::{FileId, Mapped, Skip};
 use super::process::{self, Mapping, Thread};
 use crate::discover::processes;
 use crate::proc::Stat;
@@ -110,6 +111,7 @@ struct Current {
 #[derive(Debug)]
 struct Walk {
     state: Mutex<State>,
+    filesystems: Mutex<FileSystems>,
     changed: Condvar,
 }
 
@@ -148,7 +150,7 @@ struct Share {
 
 impl Walk {
     fn new() -> Self {
-        Self { state: Mutex::new(State::new()), changed: Condvar::new() }
+        Self { state: Mutex::new(State::new()), filesystems: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -162,7 +164,7 @@ impl Walk {
             let Some(task) = next else { break };
             let device = if let Task::File(mapped) = &task { Some(mapped.file.device) } else { None };
             let begin = spent(device.is_some());
-            let done = task.run();
+            let done = task.run(&self.filesystems);
             let time = spent(device.is_some()).saturating_sub(begin);
             let mut state = self.lock();
             match device {
@@ -370,6 +372,10 @@ impl State {
             Ok((build_id, false)) => drop(self.own_build_ids.insert((mapped.pid, mapped.file), build_id)),
             Err(why) => {
                 let user = self.user(mapped.pid);
+                if why != Unknown::Skipped(Skip::Nothing) && why != Unknown::Skipped(Skip::Replaced) {
+                    // It would be the same for the next process that has mapped it.
+                    self.build_ids.insert(mapped.file, String::new());
+                }
                 self.left_out.unknown(mapped, user, why);
             }
         }
@@ -395,7 +401,7 @@ impl State {
 }
 
 impl Task {
-    fn run(self) -> Done {
+    fn run(self, filesystems: &Mutex<FileSystems>) -> Done {
         match self {
             Self::List => {
                 let user = |pid| std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
@@ -410,7 +416,15 @@ impl Task {
                 Done::Mappings(pid, mappings, more)
             }
             Self::File(mapped) => {
-                let found = build_id::of(&mapped);
+                let (device, pid) = (mapped.file.device, mapped.pid);
+                let mut known = filesystems.lock().unwrap_or_else(PoisonError::into_inner);
+                let server = known.server(device, pid);
+                drop(known);
+                let found = match server {
+                    Some(Server::Kernel) => build_id::of(&mapped),
+                    Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
+                    None => Err(Unknown::Skipped(Skip::Nothing)),
+                };
                 Done::File(mapped, found)
             }
         }
