@@ -10,6 +10,7 @@ mod filesystems;
 mod left_out;
 mod open;
 mod process;
+mod share;
 mod walk;
 
 use crate::context::{Told, What};

@@ -10,11 +10,11 @@ use super::filesystems::{FileSystems, Server};
 use super::left_out::LeftOut;
 use super::open::{FileId, Mapped, Skip};
 use super::process::{self, Mapping, Thread};
+use super::share::{Share, spent, waited_for_a_cpu};
 use crate::discover::processes;
 use crate::proc::Stat;
 use rustix::process::Pid;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,10 +27,6 @@ const DUMP_TIME: Duration = Duration::from_secs(1);
 const STARVED_TIME: Duration = Duration::from_secs(4);
 /// How long one file, or one process, is waited for.
 const STEP_TIME: Duration = Duration::from_millis(250);
-/// How much time one user's processes and files may take: of a CPU for what `/proc` shows, in all for files.
-const USER_TIME: Duration = Duration::from_millis(400);
-/// How many bytes of one user's threads and mappings a dump holds: some 60,000.
-const USER_BYTES: usize = 8 << 20;
 /// How many threads may hang.
 const LEFT_MAX: usize = 4;
 
@@ -139,13 +135,6 @@ struct State {
     /// Of files whose numbers mean something for one process only.
     own_build_ids: HashMap<(i32, FileId), String>,
     left_out: LeftOut,
-}
-
-/// What a user's processes took so far.
-#[derive(Debug, Default)]
-struct Share {
-    time: Duration,
-    bytes: usize,
 }
 
 impl Walk {
@@ -438,26 +427,4 @@ impl Current {
         let runs = || Some(Stat::parse(&stat()?)?.field(3) == "R");
         self.since.elapsed() >= STEP_TIME && !runs().unwrap_or(false)
     }
-}
-
-impl Share {
-    fn is_used_up(&self) -> bool {
-        self.time >= USER_TIME || self.bytes >= USER_BYTES
-    }
-}
-
-/// How long a thread was ready to run and did not.
-fn waited_for_a_cpu(thread: Pid) -> Duration {
-    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
-    let text = crate::proc::read(&path).unwrap_or_default();
-    let nanoseconds = text.split_whitespace().nth(1).and_then(|waited| waited.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap_or(0))
-}
-
-/// How much time this thread has used: of a CPU, or, if it may have `blocked`, all but that during which it waited for one.
-fn spent(blocked: bool) -> Duration {
-    let clock = if blocked { ClockId::Monotonic } else { ClockId::ThreadCPUTime };
-    let time = clock_gettime(clock);
-    let waited = if blocked { waited_for_a_cpu(gettid()) } else { Duration::ZERO };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32).saturating_sub(waited)
 }
