@@ -109,7 +109,7 @@ impl Events {
                     self.machine.rewind(mark);
                     self.place_gap(current, time, lost);
                 }
-                Err(Corrupt) if self.machine.is_short() && self.slide(mark)? => {}
+                Err(Corrupt) if self.machine.take_short() && self.slide(mark)? => {}
                 Err(Corrupt) => {
                     self.machine.end = 0;
                     self.push_corrupt();
@@ -194,6 +194,8 @@ impl Events {
 
     /// Moves the window to `mark` and loads more of the current packet. False if there is no more: the content ends, or a hole in
     /// the file begins, or no event is that long.
+    #[cold]
+    #[inline(never)]
     fn slide(&mut self, mark: Mark) -> Result<bool, Error> {
         let (place, loaded) = (self.next - 1, self.machine.base * 8 + self.machine.end);
         if self.machine.end == 0 || loaded >= self.stream.packets[place].content_bits {

@@ -122,6 +122,7 @@ impl Machine {
         self.registers.present = 0;
         self.registers.uuid = None;
         self.empty = MAX_EMPTY;
+        self.short = false;
         self.begin_event();
         self.fill(0, bytes.min(self.window as u64) as usize, fill)
     }
@@ -187,9 +188,9 @@ impl Machine {
         (self.position, self.registers.ticks, self.empty) = (mark.position, mark.ticks, mark.empty);
     }
 
-    /// Whether what couldn't be read last would have needed more bytes than there are.
-    pub(super) fn is_short(&self) -> bool {
-        self.short
+    /// Whether what couldn't be read last would have needed more bytes than there are; true once.
+    pub(super) fn take_short(&mut self) -> bool {
+        std::mem::take(&mut self.short)
     }
 
     /// Forgets what belonged to the event before.
@@ -197,7 +198,6 @@ impl Machine {
         self.registers.present &= (1 << Register::FIRST_OF_EVENT as u32) - 1;
         self.repeated = MAX_REPEATED;
         self.labels = MAX_LABELS;
-        self.short = false;
     }
 
     /// Runs the operations `range`, showing values in `event`.
@@ -338,6 +338,7 @@ impl Machine {
     }
 
     #[cold]
+    #[inline(never)]
     fn behind_the_end(&mut self) -> Corrupt {
         self.short = true;
         Corrupt
