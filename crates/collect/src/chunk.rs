@@ -59,10 +59,12 @@ impl Chunk {
         begin: Sample,
         purpose: Purpose,
     ) -> Result<Self, Error> {
-        let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
+        let mut kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
+        let notes = std::mem::take(&mut kernel.notes);
         let mut chunk = Self { directory, summary, begin, purpose, kernel, traces: Vec::new() };
         chunk.summary.begin_ns = begin.realtime;
         chunk.summary.clock = clock_summary(clock);
+        chunk.summary.notes.extend(notes);
         Ok(chunk)
     }
 

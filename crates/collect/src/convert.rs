@@ -30,6 +30,8 @@ pub(crate) struct KernelTrace {
     begin_ticks: u64,
     /// Whether what is missing before a CPU's first event was overwritten, not lost.
     overwrite: bool,
+    /// What the state dump lacks.
+    pub(crate) notes: Vec<String>,
 }
 
 /// More bytes than any event's format has.
@@ -49,19 +51,22 @@ impl KernelTrace {
         purpose: Purpose,
     ) -> Result<Self, Error> {
         let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
-        let trace = Self { uuid: crate::uuid(), events: Vec::new(), names, begin_ticks, overwrite };
+        let (uuid, events, notes) = (crate::uuid(), Vec::new(), Vec::new());
+        let mut trace = Self { uuid, events, names, begin_ticks, overwrite, notes };
         trace.write_metadata(directory, clock)?;
         if purpose == Purpose::Showing {
             return Ok(trace);
         }
         let file = directory.create_file("kernel/statedump")?;
-        Dump::take(begin).write(file, trace.uuid, begin_ticks)?;
+        let mut dump = Dump::take(begin);
+        trace.notes = std::mem::take(&mut dump.notes);
+        dump.write(file, trace.uuid, begin_ticks)?;
         Ok(trace)
     }
 
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
-        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite }
+        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite, notes: Vec::new() }
     }
 
     /// Adds what the hypervisor took.

@@ -10,7 +10,14 @@ pub(crate) fn bytes(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text: names of threads and paths may hold any bytes. `None` if the thread is gone.
+/// The same, but no more than the first `limit` bytes: a process decides how long some of its files are.
+pub(crate) fn read_at_most(path: &str, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(8 << 10);
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A whole file as text: names of threads and paths may hold any bytes. `None` if the thread is gone.
 pub(crate) fn read(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes(path).ok()?).into_owned())
 }

@@ -1,107 +1,253 @@
 //! Build ids: which build of a file a process has mapped.
 
-use object::read::{Object, ReadCache};
+use super::open::{Mapped, Skip, open};
+use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID, PT_NOTE};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::{FileKind, ReadCache, ReadRef};
+use object::{Endianness, read};
+use rustix::fs::Stat;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The build ids of the files that one dump tells of. Each is read once, and again by a later dump only if it has changed.
-#[derive(Debug, Default)]
-pub(super) struct BuildIds {
-    known: HashMap<String, Known>,
-    /// Of the dump before.
-    before: HashMap<String, Known>,
-}
+/// The most bytes that are read of a file at once.
+const READ_MAX: u64 = 1 << 20;
 
-#[derive(Debug)]
-struct Known {
-    version: Option<Version>,
-    build_id: String,
-}
+/// The most bytes that are read of a file in all.
+const FILE_MAX: u64 = 4 << 20;
 
-/// A file at one time: its device, its inode, and when that changed.
+/// The longest notes that are read: a linker's have some hundred bytes.
+const NOTES_MAX: u64 = 64 << 10;
+
+/// A file at one time: its device, its inode number, and when that changed.
 type Version = (u64, u64, (i64, i64));
 
-/// Of this process's last dump: the next is often no more than a chunk away.
-static LAST: Mutex<Option<BuildIds>> = Mutex::new(None);
+/// The build ids of files that earlier dumps had: the next dump is often no more than a chunk away.
+#[derive(Debug, Default)]
+struct Known {
+    /// With the number of the last dump that had it.
+    build_ids: HashMap<Version, (String, u64)>,
+    dump: u64,
+}
 
-impl BuildIds {
-    /// For a dump.
-    pub(super) fn begin() -> Self {
-        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-        Self { known: HashMap::new(), before: last.known }
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Why a file's build id is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It could not be opened.
+    Skipped(Skip),
+    /// Its headers or notes are larger than is read.
+    TooLarge,
+}
+
+/// A build id in hexadecimal, empty if the file has none; and whether the file's numbers are those that `maps` shows.
+pub(super) type Found = (String, bool);
+
+/// The build id of a mapped file.
+///
+/// # Errors
+/// [`Unknown`].
+pub(super) fn of(mapped: &Mapped) -> Result<Found, Unknown> {
+    let opened = open(mapped).map_err(Unknown::Skipped)?;
+    let version = version(&opened.stat);
+    if let Some(known) = with(|known| known.get(&version)) {
+        return Ok((known, opened.exact));
+    }
+    let build_id = read(opened.file)?;
+    with(|known| known.build_ids.insert(version, (build_id.clone(), known.dump)));
+    Ok((build_id, opened.exact))
+}
+
+/// A dump is complete: what neither it nor the one before had is forgotten.
+pub(super) fn forget() {
+    with(Known::forget);
+}
+
+fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
+    what(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+impl Known {
+    fn get(&mut self, version: &Version) -> Option<String> {
+        let (build_id, dump) = self.build_ids.get_mut(version)?;
+        *dump = self.dump;
+        Some(build_id.clone())
     }
 
-    /// The dump is complete. What it does not tell of is forgotten.
-    pub(super) fn end(self) {
-        let last = Self { before: HashMap::new(), ..self };
-        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-    }
-
-    /// The build id of the file at `path` in hexadecimal; empty if it has none or can't be read.
-    pub(super) fn of(&mut self, path: &str) -> String {
-        if let Some(known) = self.known.get(path) {
-            return known.build_id.clone();
-        }
-        let version = fs::metadata(path).ok();
-        let version = version.map(|file| (file.dev(), file.ino(), (file.ctime(), file.ctime_nsec())));
-        let before = self.before.remove(path).filter(|before| before.version == version);
-        let known = before.unwrap_or_else(|| Known { version, build_id: read(path).unwrap_or_default() });
-        let build_id = known.build_id.clone();
-        self.known.insert(path.to_owned(), known);
-        build_id
+    fn forget(&mut self) {
+        let dump = self.dump;
+        self.build_ids.retain(|_, (_, last)| *last + 1 >= dump);
+        self.dump += 1;
     }
 }
 
-fn read(path: &str) -> Option<String> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let file = object::File::parse(&cache).ok()?;
+fn version(stat: &Stat) -> Version {
+    (stat.st_dev, stat.st_ino, (stat.st_ctime, stat.st_ctime_nsec as i64))
+}
+
+/// The build id in a file. What is no ELF file has none.
+fn read(file: File) -> Result<String, Unknown> {
+    let (cache, limits) = (ReadCache::new(file), Limits::default());
+    let data = Limited { cache: &cache, limits: &limits };
+    let id = match FileKind::parse(data) {
+        Ok(FileKind::Elf64) => in_notes::<FileHeader64<Endianness>>(data),
+        Ok(FileKind::Elf32) => in_notes::<FileHeader32<Endianness>>(data),
+        _ => Ok(None),
+    };
+    if limits.exceeded.get() {
+        return Err(Unknown::TooLarge);
+    }
     let mut text = String::new();
-    for byte in file.build_id().ok()?? {
+    for byte in id.ok().flatten().unwrap_or_default() {
         let _ = write!(text, "{byte:02x}");
     }
-    Some(text)
+    Ok(text)
+}
+
+/// The build id in the notes that a program is loaded with.
+fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
+    data: Limited<'a>,
+) -> read::Result<Option<&'a [u8]>> {
+    let header = Header::parse(data)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, data)? {
+        if segment.p_type(endian) == PT_NOTE && segment.p_filesz(endian).into() > NOTES_MAX {
+            data.limits.exceeded.set(true);
+            continue;
+        }
+        let Some(mut notes) = segment.notes(endian, data)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                data.limits.exceeded.set(false);
+                return Ok(Some(note.desc()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What may still be read of a file.
+#[derive(Debug)]
+struct Limits {
+    left: Cell<u64>,
+    exceeded: Cell<bool>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { left: Cell::new(FILE_MAX), exceeded: Cell::new(false) }
+    }
+}
+
+/// A file of which no more is read than its limits allow, whatever its headers claim.
+#[derive(Clone, Copy, Debug)]
+struct Limited<'a> {
+    cache: &'a ReadCache<File>,
+    limits: &'a Limits,
+}
+
+impl<'a> ReadRef<'a> for Limited<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        let left = self.limits.left.get().checked_sub(size).filter(|_| size <= READ_MAX);
+        self.limits.exceeded.set(self.limits.exceeded.get() || left.is_none());
+        self.limits.left.set(left.ok_or(())?);
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    /// Nothing that is looked for has an end that has to be found.
+    fn read_bytes_at_until(self, _range: Range<u64>, _delimiter: u8) -> Result<&'a [u8], ()> {
+        Err(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::FileExt;
+
+    fn of_path(path: &str) -> Result<String, Unknown> {
+        read(File::open(path).unwrap())
+    }
 
     #[test]
     fn a_file_without_a_build_id_has_an_empty_one() {
-        let mut build_ids = BuildIds::default();
-        assert_eq!(build_ids.of("/etc/passwd"), "");
-        assert_eq!(build_ids.of("/nowhere"), "");
+        assert_eq!(of_path("/etc/passwd"), Ok(String::new()));
+        assert_eq!(of_path("/dev/null"), Ok(String::new()));
     }
 
     #[test]
-    fn a_file_that_has_changed_is_read_again() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("program");
-        let name = path.to_str().unwrap();
-        fs::write(&path, "none").unwrap();
-        let mut first = BuildIds::default();
-        assert_eq!(first.of(name), "");
-        fs::copy("/proc/self/exe", &path).unwrap();
-        let mut second = BuildIds { before: first.known, ..BuildIds::default() };
-        let build_id = second.of(name);
-        assert_eq!(build_id, read("/proc/self/exe").unwrap_or_default());
-        // As if it had been read as something else: nobody reads it again.
-        second.known.get_mut(name).unwrap().build_id = "known".to_owned();
-        let mut third = BuildIds { before: second.known, ..BuildIds::default() };
-        assert_eq!(third.of(name), "known");
-    }
-
-    #[test]
-    fn the_c_library_has_a_build_id() {
+    fn the_c_library_has_a_build_id_and_is_read_once() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let libc = maps
-            .lines()
-            .filter_map(|line| line.split_whitespace().last())
-            .find(|path| path.contains("libc.so"));
-        let build_id = BuildIds::default().of(libc.expect("tests are linked with the C library"));
+        let pid = std::process::id() as i32;
+        let mut lines = maps.lines().filter(|line| line.contains("libc.so"));
+        let line = lines.find(|line| line.contains(" r-xp ")).expect("tests are linked with the C library");
+        let mapped = super::super::process::mapping(pid, line).unwrap().mapped;
+        let (build_id, _) = of(&mapped).unwrap();
         assert_eq!(build_id.len(), 40, "{build_id}");
+        // As if it had been read as something else: nobody reads it again.
+        let version = version(&open(&mapped).unwrap().stat);
+        with(|known| known.build_ids.get_mut(&version).unwrap().0 = "known".to_owned());
+        assert_eq!(of(&mapped).unwrap().0, "known");
+        with(|known| known.build_ids.get_mut(&version).unwrap().0 = build_id);
+    }
+
+    #[test]
+    fn what_two_dumps_do_not_have_is_forgotten() {
+        let (mut known, version) = (Known::default(), (1, 2, (3, 4)));
+        known.build_ids.insert(version, ("id".to_owned(), 0));
+        known.forget();
+        assert_eq!(known.get(&version).as_deref(), Some("id"));
+        known.forget();
+        known.forget();
+        assert_eq!(known.get(&version).as_deref(), Some("id"));
+        (0..3).for_each(|_| known.forget());
+        assert_eq!(known.get(&version), None);
+    }
+
+    /// An ELF file of 64 bits with these segments of notes, `(offset, size)`.
+    fn elf(notes: &[(u64, u64)]) -> Vec<u8> {
+        let mut bytes = [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 9]].concat();
+        // Type, machine, version, entry, offsets of program and section headers, flags, sizes and numbers.
+        bytes.extend([3, 0, 62, 0, 1, 0, 0, 0]);
+        for word in [0_u64, 64, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend([0; 4]);
+        for half in [64, 56, notes.len() as u16, 64, 0, 0] {
+            bytes.extend(half.to_le_bytes());
+        }
+        for (offset, size) in notes {
+            bytes.extend([4, 0, 0, 0, 4, 0, 0, 0]);
+            for word in [*offset, 0, 0, *size, *size, 4] {
+                bytes.extend(word.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_the_limits_allow() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut write = |notes: &[(u64, u64)]| {
+            file.set_len(0).unwrap();
+            file.write_all_at(&elf(notes), 0).unwrap();
+            file.flush().unwrap();
+            file.set_len(4 << 30).unwrap();
+            read(file.try_clone().unwrap())
+        };
+        assert_eq!(write(&[(8192, 32)]), Ok(String::new()));
+        assert_eq!(write(&[(8192, 2 << 30)]), Err(Unknown::TooLarge));
+        assert_eq!(write(&[(8192, NOTES_MAX / 12 * 12); 100]), Err(Unknown::TooLarge));
+        assert_eq!(write(&[(8192, NOTES_MAX / 12 * 12); 10]), Ok(String::new()));
     }
 }

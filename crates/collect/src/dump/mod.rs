@@ -5,11 +5,16 @@
 //! mappings with build ids, topology, clocks) comes as `sordino_statedump_*`.
 
 mod build_id;
+mod devices;
+mod filesystems;
+mod left_out;
+mod open;
 mod process;
+mod share;
+mod walk;
 
 use crate::context::{Told, What};
 use crate::steal::Stolen;
-use build_id::BuildIds;
 use process::{Mapping, Thread};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
@@ -21,6 +26,7 @@ use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use walk::{Walked, walk};
 
 /// What the machine holds, read once.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub(crate) struct Dump {
     interrupts: Vec<Interrupt>,
     cpus: Vec<Topology>,
     clock: Sample,
+    /// What is missing, for the recording's notes.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One line of `/proc/interrupts` that has a number.
@@ -51,14 +59,20 @@ struct Topology {
 }
 
 impl Dump {
-    /// Reads `/proc` and `/sys`. What can't be read, for want of rights or because it is gone by now, is left out.
+    /// Reads `/proc` and `/sys`, for no more than a second. What can't be read, for want of rights or because it is gone by now, is
+    /// left out. What is left out for its size or because it does not answer is in `notes`.
     pub(crate) fn take(clock: Sample) -> Self {
-        let mut build_ids = BuildIds::begin();
-        let (threads, mappings) = process::all(&mut build_ids);
-        build_ids.end();
+        let Walked { threads, mappings, notes } = walk();
         let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Self { threads, mappings, interrupts: interrupts_of(&interrupts), cpus: topology(&cpuinfo), clock }
+        Self {
+            threads,
+            mappings,
+            interrupts: interrupts_of(&interrupts),
+            cpus: topology(&cpuinfo),
+            clock,
+            notes,
+        }
     }
 
     /// The metadata of the dump's stream.
@@ -95,7 +109,7 @@ impl Dump {
             writer.event("lttng_statedump_process_state", thread.tid, &thread.arguments())?;
         }
         for mapping in &self.mappings {
-            writer.event("sordino_statedump_mapping", mapping.pid, &mapping.arguments())?;
+            writer.event("sordino_statedump_mapping", mapping.mapped.pid, &mapping.arguments())?;
         }
         writer.event("lttng_statedump_end", 0, &[])?;
         writer.stream.finish().map(drop)
@@ -321,7 +335,7 @@ mod tests {
         assert!(!dump.cpus.is_empty());
         let pid = std::process::id() as i32;
         assert!(dump.threads.iter().any(|thread| thread.tid == pid && thread.pid == pid));
-        assert!(dump.mappings.iter().any(|mapping| mapping.pid == pid));
+        assert!(dump.mappings.iter().any(|mapping| mapping.mapped.pid == pid));
         let mut bytes = Vec::new();
         dump.write(&mut bytes, Uuid([1; 16]), 42).unwrap();
         assert!(bytes.len() >= 4096 && bytes.len() % 4096 == 0);

@@ -1,9 +1,17 @@
 //! Processes, their threads and their mappings, from `/proc`.
 
-use super::build_id::BuildIds;
-use crate::discover::{processes, tids};
-use crate::proc::{Stat, innermost, read, status_line};
+use super::open::{FileId, Mapped};
+use crate::proc::{Stat, innermost, read, read_at_most, status_line};
+use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
+use std::fs;
+
+/// The most threads of one process that a dump has.
+pub(super) const THREADS_MAX: usize = 4096;
+/// The most executable mappings of one process that a dump has.
+pub(super) const MAPPINGS_MAX: usize = 1024;
+/// How many bytes are read of a process's `maps`: some 20,000 lines.
+const MAPS_MAX: u64 = 2 << 20;
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,31 +34,37 @@ pub(super) struct Thread {
 /// A part of a file that a process has mapped to execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
-    pub(super) pid: i32,
-    start: u64,
-    end: u64,
+    pub(super) mapped: Mapped,
     offset: u64,
-    path: String,
-    build_id: String,
+    pub(super) build_id: String,
 }
 
-/// Everything that `/proc` shows.
-pub(super) fn all(build_ids: &mut BuildIds) -> (Vec<Thread>, Vec<Mapping>) {
-    let (mut threads, mut mappings) = (Vec::new(), Vec::new());
-    for pid in processes() {
-        for tid in tids(pid) {
-            let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
-            if let (Some(stat), Some(status)) = (read("stat"), read("status")) {
-                threads.extend(thread(tid, pid, &stat, &status));
-            }
-        }
-        let maps = read(&format!("/proc/{pid}/maps")).unwrap_or_default();
-        mappings.extend(maps.lines().filter_map(|line| mapping(pid, line)).map(|mut mapping| {
-            mapping.build_id = build_ids.of(&mapping.path);
-            mapping
-        }));
-    }
-    (threads, mappings)
+/// The threads of a process, and whether there are more.
+pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut tids: Vec<i32> = tids.take(THREADS_MAX + 1).collect();
+    let more = tids.len() > THREADS_MAX;
+    tids.truncate(THREADS_MAX);
+    let seen = tids.into_iter().filter_map(|tid| {
+        let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
+        thread(tid, pid, &read("stat")?, &read("status")?)
+    });
+    (seen.collect(), more)
+}
+
+/// The executable mappings of a process, and whether there are or may be more.
+pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
+    let maps = read_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
+    let mut more = maps.len() as u64 == MAPS_MAX;
+    // A line that was cut off could name another file.
+    let whole = maps.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    let text = String::from_utf8_lossy(&maps[..whole]);
+    let lines = text.lines().filter_map(|line| mapping(pid, line));
+    let mut mappings: Vec<_> = lines.take(MAPPINGS_MAX + 1).collect();
+    more |= mappings.len() > MAPPINGS_MAX;
+    mappings.truncate(MAPPINGS_MAX);
+    (mappings, more)
 }
 
 fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
@@ -72,21 +86,21 @@ fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
 }
 
 /// A line of `/proc/PID/maps`, if it is executable and of a file.
-fn mapping(pid: i32, line: &str) -> Option<Mapping> {
+pub(super) fn mapping(pid: i32, line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let executable = words.next()?.as_bytes().get(2) == Some(&b'x');
-    let offset = words.next()?;
-    let path = words.nth(2)?.trim_start();
+    let (offset, (major, minor), inode) = (words.next()?, words.next()?.split_once(':')?, words.next()?);
+    let path = words.next()?.trim_start();
+    if !executable || !path.starts_with('/') {
+        return None;
+    }
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    (executable && path.starts_with('/')).then_some(Mapping {
-        pid,
-        start: hexadecimal(start)?,
-        end: hexadecimal(end)?,
-        offset: hexadecimal(offset)?,
-        path: path.to_owned(),
-        build_id: String::new(),
-    })
+    let device = |text: &str| u32::from_str_radix(text, 16).ok();
+    let file = FileId { device: makedev(device(major)?, device(minor)?), inode: inode.parse().ok()? };
+    let range = (hexadecimal(start)?, hexadecimal(end)?);
+    let mapped = Mapped { pid, range, path: path.to_owned(), file };
+    Some(Mapping { mapped, offset: hexadecimal(offset)?, build_id: String::new() })
 }
 
 impl Thread {
@@ -127,11 +141,11 @@ fn status(state: char) -> i32 {
 impl Mapping {
     pub(super) fn arguments(&self) -> [Argument<'_>; 6] {
         [
-            self.pid.into(),
-            self.start.into(),
-            self.end.into(),
+            self.mapped.pid.into(),
+            self.mapped.range.0.into(),
+            self.mapped.range.1.into(),
             self.offset.into(),
-            self.path.as_str().into(),
+            self.mapped.path.as_str().into(),
             self.build_id.as_str().into(),
         ]
     }
@@ -157,11 +171,9 @@ mod tests {
         let line =
             "7f0000001000-7f0000003000 r-xp 00002000 fd:01 1234                       /usr/lib/with space.so";
         let mapping = mapping(3, line).unwrap();
-        assert_eq!(
-            (mapping.start, mapping.end, mapping.offset),
-            (0x7f00_0000_1000, 0x7f00_0000_3000, 0x2000)
-        );
-        assert_eq!(mapping.path, "/usr/lib/with space.so");
+        assert_eq!((mapping.mapped.range, mapping.offset), ((0x7f00_0000_1000, 0x7f00_0000_3000), 0x2000));
+        assert_eq!(mapping.mapped.path, "/usr/lib/with space.so");
+        assert_eq!(mapping.mapped.file, FileId { device: makedev(0xfd, 1), inode: 1234 });
         assert_eq!(super::mapping(3, &line.replace("r-xp", "r--p")), None);
         assert_eq!(
             super::mapping(3, "7f00-7f10 r-xp 00000000 00:00 0                          [vdso]"),

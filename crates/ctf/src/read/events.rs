@@ -1,8 +1,9 @@
 //! The events of a stream, one after the other, with the losses between them.
 
 use super::index::{self, Packet};
-use super::machine::{Corrupt, Machine};
+use super::machine::{Corrupt, Machine, Mark};
 use super::program::{EventProgram, LossPlace, Register};
+use super::source::Open;
 use super::trace::Content;
 use crate::Error;
 use sordino_event::{Cause, Event, Loss, Pid, Step, Tid, Time};
@@ -10,7 +11,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads a stream's events. Holds one packet in memory, and no file open between calls.
+/// Reads a stream's events. Holds a window of one packet in memory, 256 KiB at most unless an event is longer. All readers
+/// together keep no more than 64 files open.
 #[derive(Debug)]
 pub struct Events {
     stream: Arc<Content>,
@@ -18,6 +20,8 @@ pub struct Events {
     /// The next packet; the current one lies before it.
     next: usize,
     current: Option<Current>,
+    /// The file of that packet, and which of the stream's it is.
+    opened: Option<(usize, Open)>,
     pending: VecDeque<Loss>,
     /// The time of what was yielded last: nothing that follows is earlier.
     last: Option<Time>,
@@ -27,7 +31,7 @@ pub struct Events {
     too_large: u64,
     /// The last packet's sequence number.
     sequence: Option<u64>,
-    /// Where the last event's payload lies in the packet, in bits.
+    /// Where the last event's payload lies in the machine's window, in bits.
     payload: Range<u64>,
 }
 
@@ -59,6 +63,7 @@ impl Events {
             stream,
             next: 0,
             current: None,
+            opened: None,
             pending: VecDeque::new(),
             last: None,
             discarded: 0,
@@ -82,26 +87,29 @@ impl Events {
             }
             let Some(current) = self.current else {
                 if self.next == self.stream.packets.len() {
+                    self.opened = None;
                     return Ok(Step::End);
                 }
                 self.enter()?;
                 continue;
             };
-            let mask = self.stream.program.streams[current.class].event_mask;
-            if (self.machine.position + mask) & !mask >= self.machine.end {
-                self.leave(current);
+            let (mask, mark) = (self.stream.program.streams[current.class].event_mask, self.machine.mark());
+            if (mark.position + mask) & !mask >= self.machine.end {
+                if !self.slide(mark)? {
+                    self.leave(current);
+                }
                 continue;
             }
-            let (start, ticks) = (self.machine.position, self.machine.registers().ticks);
             match self.decode(current, event) {
                 Ok(Found::Event(time)) => {
                     self.last = Some(time);
                     return Ok(Step::Event);
                 }
                 Ok(Found::Gap(time, lost)) => {
-                    (self.machine.position, self.machine.registers_mut().ticks) = (start, ticks);
+                    self.machine.rewind(mark);
                     self.place_gap(current, time, lost);
                 }
+                Err(Corrupt) if self.machine.take_short() && self.slide(mark)? => {}
                 Err(Corrupt) => {
                     self.machine.end = 0;
                     self.push_corrupt();
@@ -172,12 +180,49 @@ impl Events {
         Ok(())
     }
 
+    /// Loads the beginning of `packet`.
     fn load(&mut self, packet: &Packet) -> Result<(), Error> {
-        let reader = self.stream.sources[packet.file].open()?;
-        let bytes = packet.content_bits.div_ceil(8) as usize;
+        let stream = Arc::clone(&self.stream);
+        let open = self.open(packet.file)?;
+        let reader = open.reader(&stream.sources[packet.file]);
+        let bytes = packet.content_bits.div_ceil(8);
         self.machine.load(bytes, |room| reader.read(packet.offset, room))?;
         self.machine.end = self.machine.end.min(packet.content_bits);
+        self.opened = open.keep().map(|open| (packet.file, open));
         Ok(())
+    }
+
+    /// Moves the window to `mark` and loads more of the current packet. False if there is no more: the content ends, or a hole in
+    /// the file begins, or no event is that long.
+    #[cold]
+    #[inline(never)]
+    fn slide(&mut self, mark: Mark) -> Result<bool, Error> {
+        let (place, loaded) = (self.next - 1, self.machine.base * 8 + self.machine.end);
+        if self.machine.end == 0 || loaded >= self.stream.packets[place].content_bits {
+            return Ok(false);
+        }
+        let stream = Arc::clone(&self.stream);
+        let packet = &stream.packets[place];
+        let open = self.open(packet.file)?;
+        let reader = open.reader(&stream.sources[packet.file]);
+        if reader.is_hole(packet.offset + loaded / 8) {
+            return Ok(false);
+        }
+        let bytes = packet.content_bits.div_ceil(8);
+        let fill = |offset, room: &mut [u8]| reader.read(packet.offset + offset, room);
+        let Some(filled) = self.machine.slide(mark, bytes, fill) else { return Ok(false) };
+        filled?;
+        self.machine.end = self.machine.end.min(packet.content_bits - self.machine.base * 8);
+        self.opened = open.keep().map(|open| (packet.file, open));
+        Ok(self.machine.base * 8 + self.machine.end > loaded)
+    }
+
+    /// The stream's file of this index.
+    fn open(&mut self, file: usize) -> Result<Open, Error> {
+        match self.opened.take() {
+            Some((kept, open)) if kept == file => Ok(open),
+            _ => self.stream.sources[file].open(),
+        }
     }
 
     /// Takes note of the packet's `count` of lost records.
@@ -200,7 +245,7 @@ impl Events {
     fn leave(&mut self, current: Current) {
         self.current = None;
         let packet = &self.stream.packets[self.next - 1];
-        let missing = !packet.sound || self.machine.end < packet.content_bits;
+        let missing = !packet.sound || self.machine.base * 8 + self.machine.end < packet.content_bits;
         // What has been reported as corrupt (an end of 0) need not be reported again.
         let cut_off = missing && self.machine.end > 0;
         self.push_lost(current.limit.max(packet.end), current.unplaced, current.too_large);

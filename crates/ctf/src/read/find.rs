@@ -22,7 +22,7 @@ pub fn find(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, Error> {
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() && depth < MAX_DEPTH {
                 waiting.push((entry.path(), depth + 1));
-            } else if entry.file_name() == "metadata" && entry.path().is_file() {
+            } else if entry.file_name() == "metadata" && is_there(&entry.path()) {
                 found.push(dir.clone());
             }
         }
@@ -31,7 +31,7 @@ pub fn find(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// The stream files of the trace in `dir`, sorted.
+/// The stream files of the trace in `dir`, sorted; also what can't be one, such as a FIFO, for which opening the trace fails.
 pub(super) fn stream_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Io { action: "list", path: dir.to_owned(), source };
     let mut files = Vec::new();
@@ -39,12 +39,17 @@ pub(super) fn stream_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         let hidden = name.as_encoded_bytes().starts_with(b".");
-        if !hidden && name != "metadata" && entry.path().is_file() {
+        if !hidden && name != "metadata" && is_there(&entry.path()) {
             files.push(entry.path());
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether `path`, or what it leads to, exists and is no directory.
+fn is_there(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| !file.is_dir())
 }
 
 #[cfg(test)]

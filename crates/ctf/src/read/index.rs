@@ -12,7 +12,7 @@ const HEADER_READ: u64 = 256;
 /// The longest packet header that is looked at.
 const HEADER_MAX: u64 = 1 << 16;
 
-/// The largest packet that is read: one must fit in memory, and a file can claim anything.
+/// The largest packet that is read: a file can claim anything.
 const PACKET_MAX: u64 = 1 << 30;
 
 /// Tracers' packets start at multiples of pages: where to look for the next one behind a broken header.
@@ -56,7 +56,7 @@ pub struct Packet {
 
 /// Finds the packets of one file.
 pub(super) fn packets(
-    reader: &Reader<'_>,
+    reader: Reader<'_>,
     program: &Program,
     uuid: Option<Uuid>,
 ) -> Result<Vec<Packet>, Error> {
@@ -105,7 +105,7 @@ fn unreadable(offset: u64, bytes: u64) -> Packet {
 }
 
 struct Indexer<'a> {
-    reader: &'a Reader<'a>,
+    reader: Reader<'a>,
     length: u64,
     program: &'a Program,
     uuid: Option<Uuid>,
@@ -118,7 +118,7 @@ impl Indexer<'_> {
         let left = self.length - offset;
         let mut room = HEADER_READ.min(left);
         loop {
-            self.machine.load(room as usize, |bytes| self.reader.read(offset, bytes))?;
+            self.machine.load(room, |bytes| self.reader.read(offset, bytes))?;
             match header(&mut self.machine, self.program, self.uuid) {
                 Ok(class) => return Ok(self.describe(class, offset, left)),
                 Err(NoHeader::Short) if room < HEADER_MAX.min(left) => {

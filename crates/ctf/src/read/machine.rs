@@ -15,25 +15,57 @@ type Result<T> = std::result::Result<T, Corrupt>;
 /// So many zero bytes behind the packet let every integer be loaded with one read of 16 bytes.
 const SLACK: usize = 16;
 
-/// The most list elements an event may have; they take 24 bytes each in memory and may take one bit in the file.
-const MAX_ELEMENTS: u64 = 1 << 24;
+/// The most operations that an event's lists may repeat. A value takes 24 bytes in memory and may take one bit in the file.
+const MAX_REPEATED: u64 = 1 << 20;
+
+/// The most bytes of labels and names, which come from the metadata, that an event's lists may repeat.
+const MAX_LABELS: usize = 1 << 22;
+
+/// How much of a packet is loaded at once, at first. A stream that is read on gets up to [`WINDOW_MAX`].
+const WINDOW_MIN: usize = 64 << 10;
+
+/// How much of a packet is loaded at once, unless one event is longer.
+const WINDOW_MAX: usize = 256 << 10;
+
+/// The longest event that is read.
+pub(super) const EVENT_MAX: usize = 4 << 20;
+
+/// The window starts at a multiple of this, the largest alignment that a type can have, so alignments within the window are
+/// those within the packet.
+const STEP: usize = 4096;
 
 /// The most list elements without any bits that a packet may have: their number says nothing about the file's size.
 const MAX_EMPTY: u32 = 1 << 16;
 
-/// The bytes of a packet, the place in it and what has been read so far. All of it is reused.
+/// A window of a packet's bytes, the place in it and what has been read so far. All of it is reused.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     bytes: Vec<u8>,
-    /// The next bit.
+    /// Bytes of the packet that lie before the window.
+    pub(super) base: u64,
+    /// How many bytes the next window of this stream has, events permitting.
+    window: usize,
+    /// The next bit of the window.
     pub(super) position: u64,
-    /// The bit behind the content.
+    /// The bit behind the window's content.
     pub(super) end: u64,
+    /// Whether what was to be read last lies, in part, behind `end`.
+    short: bool,
     slots: Vec<u64>,
     registers: Registers,
-    /// List elements that the event may still have.
-    elements: u64,
+    /// Operations that the event's lists may still repeat.
+    repeated: u64,
+    /// Bytes of labels and names that the event may still have.
+    labels: usize,
     /// List elements without any bits that the packet may still have.
+    empty: u32,
+}
+
+/// What an event began with: all that is needed to read it again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) position: u64,
+    ticks: u64,
     empty: u32,
 }
 
@@ -68,7 +100,7 @@ impl Registers {
 
 impl Machine {
     pub(super) fn new(slots: usize) -> Self {
-        Self { slots: vec![0; slots], ..Self::default() }
+        Self { slots: vec![0; slots], window: WINDOW_MIN, ..Self::default() }
     }
 
     /// The whole bytes between two places.
@@ -80,33 +112,92 @@ impl Machine {
         &self.registers
     }
 
-    pub(super) fn registers_mut(&mut self) -> &mut Registers {
-        &mut self.registers
-    }
-
-    /// Starts over on a packet: `fill` gets room for `bytes` and says how many it filled; the rest is cut off.
+    /// Starts over on a packet of `bytes`: `fill` gets room for the first of them, up to a window, and returns how many it filled.
     pub(super) fn load<E>(
         &mut self,
-        bytes: usize,
+        bytes: u64,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
     ) -> std::result::Result<(), E> {
-        self.bytes.clear();
-        self.bytes.resize(bytes + SLACK, 0);
-        let filled = fill(&mut self.bytes[..bytes])?.min(bytes);
-        self.bytes[filled..].fill(0);
-        self.position = 0;
-        self.end = filled as u64 * 8;
+        (self.position, self.base) = (0, 0);
         self.registers.present = 0;
         self.registers.uuid = None;
         self.empty = MAX_EMPTY;
+        self.short = false;
         self.begin_event();
+        self.fill(0, bytes.min(self.window as u64) as usize, fill)
+    }
+
+    /// Moves the window to the event at `mark`, where reading goes on, and makes it longer if that event is longer: `fill` gets the
+    /// offset in the packet and room for what is missing, and returns how many bytes it filled. `None` if an event can't be as long
+    /// as this one claims to be; nothing has changed then.
+    pub(super) fn slide<E>(
+        &mut self,
+        mark: Mark,
+        bytes: u64,
+        fill: impl FnOnce(u64, &mut [u8]) -> std::result::Result<usize, E>,
+    ) -> Option<std::result::Result<(), E>> {
+        let loaded = (self.end / 8) as usize;
+        let passed = ((mark.position / 8) as usize).min(loaded) & !(STEP - 1);
+        if passed == 0 && loaded >= EVENT_MAX {
+            return None;
+        }
+        self.window = (2 * self.window).min(WINDOW_MAX);
+        self.rewind(mark);
+        self.position -= passed as u64 * 8;
+        self.base += passed as u64;
+        self.bytes.copy_within(passed..loaded, 0);
+        let kept = loaded - passed;
+        let left = usize::try_from(bytes - self.base).unwrap_or(usize::MAX);
+        let wanted = (2 * kept).clamp(self.window, EVENT_MAX).min(left);
+        let offset = self.base + kept as u64;
+        Some(self.fill(kept, wanted, |room| fill(offset, room)))
+    }
+
+    /// Fills the window from `kept` to `wanted` bytes.
+    fn fill<E>(
+        &mut self,
+        kept: usize,
+        wanted: usize,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
+    ) -> std::result::Result<(), E> {
+        if self.bytes.capacity() > 2 * WINDOW_MAX && wanted <= WINDOW_MAX {
+            self.bytes.truncate(wanted + SLACK);
+            self.bytes.shrink_to_fit();
+        }
+        self.bytes.truncate(kept);
+        self.bytes.resize(wanted + SLACK, 0);
+        let filled = match fill(&mut self.bytes[kept..wanted]) {
+            Ok(filled) => kept + filled.min(wanted - kept),
+            Err(error) => {
+                self.end = 0;
+                return Err(error);
+            }
+        };
+        self.bytes[filled..].fill(0);
+        self.end = filled as u64 * 8;
         Ok(())
+    }
+
+    /// Where the event that follows begins.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { position: self.position, ticks: self.registers.ticks, empty: self.empty }
+    }
+
+    /// Goes back to `mark`.
+    pub(super) fn rewind(&mut self, mark: Mark) {
+        (self.position, self.registers.ticks, self.empty) = (mark.position, mark.ticks, mark.empty);
+    }
+
+    /// Whether what couldn't be read last would have needed more bytes than there are; true once.
+    pub(super) fn take_short(&mut self) -> bool {
+        std::mem::take(&mut self.short)
     }
 
     /// Forgets what belonged to the event before.
     pub(super) fn begin_event(&mut self) {
         self.registers.present &= (1 << Register::FIRST_OF_EVENT as u32) - 1;
-        self.elements = MAX_ELEMENTS;
+        self.repeated = MAX_REPEATED;
+        self.labels = MAX_LABELS;
     }
 
     /// Runs the operations `range`, showing values in `event`.
@@ -142,6 +233,8 @@ impl Machine {
                     let wide = widen(value, int.signed);
                     let label =
                         enumeration.ranges.iter().find(|range| range.low <= wide && wide <= range.high);
+                    let length = label.map_or(0, |range| range.label.len());
+                    self.labels = self.labels.checked_sub(length).ok_or(Corrupt)?;
                     let text = label.map(|range| event.intern(range.label.as_bytes()));
                     event.push(Value::Label(value as i64, text));
                 }
@@ -153,7 +246,10 @@ impl Machine {
                     }));
                 }
                 Op::Group(members) => event.push(Value::Group(*members)),
-                Op::Name(name) => event.push_text(name.as_bytes()),
+                Op::Name(name) => {
+                    self.labels = self.labels.checked_sub(name.len()).ok_or(Corrupt)?;
+                    event.push_text(name.as_bytes());
+                }
                 Op::Align(mask) => self.position = (self.position + mask) & !mask,
                 Op::Uuid => {
                     let uuid = self.take(16)?.first_chunk().copied();
@@ -161,7 +257,8 @@ impl Machine {
                 }
                 Op::Repeat { times, end, shown } => {
                     let times = self.times(*times);
-                    self.elements = self.elements.checked_sub(times).ok_or(Corrupt)?;
+                    let operations = times.saturating_mul((*end - next) as u64);
+                    self.repeated = self.repeated.checked_sub(operations).ok_or(Corrupt)?;
                     if *shown {
                         event.push(Value::List(u32::try_from(times).or(Err(Corrupt))?));
                     }
@@ -193,7 +290,7 @@ impl Machine {
         let start = (self.position + int.mask) & !int.mask;
         let stop = start + u64::from(int.bits);
         if stop > self.end {
-            return Err(Corrupt);
+            return Err(self.behind_the_end());
         }
         self.position = stop;
         let (byte, bit) = ((start / 8) as usize, (start % 8) as u32);
@@ -240,10 +337,19 @@ impl Machine {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn behind_the_end(&mut self) -> Corrupt {
+        self.short = true;
+        Corrupt
+    }
+
     /// The next so many whole bytes.
     fn take(&mut self, length: u64) -> Result<&[u8]> {
         let start = self.position.div_ceil(8);
-        let stop = start.checked_add(length).filter(|stop| *stop <= self.end / 8).ok_or(Corrupt)?;
+        let Some(stop) = start.checked_add(length).filter(|stop| *stop <= self.end / 8) else {
+            return Err(self.behind_the_end());
+        };
         self.position = stop * 8;
         self.bytes.get(start as usize..stop as usize).ok_or(Corrupt)
     }
@@ -251,8 +357,11 @@ impl Machine {
     /// Text that ends with a zero byte, without it.
     fn string(&mut self) -> Result<&[u8]> {
         let start = self.position.div_ceil(8);
-        let left = self.bytes.get(start as usize..(self.end / 8) as usize).ok_or(Corrupt)?;
-        let length = CStr::from_bytes_until_nul(left).or(Err(Corrupt))?.count_bytes();
+        let left = self.bytes.get(start as usize..(self.end / 8) as usize);
+        let Some(text) = left.and_then(|left| CStr::from_bytes_until_nul(left).ok()) else {
+            return Err(self.behind_the_end());
+        };
+        let length = text.count_bytes();
         self.position = (start + length as u64 + 1) * 8;
         Ok(&self.bytes[start as usize..start as usize + length])
     }
@@ -277,7 +386,7 @@ mod tests {
             room.copy_from_slice(bytes);
             Ok::<_, ()>(bytes.len())
         };
-        machine.load(bytes.len(), fill).unwrap();
+        machine.load(bytes.len() as u64, fill).unwrap();
         machine
     }
 

@@ -7,6 +7,7 @@
 //! | blocks to what the trace says | `metadata` |
 //! | types to operations, and classes for users | `compile`, `compile_type`, `program` |
 //! | headers of packets to an index | `index` |
+//! | which files are opened at all | `regular` |
 //! | packets to events and losses | [`Events`], `machine` |
 //!
 //! Nothing in a trace is trusted. What the format forbids is an error with its place (metadata) or a
@@ -24,6 +25,7 @@ mod metadata;
 mod parse;
 mod parse_type;
 mod program;
+mod regular;
 mod source;
 mod trace;
 mod types;

@@ -1,24 +1,43 @@
 //! Where the bytes of a stream come from.
 
+use super::regular;
 use crate::Error;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A stream file. A recording can have more of them than a process may have open, so a file is open only while a
-/// packet is read.
+/// How many files all streams together keep open from one packet to the next: a recording can have more of them than a process
+/// may have open.
+const KEPT_MAX: usize = 64;
+
+/// A hole in a file that is at least as long is no content: no tracer leaves one, and a file can claim any number of bytes by it.
+const HOLE: u64 = 1 << 20;
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// A stream file.
 #[derive(Debug)]
 pub(super) enum Source {
     File(PathBuf),
     Memory(PathBuf, Vec<u8>),
 }
 
-/// A source that can be read now.
-pub(super) enum Reader<'a> {
-    File(&'a Path, File),
-    Memory(&'a [u8]),
+/// What a source needs to be read.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// `None` for a source in memory.
+    file: Option<File>,
+    /// Whether it is one of [`KEPT_MAX`].
+    kept: bool,
 }
+
+/// A source that can be read now.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a>(&'a Source, &'a Open);
 
 impl Source {
     pub(super) fn path(&self) -> &Path {
@@ -27,44 +46,77 @@ impl Source {
         }
     }
 
-    pub(super) fn open(&self) -> Result<Reader<'_>, Error> {
-        match self {
-            Self::File(path) => match File::open(path) {
-                Ok(file) => Ok(Reader::File(path, file)),
-                Err(source) => Err(Error::Io { action: "open", path: path.clone(), source }),
-            },
-            Self::Memory(_, bytes) => Ok(Reader::Memory(bytes)),
+    pub(super) fn open(&self) -> Result<Open, Error> {
+        let file = match self {
+            Self::File(path) => Some(regular::open(path).map_err(self.failed("open"))?),
+            Self::Memory(..) => None,
+        };
+        Ok(Open { file, kept: false })
+    }
+
+    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Io { action, path: self.path().to_owned(), source }
+    }
+}
+
+impl Open {
+    /// The same for later, unless too many files are open already.
+    pub(super) fn keep(mut self) -> Option<Self> {
+        let more = |kept| (kept < KEPT_MAX).then_some(kept + 1);
+        if self.file.is_some() && !self.kept {
+            self.kept = KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        }
+        self.kept.then_some(self)
+    }
+
+    /// `source` has to be what was opened.
+    pub(super) fn reader<'a>(&'a self, source: &'a Source) -> Reader<'a> {
+        Reader(source, self)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.kept {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Reader<'_> {
     /// In bytes.
-    pub(super) fn length(&self) -> Result<u64, Error> {
-        match self {
-            Self::File(path, file) => match file.metadata() {
-                Ok(metadata) => Ok(metadata.len()),
-                Err(source) => Err(Error::Io { action: "examine", path: path.into(), source }),
-            },
-            Self::Memory(bytes) => Ok(bytes.len() as u64),
+    pub(super) fn length(self) -> Result<u64, Error> {
+        match (self.0, &self.1.file) {
+            (_, Some(file)) => Ok(file.metadata().map_err(self.0.failed("examine"))?.len()),
+            (Source::Memory(_, bytes), None) => Ok(bytes.len() as u64),
+            (Source::File(_), None) => Ok(0),
         }
     }
 
     /// Reads what there is at `offset` into `room`, as much as fits; how much.
-    pub(super) fn read(&self, offset: u64, room: &mut [u8]) -> Result<usize, Error> {
-        match self {
-            Self::File(path, file) => read_full(file, offset, room).map_err(|source| Error::Io {
-                action: "read",
-                path: path.into(),
-                source,
-            }),
-            Self::Memory(bytes) => {
+    pub(super) fn read(self, offset: u64, room: &mut [u8]) -> Result<usize, Error> {
+        match (self.0, &self.1.file) {
+            (_, Some(file)) => read_full(file, offset, room).map_err(self.0.failed("read")),
+            (Source::Memory(_, bytes), None) => {
                 let rest =
                     usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
                 let length = rest.len().min(room.len());
                 room[..length].copy_from_slice(&rest[..length]);
                 Ok(length)
             }
+            (Source::File(_), None) => Ok(0),
+        }
+    }
+
+    /// Whether a hole begins at `offset`, too long to be part of an event.
+    pub(super) fn is_hole(self, offset: u64) -> bool {
+        let Some(file) = &self.1.file else { return false };
+        match seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => data - offset >= HOLE,
+            // There is no data behind it.
+            Err(Errno::NXIO) => self.length().is_ok_and(|length| length.saturating_sub(offset) >= HOLE),
+            // The file system doesn't know.
+            Err(_) => false,
         }
     }
 }

@@ -7,13 +7,13 @@ use super::index::{Packet, packets};
 use super::lex::position;
 use super::metadata::Metadata;
 use super::program::Program;
+use super::regular;
 use super::source::Source;
 use super::types::Order;
 use super::unpack;
 use crate::{Clock, Environment, Error, Uuid};
 use sordino_event::{Classes, Pid, Time};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Stream {
 
 fn read_metadata(path: &Path) -> Result<Vec<u8>, Error> {
     let failed = |action| move |source| Error::Io { action, path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed("open"))?;
+    let file = regular::open(path).map_err(failed("open"))?;
     let mut bytes = Vec::new();
     file.take(METADATA_MAX + 1).read_to_end(&mut bytes).map_err(failed("read"))?;
     if bytes.len() as u64 > METADATA_MAX {
@@ -187,7 +187,7 @@ fn group(
     let mut groups: Vec<Vec<(Source, Vec<Packet>)>> = Vec::new();
     let mut known = HashMap::new();
     for source in sources {
-        let packets = packets(&source.open()?, &program, uuid)?;
+        let packets = packets(source.open()?.reader(&source), &program, uuid)?;
         let Some(first) = packets.iter().find(|packet| packet.content_bits > 0).or(packets.first()) else {
             continue;
         };

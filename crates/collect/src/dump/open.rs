@@ -1,0 +1,139 @@
+//! Opening a file that another process has mapped: that file and no other, without waiting, whatever lies at its path now.
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, openat, openat2};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A file, as `/proc/PID/maps` names it: its device and inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// A file that a process has mapped, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mapped {
+    pub(super) pid: i32,
+    /// The first address, and that behind the last.
+    pub(super) range: (u64, u64),
+    pub(super) path: String,
+    pub(super) file: FileId,
+}
+
+/// A mapped file that is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) stat: Stat,
+    /// Whether its numbers are those that `maps` shows, so they mean the same file in any process.
+    pub(super) exact: bool,
+}
+
+/// Why a mapped file is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skip {
+    /// It is gone, or the recorder has no right to read it, or it can't have a build id.
+    Nothing,
+    /// Another file is at its path.
+    Replaced,
+    /// Somebody holds a lease on it.
+    Lease,
+    /// A program serves its file system.
+    Served,
+}
+
+/// File systems whose files have other devices for `stat` than in `maps`: btrfs and overlayfs.
+const OTHER_DEVICES: [i64; 2] = [0x9123_683e, 0x794c_7630];
+
+/// Opens a mapped file for reading.
+///
+/// # Errors
+/// [`Skip`].
+pub(super) fn open(mapped: &Mapped) -> Result<Opened, Skip> {
+    match find_mapping(mapped) {
+        Ok(found) => check(&found, mapped, true),
+        // For this, CAP_CHECKPOINT_RESTORE is needed, in the first user namespace.
+        Err(Errno::PERM | Errno::ACCESS) => check(&find_path(&mapped.path)?, mapped, false),
+        Err(_) => Err(Skip::Nothing),
+    }
+}
+
+/// The file behind the mapping, not open for anything.
+fn find_mapping(mapped: &Mapped) -> Result<OwnedFd, Errno> {
+    let ((start, end), pid) = (mapped.range, mapped.pid);
+    let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+    openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// What is at `path`, not open for anything. What `maps` shows holds no links, so none is followed.
+fn find_path(path: &str) -> Result<OwnedFd, Skip> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let found = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Linux before 5.6, or a container that forbids it.
+        Err(Errno::NOSYS | Errno::PERM) => openat(CWD, path, flags, Mode::empty()),
+        found => found,
+    };
+    found.map_err(|error| if error == Errno::LOOP { Skip::Replaced } else { Skip::Nothing })
+}
+
+/// Opens `found` if it is the mapped file and a regular one. Until then its file system is asked for attributes alone: no FIFO or
+/// device notices.
+fn check(found: &OwnedFd, mapped: &Mapped, by_mapping: bool) -> Result<Opened, Skip> {
+    let before = fstat(found).or(Err(Skip::Nothing))?;
+    let exact = before.st_dev == mapped.file.device && before.st_ino == mapped.file.inode;
+    let same_inode = before.st_ino == mapped.file.inode && has_other_devices(found);
+    if !exact && !by_mapping && !same_inode {
+        return Err(Skip::Replaced);
+    }
+    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+        return Err(Skip::Nothing);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty());
+    let file = file.map_err(|error| if error == Errno::AGAIN { Skip::Lease } else { Skip::Nothing })?;
+    let stat = fstat(&file).or(Err(Skip::Nothing))?;
+    let same = (stat.st_dev, stat.st_ino) == (before.st_dev, before.st_ino);
+    same.then(|| Opened { file: file.into(), stat, exact }).ok_or(Skip::Replaced)
+}
+
+fn has_other_devices(file: &OwnedFd) -> bool {
+    fstatfs(file).is_ok_and(|system| OTHER_DEVICES.contains(&system.f_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::mkfifoat;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    /// As an unprivileged recorder opens it.
+    fn by_path(path: &std::path::Path, of: &fs::Metadata) -> Result<Opened, Skip> {
+        let file = FileId { device: of.dev(), inode: of.ino() };
+        let path = path.to_str().unwrap().to_owned();
+        let mapped = Mapped { pid: 0, range: (0, 0), path, file };
+        check(&find_path(&mapped.path)?, &mapped, false)
+    }
+
+    #[test]
+    fn another_file_at_the_path_is_never_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("file"), root.path().join("other"));
+        fs::write(&path, "text").unwrap();
+        fs::write(&other, "other").unwrap();
+        let of = fs::metadata(&path).unwrap();
+        let opened = by_path(&path, &of).unwrap();
+        assert!(opened.exact && opened.stat.st_size == 4);
+        assert_eq!(by_path(&other, &of).unwrap_err(), Skip::Replaced);
+        fs::rename(&path, root.path().join("moved")).unwrap();
+        assert_eq!(by_path(&path, &of).unwrap_err(), Skip::Nothing);
+        symlink("moved", &path).unwrap();
+        assert_eq!(by_path(&path, &of).unwrap_err(), Skip::Replaced);
+        fs::remove_file(&path).unwrap();
+        mkfifoat(CWD, &path, Mode::RWXU).unwrap();
+        assert_eq!(by_path(&path, &of).unwrap_err(), Skip::Replaced);
+        assert_eq!(by_path(&path, &fs::metadata(&path).unwrap()).unwrap_err(), Skip::Nothing);
+    }
+}

@@ -1,0 +1,40 @@
+//! What a dump may cost: a user's share of it, and the time that a thread used.
+
+use rustix::process::Pid;
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// How much time one user's processes and files may take: of a CPU for what `/proc` shows, in all for files.
+const USER_TIME: Duration = Duration::from_millis(400);
+/// How many bytes of one user's threads and mappings a dump holds: some 60,000.
+const USER_BYTES: usize = 8 << 20;
+
+/// What a user's processes took so far.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    pub(super) time: Duration,
+    pub(super) bytes: usize,
+}
+
+impl Share {
+    pub(super) fn is_used_up(&self) -> bool {
+        self.time >= USER_TIME || self.bytes >= USER_BYTES
+    }
+}
+
+/// How long a thread was ready to run and did not.
+pub(super) fn waited_for_a_cpu(thread: Pid) -> Duration {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = crate::proc::read(&path).unwrap_or_default();
+    let nanoseconds = text.split_whitespace().nth(1).and_then(|waited| waited.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
+/// How much time this thread has used: of a CPU, or, if it may have `blocked`, all but that during which it waited for one.
+pub(super) fn spent(blocked: bool) -> Duration {
+    let clock = if blocked { ClockId::Monotonic } else { ClockId::ThreadCPUTime };
+    let time = clock_gettime(clock);
+    let waited = if blocked { waited_for_a_cpu(gettid()) } else { Duration::ZERO };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32).saturating_sub(waited)
+}

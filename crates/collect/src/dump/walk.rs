@@ -1,0 +1,430 @@
+//! Walks over all processes on a thread of its own, `sordino-dump`: the files that they have mapped, and their memory, can make
+//! whoever reads them wait. The recorder waits no longer than [`DUMP_TIME`], or [`STARVED_TIME`] where the thread lacks a CPU.
+//!
+//! A thread that hangs is left behind, another one goes on with the rest, and the device on which it hung is read no more. With
+//! [`LEFT_MAX`] of them left behind, neither files nor mappings are read.
+
+use super::build_id::{self, Found, Unknown};
+use super::devices;
+use super::filesystems::{FileSystems, Server};
+use super::left_out::LeftOut;
+use super::open::{FileId, Mapped, Skip};
+use super::process::{self, Mapping, Thread};
+use super::share::{Share, spent, waited_for_a_cpu};
+use crate::discover::processes;
+use crate::proc::Stat;
+use rustix::process::Pid;
+use rustix::thread::gettid;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a dump is waited for, while there is a CPU for it.
+const DUMP_TIME: Duration = Duration::from_secs(1);
+/// How long a dump is waited for in any case.
+const STARVED_TIME: Duration = Duration::from_secs(4);
+/// How long one file, or one process, is waited for.
+const STEP_TIME: Duration = Duration::from_millis(250);
+/// How many threads may hang.
+const LEFT_MAX: usize = 4;
+
+/// Threads that were left behind and still hang.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// What there was.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    pub(super) threads: Vec<Thread>,
+    pub(super) mappings: Vec<Mapping>,
+    /// What is missing.
+    pub(super) notes: Vec<String>,
+}
+
+/// Everything that `/proc` shows, as far as it can be read in time.
+pub(super) fn walk() -> Walked {
+    let walk = Arc::new(Walk::new());
+    if !start(&walk) {
+        walk.on_this_thread();
+    }
+    loop {
+        let state = walk.lock();
+        if state.done || !state.has_time() {
+            return walk.end(state);
+        }
+        if state.current.as_ref().is_some_and(Current::hangs) {
+            walk.leave_behind(state);
+            if !start(&walk) {
+                walk.on_this_thread();
+            }
+            continue;
+        }
+        let wait = walk.changed.wait_timeout(state, STEP_TIME / 5);
+        drop(wait.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Starts a thread that works on `walk`; not if too many hang already.
+fn start(walk: &Arc<Walk>) -> bool {
+    if LEFT.load(Ordering::Relaxed) >= LEFT_MAX {
+        return false;
+    }
+    let mut state = walk.lock();
+    let (turn, theirs) = (state.turn, Arc::clone(walk));
+    let thread = std::thread::Builder::new().name("sordino-dump".to_owned());
+    // The thread takes the lock first.
+    state.working = thread.spawn(move || theirs.work(turn)).is_ok();
+    state.working
+}
+
+/// One part of the work, which is done without a lock.
+#[derive(Clone, Debug)]
+enum Task {
+    List,
+    Threads(i32),
+    Mappings(i32),
+    File(Mapped),
+}
+
+/// What came of it.
+enum Done {
+    /// Processes and their users.
+    List(Vec<(i32, u32)>),
+    Threads(i32, Vec<Thread>, bool),
+    Mappings(i32, Vec<Mapping>, bool),
+    File(Mapped, Result<Found, Unknown>),
+}
+
+/// What a thread is at.
+#[derive(Debug)]
+struct Current {
+    task: Task,
+    thread: Pid,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Walk {
+    state: Mutex<State>,
+    filesystems: Mutex<FileSystems>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    begin: Instant,
+    /// The thread that works on it, once it runs.
+    thread: Option<Pid>,
+    /// Whether the processes are listed, or will be.
+    listed: bool,
+    done: bool,
+    /// Whether a thread works on it, that of this turn.
+    working: bool,
+    /// Which thread works on it: one that was left behind has an earlier number.
+    turn: u32,
+    current: Option<Current>,
+    tasks: VecDeque<Task>,
+    /// Whether what can hang is left out.
+    cautious: bool,
+    users: HashMap<i32, u32>,
+    shares: HashMap<u32, Share>,
+    threads: Vec<Thread>,
+    mappings: Vec<Mapping>,
+    build_ids: HashMap<FileId, String>,
+    /// Of files whose numbers mean something for one process only.
+    own_build_ids: HashMap<(i32, FileId), String>,
+    left_out: LeftOut,
+}
+
+impl Walk {
+    fn new() -> Self {
+        Self { state: Mutex::new(State::new()), filesystems: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until all is done, time is up, or another thread goes on with it.
+    fn work(&self, turn: u32) {
+        loop {
+            let next = self.lock().begin(turn);
+            let Some(task) = next else { break };
+            let device = if let Task::File(mapped) = &task { Some(mapped.file.device) } else { None };
+            let begin = spent(device.is_some());
+            let done = task.run(&self.filesystems);
+            let time = spent(device.is_some()).saturating_sub(begin);
+            let mut state = self.lock();
+            match device {
+                _ if state.turn == turn => state.current = None,
+                Some(device) => devices::answered(device),
+                None => {}
+            }
+            state.add(done, time);
+        }
+        let mut state = self.lock();
+        if state.turn == turn {
+            state.working = false;
+        } else {
+            LEFT.fetch_sub(1, Ordering::Relaxed);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Does what can't hang.
+    fn on_this_thread(&self) {
+        let mut state = self.lock();
+        (state.cautious, state.working) = (true, true);
+        state.left_out.add("mappings are left out: too many files or processes do not answer".to_owned());
+        let turn = state.turn;
+        drop(state);
+        self.work(turn);
+    }
+
+    /// Lets the thread that hangs be.
+    fn leave_behind(&self, mut state: MutexGuard<'_, State>) {
+        match state.current.take().map(|current| current.task) {
+            Some(Task::File(mapped)) => {
+                devices::hangs(mapped.file.device);
+                let user = state.user(mapped.pid);
+                state.left_out.hung(&mapped, user);
+            }
+            Some(Task::Threads(pid) | Task::Mappings(pid)) => {
+                let user = state.user(pid);
+                state.left_out.add(format!("process {pid} (user {user}) does not answer"));
+            }
+            Some(Task::List) | None => {}
+        }
+        state.dismiss();
+    }
+
+    /// Takes what there is.
+    fn end(&self, mut state: MutexGuard<'_, State>) -> Walked {
+        if !state.done {
+            let left = state.tasks.len() + usize::from(state.current.is_some());
+            let limit = DUMP_TIME.as_secs();
+            state
+                .left_out
+                .add(format!("{left} processes or files are left out: it took longer than {limit} s"));
+            if let Some(Task::File(mapped)) = state.current.take().map(|current| current.task) {
+                // Until it answers.
+                devices::hangs(mapped.file.device);
+            }
+            state.tasks.clear();
+            state.dismiss();
+        } else if !state.cautious {
+            build_id::forget();
+        }
+        let mut mappings = std::mem::take(&mut state.mappings);
+        for mapping in &mut mappings {
+            mapping.build_id = state.build_id(&mapping.mapped);
+        }
+        let notes = std::mem::take(&mut state.left_out).notes();
+        let mut threads = std::mem::take(&mut state.threads);
+        threads.sort_by_key(|thread| thread.pid);
+        mappings.sort_by_key(|mapping| mapping.mapped.pid);
+        Walked { threads, mappings, notes }
+    }
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            begin: Instant::now(),
+            thread: None,
+            listed: false,
+            done: false,
+            working: false,
+            turn: 0,
+            current: None,
+            tasks: VecDeque::new(),
+            cautious: false,
+            users: HashMap::new(),
+            shares: HashMap::new(),
+            threads: Vec::new(),
+            mappings: Vec::new(),
+            build_ids: HashMap::new(),
+            own_build_ids: HashMap::new(),
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Whether the dump may go on. Time during which its thread waited for a CPU counts only up to a limit.
+    fn has_time(&self) -> bool {
+        let time = self.begin.elapsed();
+        let waited = || self.thread.map_or(time, waited_for_a_cpu);
+        time < DUMP_TIME || time < STARVED_TIME && time.saturating_sub(waited()) < DUMP_TIME
+    }
+
+    /// What the thread of this turn does next. `None` if nothing is left to do for it.
+    fn begin(&mut self, turn: u32) -> Option<Task> {
+        let thread = gettid();
+        self.thread = Some(thread).filter(|_| self.turn == turn).or(self.thread);
+        if self.turn != turn || self.cautious && !self.has_time() {
+            return None;
+        }
+        let task =
+            if std::mem::replace(&mut self.listed, true) { self.next_task() } else { Some(Task::List) };
+        self.done = task.is_none();
+        let current = |task: &Task| Current { task: task.clone(), thread, since: Instant::now() };
+        self.current = task.as_ref().map(current);
+        task
+    }
+
+    /// The next task that is worth it.
+    fn next_task(&mut self) -> Option<Task> {
+        while let Some(task) = self.tasks.pop_front() {
+            let pid = match &task {
+                Task::List => return Some(task),
+                Task::Threads(pid) => *pid,
+                Task::Mappings(_) | Task::File(_) if self.cautious => continue,
+                Task::Mappings(pid) => *pid,
+                Task::File(mapped) => mapped.pid,
+            };
+            let user = self.user(pid);
+            if self.shares.get(&user).is_some_and(Share::is_used_up) {
+                self.left_out.share_used_up(user);
+                continue;
+            }
+            match &task {
+                Task::File(mapped) if self.build_ids.contains_key(&mapped.file) => {}
+                Task::File(mapped) if devices::is_barred(mapped.file.device) => {
+                    self.left_out.barred(mapped, user);
+                }
+                _ => return Some(task),
+            }
+        }
+        None
+    }
+
+    /// Adds what came of a task that took `time`.
+    fn add(&mut self, done: Done, time: Duration) {
+        let (pid, bytes) = match done {
+            Done::List(processes) => return self.add_processes(processes),
+            Done::Threads(pid, mut threads, more) => {
+                if more {
+                    let user = self.user(pid);
+                    self.left_out.too_many(pid, user, "threads", process::THREADS_MAX);
+                }
+                let bytes = threads.len() * size_of::<Thread>();
+                self.threads.append(&mut threads);
+                (pid, bytes)
+            }
+            Done::Mappings(pid, mappings, more) => (pid, self.add_mappings(pid, mappings, more)),
+            Done::File(mapped, found) => {
+                self.add_build_id(&mapped, found);
+                (mapped.pid, 0)
+            }
+        };
+        let share = self.shares.entry(self.user(pid)).or_default();
+        share.time += time;
+        share.bytes += bytes;
+    }
+
+    /// In turns by user, so no user's number of processes is at the cost of another; threads, which can't hang, first.
+    fn add_processes(&mut self, mut processes: Vec<(i32, u32)>) {
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        let mut rank = |user| {
+            let count = counts.entry(user).or_default();
+            *count += 1;
+            *count
+        };
+        let mut ranked: Vec<_> = processes.drain(..).map(|(pid, user)| (rank(user), pid, user)).collect();
+        ranked.sort_unstable();
+        self.tasks = ranked.iter().map(|(_, pid, _)| Task::Threads(*pid)).collect();
+        self.tasks.extend(ranked.iter().map(|(_, pid, _)| Task::Mappings(*pid)));
+        self.users = ranked.into_iter().map(|(_, pid, user)| (pid, user)).collect();
+    }
+
+    /// How many bytes they take.
+    fn add_mappings(&mut self, pid: i32, mut mappings: Vec<Mapping>, more: bool) -> usize {
+        if more {
+            let user = self.user(pid);
+            self.left_out.too_many(pid, user, "executable mappings", process::MAPPINGS_MAX);
+        }
+        let mut files = HashSet::new();
+        for Mapping { mapped, .. } in mappings.iter().rev() {
+            if !self.build_ids.contains_key(&mapped.file) && files.insert(mapped.file) {
+                self.tasks.push_front(Task::File(mapped.clone()));
+            }
+        }
+        let bytes = mappings.iter().map(|mapping| size_of::<Mapping>() + mapping.mapped.path.len()).sum();
+        self.mappings.append(&mut mappings);
+        bytes
+    }
+
+    fn add_build_id(&mut self, mapped: &Mapped, found: Result<Found, Unknown>) {
+        match found {
+            Ok((build_id, true)) => drop(self.build_ids.insert(mapped.file, build_id)),
+            Ok((build_id, false)) => drop(self.own_build_ids.insert((mapped.pid, mapped.file), build_id)),
+            Err(why) => {
+                let user = self.user(mapped.pid);
+                if why != Unknown::Skipped(Skip::Nothing) && why != Unknown::Skipped(Skip::Replaced) {
+                    // It would be the same for the next process that has mapped it.
+                    self.build_ids.insert(mapped.file, String::new());
+                }
+                self.left_out.unknown(mapped, user, why);
+            }
+        }
+    }
+
+    fn build_id(&self, mapped: &Mapped) -> String {
+        let own = || self.own_build_ids.get(&(mapped.pid, mapped.file));
+        self.build_ids.get(&mapped.file).or_else(own).cloned().unwrap_or_default()
+    }
+
+    fn user(&self, pid: i32) -> u32 {
+        self.users.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// Whoever works on it counts as left behind until it has noticed.
+    fn dismiss(&mut self) {
+        if std::mem::take(&mut self.working) {
+            LEFT.fetch_add(1, Ordering::Relaxed);
+        }
+        self.turn += 1;
+        self.thread = None;
+    }
+}
+
+impl Task {
+    fn run(self, filesystems: &Mutex<FileSystems>) -> Done {
+        match self {
+            Self::List => {
+                let user = |pid| std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
+                Done::List(processes().into_iter().filter_map(|pid| Some((pid, user(pid)?))).collect())
+            }
+            Self::Threads(pid) => {
+                let (threads, more) = process::threads(pid);
+                Done::Threads(pid, threads, more)
+            }
+            Self::Mappings(pid) => {
+                let (mappings, more) = process::mappings(pid);
+                Done::Mappings(pid, mappings, more)
+            }
+            Self::File(mapped) => {
+                let (device, pid) = (mapped.file.device, mapped.pid);
+                let mut known = filesystems.lock().unwrap_or_else(PoisonError::into_inner);
+                let server = known.server(device, pid);
+                drop(known);
+                let found = match server {
+                    Some(Server::Kernel) => build_id::of(&mapped),
+                    Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
+                    None => Err(Unknown::Skipped(Skip::Nothing)),
+                };
+                Done::File(mapped, found)
+            }
+        }
+    }
+}
+
+impl Current {
+    /// Whether its thread waits for something, and has for too long. One that lacks a CPU does not hang.
+    fn hangs(&self) -> bool {
+        let stat = || crate::proc::read(&format!("/proc/self/task/{}/stat", self.thread.as_raw_nonzero()));
+        let runs = || Some(Stat::parse(&stat()?)?.field(3) == "R");
+        self.since.elapsed() >= STEP_TIME && !runs().unwrap_or(false)
+    }
+}
