@@ -59,13 +59,24 @@ impl Chunk {
         begin: Sample,
         purpose: Purpose,
     ) -> Result<Self, Error> {
-        let mut kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
-        let notes = std::mem::take(&mut kernel.notes);
+        let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
         let mut chunk = Self { directory, summary, begin, purpose, kernel, traces: Vec::new() };
         chunk.summary.begin_ns = begin.realtime;
         chunk.summary.clock = clock_summary(clock);
-        chunk.summary.notes.extend(notes);
         Ok(chunk)
+    }
+
+    /// Waits until the state dump is written, some seconds at most.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.summary.notes.extend(self.kernel.settle()?);
+        Ok(())
+    }
+
+    /// The same; why it could not be written is said in the summary.
+    pub(crate) fn settle_or_note(&mut self) {
+        if let Err(error) = self.settle() {
+            self.summary.notes.push(format!("the state at the start is missing: {error}"));
+        }
     }
 
     /// Makes it known as a recording that is under way.
@@ -112,6 +123,7 @@ impl Chunk {
         self.summary.clock = clock_summary(clock);
         self.summary.programs.sort_by_key(|program| program.trace.clone());
         self.directory.use_room();
+        self.settle_or_note();
         for trace in &self.traces {
             // What stays is the metadata of before, with a clock that is known less well.
             self.summary.notes.extend(trace.set_clock(clock).err().map(|error| error.to_string()));

@@ -7,6 +7,7 @@ use crate::context::Told;
 use crate::directory::{Directory, KERNEL, RAW};
 use crate::dump::{self, Dump};
 use crate::kernel::{FORMATS, PAGE_SIZE, page_name};
+use crate::rights;
 use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
@@ -18,6 +19,7 @@ use sordino_event::Cpu;
 use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::thread::JoinHandle;
 
 /// The kernel's trace as it is being put together.
 #[derive(Debug)]
@@ -30,8 +32,8 @@ pub(crate) struct KernelTrace {
     begin_ticks: u64,
     /// Whether what is missing before a CPU's first event was overwritten, not lost.
     overwrite: bool,
-    /// What the state dump lacks.
-    pub(crate) notes: Vec<String>,
+    /// The thread that takes the state dump; what the dump lacks.
+    dump: Option<JoinHandle<Result<Vec<String>, Error>>>,
 }
 
 /// More bytes than any event's format has.
@@ -42,7 +44,8 @@ const PACKET: usize = 1 << 20;
 type Advance<'a> = &'a mut dyn FnMut(u64);
 
 impl KernelTrace {
-    /// Begins the trace with the state dump, if it is kept: what is there now, with the stamp of `begin`.
+    /// Begins the trace with the state dump, if it is kept: what is there now, with the stamp of `begin`. A thread of its own takes it:
+    /// processes can make it wait, see [`settle`](Self::settle).
     pub(crate) fn begin(
         directory: &Directory,
         clock: &TraceClock,
@@ -51,22 +54,31 @@ impl KernelTrace {
         purpose: Purpose,
     ) -> Result<Self, Error> {
         let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
-        let (uuid, events, notes) = (crate::uuid(), Vec::new(), Vec::new());
-        let mut trace = Self { uuid, events, names, begin_ticks, overwrite, notes };
+        let (uuid, events) = (crate::uuid(), Vec::new());
+        let mut trace = Self { uuid, events, names, begin_ticks, overwrite, dump: None };
         trace.write_metadata(directory, clock)?;
         if purpose == Purpose::Showing {
             return Ok(trace);
         }
-        let file = directory.create_file("kernel/statedump")?;
-        let mut dump = Dump::take(begin);
-        trace.notes = std::mem::take(&mut dump.notes);
-        dump.write(file, trace.uuid, begin_ticks)?;
+        let kernel = directory.part(KERNEL)?;
+        let thread = std::thread::Builder::new().name("sordino-state".to_owned());
+        let spawned = thread.spawn(move || {
+            rights::confine();
+            dump_to(&kernel, begin, uuid, begin_ticks)
+        });
+        trace.dump = Some(spawned.map_err(Error::system("can't start the thread that dumps the state"))?);
         Ok(trace)
+    }
+
+    /// Waits until the state dump is written, if nobody has yet, some seconds at most where processes do not answer; what it lacks.
+    pub(crate) fn settle(&mut self) -> Result<Vec<String>, Error> {
+        let Some(thread) = self.dump.take() else { return Ok(Vec::new()) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
-        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite, notes: Vec::new() }
+        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite, dump: None }
     }
 
     /// Adds what the hypervisor took.
@@ -201,6 +213,16 @@ impl KernelTrace {
         result.bytes = out.get_ref().metadata().map_err(failed())?.len();
         Ok(result)
     }
+}
+
+/// Takes the state dump. The file has its name when it is whole: a recorder may be killed meanwhile.
+fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: u64) -> Result<Vec<String>, Error> {
+    const NEW: &str = ".statedump.new";
+    let failed = || Error::output(kernel.path().join("statedump"));
+    let dump = Dump::take(begin);
+    dump.write(kernel.create(NEW).map_err(failed())?, uuid, ticks)?;
+    kernel.rename(NEW, "statedump").map_err(failed())?;
+    Ok(dump.notes)
 }
 
 struct Conversion<'a, W> {

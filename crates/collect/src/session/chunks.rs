@@ -201,6 +201,10 @@ impl Session<'_> {
 
     /// All of what is recorded goes on there, or nothing does: first comes what may fail, the kernel's files last of that.
     fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, Rest), Error> {
+        if let Sink::Chunk(chunk) = &mut self.sink {
+            // Dumps that processes hold up do not pile up.
+            chunk.settle_or_note();
+        }
         let next = chunk(directory.clone(), &self.template, &self.clock, self.kernel.as_ref())?;
         next.announce()?;
         let traces = self.programs.iter().map(|program| program.trace.put_in(directory, &self.clock));

@@ -55,7 +55,12 @@ impl<'a> Session<'a> {
         };
         let template = Summary::of(options, &clock, kernel.as_ref());
         let sink = match directory {
-            Some(directory) => Sink::Chunk(Box::new(chunk(directory, &template, &clock, kernel.as_ref())?)),
+            Some(directory) => {
+                let mut chunk = chunk(directory, &template, &clock, kernel.as_ref())?;
+                // What runs when recording begins has its name.
+                chunk.settle()?;
+                Sink::Chunk(Box::new(chunk))
+            }
             None => Sink::Memory(memory),
         };
         let session = options.session.as_ref();
