@@ -7,7 +7,7 @@ pub(crate) use trace::ProgramTrace;
 use crate::clock::TraceClock;
 use crate::context::Contexts;
 use crate::drain::{Order, Stream, StreamState, Streams};
-use crate::intake::{Claim, Taken};
+use crate::intake::{Claim, Taken, is_trusted};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::{Error, directory::Directory};
@@ -26,7 +26,7 @@ use trace::declare;
 pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
     /// Its area, which nobody else records here.
-    claim: Claim,
+    claim: Arc<Claim>,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Arc<Program>,
@@ -45,12 +45,14 @@ pub(crate) struct Traced {
     contexts: Contexts,
 }
 
-/// A program that could not be let go yet: somebody keeps its area locked.
-#[derive(Debug)]
+/// A program that was not let go yet: somebody keeps its area locked, or could delay it.
+#[derive(Clone, Debug)]
 pub(crate) struct Detachment {
     name: String,
     program: Arc<Program>,
     hold: Hold,
+    /// Until then its rings take memory.
+    _claim: Arc<Claim>,
     until: Instant,
 }
 
@@ -71,7 +73,7 @@ impl Traced {
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
-            claim,
+            claim: Arc::new(claim),
             pidfd,
             program: Arc::new(program),
             notes,
@@ -93,8 +95,13 @@ impl Traced {
     }
 
     /// Which file its area is.
-    pub(crate) const fn id(&self) -> FileId {
+    pub(crate) fn id(&self) -> FileId {
         self.claim.id()
+    }
+
+    /// Its user.
+    pub(crate) fn user(&self) -> u32 {
+        self.claim.user()
     }
 
     fn streams(&self, readers: Vec<Reader>, persistent: bool) -> Order {
@@ -217,13 +224,17 @@ impl Traced {
 
     /// Ends the session's hold on it, when its rings were emptied. Does not wait: what is left to do if somebody keeps the lock that
     /// orders collectors.
+    /// Nothing is done yet of a program whose user is not trusted: who may be waited for is left to a thread of the user's.
     pub(crate) fn detach(&mut self) -> Option<Detachment> {
-        let left = match self.program.try_detach(self.attached.hold()) {
+        let is_tried = is_trusted(self.user());
+        let tried = if is_tried { self.program.try_detach(self.attached.hold()) } else { Ok(false) };
+        let left = match tried {
             Ok(true) => None,
             Ok(false) => Some(Detachment {
                 name: self.trace.identity.name.clone(),
                 program: Arc::clone(&self.program),
                 hold: self.attached.hold(),
+                _claim: Arc::clone(&self.claim),
                 until: Instant::now() + PATIENCE,
             }),
             Err(error) => {
@@ -275,6 +286,11 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
 }
 
 impl Detachment {
+    /// The program's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Tries again; once the lock was kept for too long, without it. A note if there is one, and `None` if it is to be tried again.
     pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
         let result = match self.program.try_detach(self.hold) {

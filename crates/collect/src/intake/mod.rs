@@ -22,6 +22,7 @@ pub(crate) use hold::{Taken, Wishes};
 pub(crate) use ledger::{Claim, Ledger, Limits};
 pub(crate) use work::{Job, Source};
 
+use crate::program::Detachment;
 use lane::{Lane, Shared};
 use rustix::process::geteuid;
 use std::collections::HashMap;
@@ -79,6 +80,15 @@ impl Intake {
         self.tickets
     }
 
+    /// Hands over a program that is to be let go.
+    pub(crate) fn let_go(&mut self, user: u32, pid: i32, detachment: Detachment) {
+        self.tickets += 1;
+        self.outstanding += 1;
+        let lane = self.lanes.entry(user).or_default();
+        lane.push(Job::new(self.tickets, pid, user, Source::Leaves(detachment)));
+        self.look_after();
+    }
+
     /// How many jobs have not come back.
     pub(crate) const fn outstanding(&self) -> usize {
         self.outstanding
@@ -126,7 +136,7 @@ impl Drop for Intake {
     fn drop(&mut self) {
         self.lanes.values().for_each(|lane| lane.close());
         for job in self.finished.try_iter() {
-            job.taken.iter().for_each(Taken::let_go);
+            job.taken.iter().for_each(Taken::let_go_at_once);
         }
     }
 }

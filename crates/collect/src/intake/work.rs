@@ -2,15 +2,19 @@
 
 use super::hold::{Attach, Candidate, Taken};
 use super::lane::{Lane, Shared};
+use super::is_trusted;
 use super::ledger::NoClaim;
 use crate::discover::{Found, Hidden, areas, is_command_of_ours};
 use crate::listen::{Announced, Whereabouts};
+use crate::program::Detachment;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long it may take to find a process's areas: it reads `/proc`, and vets files.
 const FINDING: Duration = Duration::from_secs(2);
+/// How long it may take to let a program go: its rings' memory is given back.
+const LETTING_GO: Duration = Duration::from_secs(2);
 /// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
 const LOOKS_UNTIL_MADE: u8 = 3;
 
@@ -23,6 +27,8 @@ pub(crate) enum Source {
     Named,
     /// It is there: the how manieth look this is, and which program it executes.
     Seen { looks: u8, incarnation: (i32, u64, u64) },
+    /// It is to be let go.
+    Leaves(Detachment),
 }
 
 /// A process whose areas are to be taken up, and what became of them.
@@ -42,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) hidden: Option<Hidden>,
     /// Those that are left.
     todo: Option<VecDeque<Candidate>>,
+    /// The one that is being attached to.
+    attaching: Option<FileId>,
     /// When it was handed over.
     pub(super) since: Instant,
     /// Until when locks are waited for, once one was in the way.
@@ -89,6 +97,7 @@ impl Job {
             skipped: Vec::new(),
             hidden: None,
             todo: None,
+            attaching: None,
             since: Instant::now(),
             until: None,
         }
@@ -96,13 +105,27 @@ impl Job {
 
     /// Ends it without having looked.
     pub(super) fn refuse(&mut self, reason: String) {
+        let reason = match &self.source {
+            Source::Leaves(detachment) => {
+                format!("the rings of {} could not be given back: {reason}", detachment.name())
+            }
+            _ => reason,
+        };
         self.skipped.push((None, reason));
     }
 
     /// It was given up while it was looked for, or while its last area's pages were made present; whether it is over.
     pub(super) fn give_up(&mut self) -> bool {
-        match (&self.todo, self.taken.last_mut()) {
-            (Some(todo), Some(last)) => {
+        if let Source::Leaves(_) = self.source {
+            self.refuse("timed out".to_owned());
+            return true;
+        }
+        match (&self.todo, self.attaching.take(), self.taken.last_mut()) {
+            (Some(todo), Some(id), _) => {
+                self.skipped.push((Some(id), "it could not be attached to (timed out)".to_owned()));
+                todo.is_empty()
+            }
+            (Some(todo), None, Some(last)) => {
                 last.notes.push(
                     "its rings could not be made present (timed out): it faults on each page once".to_owned(),
                 );
@@ -130,9 +153,19 @@ impl Job {
 
     /// Takes the process up as far as no lock is in the way.
     pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
+        if let Source::Leaves(detachment) = &self.source {
+            let detachment = detachment.clone();
+            let retry = || detachment.retry(false);
+            let Ok((mut job, ended)) = lane.guard(generation, self, LETTING_GO, retry) else {
+                return Progress::GivenUp;
+            };
+            let Some(note) = ended else { return Progress::Locked(job) };
+            job.skipped.extend(note.map(|note| (None, note)));
+            return Progress::Done(job);
+        }
         if self.todo.is_none() {
             let search = self.search(shared);
-            let Some((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
+            let Ok((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
                 return Progress::GivenUp;
             };
             self = job;
@@ -140,7 +173,22 @@ impl Job {
             (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
         }
         while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
-            match candidate.attach(&shared.wishes) {
+            let (wishes, patience) = (&shared.wishes, candidate.patience(&shared.wishes));
+            self.attaching = Some(candidate.id());
+            let attached = match lane.guard(generation, self, patience, || candidate.attach(wishes)) {
+                Ok((job, attached)) => {
+                    self = job;
+                    attached
+                }
+                Err(late) => {
+                    if let Some(Attach::Taken(taken)) = late {
+                        taken.let_go();
+                    }
+                    return Progress::GivenUp;
+                }
+            };
+            self.attaching = None;
+            match attached {
                 Attach::Taken(taken) => {
                     self.taken.push(*taken);
                     let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
@@ -169,7 +217,8 @@ impl Job {
             last.notes.push("its pages were not made present: it may fault on them".to_owned());
             return Some(self);
         }
-        let (mut job, note) = lane.guard(generation, self, pages.patience(), || pages.make_present(pid))?;
+        let present = lane.guard(generation, self, pages.patience(), || pages.make_present(pid));
+        let (mut job, note) = present.ok()?;
         if let (Some(last), Some(note)) = (job.taken.last_mut(), note) {
             last.notes.push(note);
         }
@@ -202,7 +251,10 @@ impl Search {
             Err(NoClaim::TooMany(reason)) => return findings.skipped.push((Some(id), reason)),
         };
         match Program::open(&found.file) {
-            Ok(program) if program.id() == id => {
+            Ok(mut program) if program.id() == id => {
+                if !is_trusted(self.user) {
+                    program.distrust();
+                }
                 findings.todo.push_back(Candidate { pid: self.pid, program, claim });
             }
             Ok(_) => {}

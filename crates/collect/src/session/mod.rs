@@ -321,6 +321,7 @@ impl<'a> Session<'a> {
             let number = program.number();
             self.let_go(number);
         }
+        self.wait_for_leaving(Instant::now() + LAST_PROGRAMS);
         self.finish_detachments(true);
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);

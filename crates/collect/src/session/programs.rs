@@ -5,7 +5,7 @@ use crate::Error;
 use crate::discover::{Hidden, identity, incarnation, parent, processes, user_of};
 use crate::drain::StreamEnd;
 use crate::exit::exit_of;
-use crate::intake::{Job, Source, Taken};
+use crate::intake::{Job, Source, Taken, is_trusted};
 use crate::options::Programs;
 use crate::proc;
 use crate::program::{Detachment, ProgramTrace, Traced};
@@ -119,6 +119,9 @@ impl Session<'_> {
     /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
     fn take_up(&mut self, job: Job) {
         let Job { pid, user, source, taken, known, skipped, hidden, .. } = job;
+        if let Source::Leaves(_) = source {
+            return skipped.into_iter().for_each(|(_, note)| self.tell(note));
+        }
         let has_any = !(taken.is_empty() && skipped.is_empty());
         if !taken.is_empty() {
             self.let_go_replaced(pid);
@@ -150,7 +153,7 @@ impl Session<'_> {
                     self.seen.insert(*incarnation, LOOKS);
                 }
             }
-            Source::Named => {}
+            Source::Named | Source::Leaves(_) => {}
         }
     }
 
@@ -281,6 +284,9 @@ impl Session<'_> {
 impl Session<'_> {
     fn detach(&mut self, program: &mut Traced) {
         let Some(left) = program.detach() else { return };
+        if !is_trusted(program.user()) {
+            return self.intake.let_go(program.user(), program.trace.pid, left);
+        }
         self.detachments.push(left);
         if self.detachments.len() > MOST_DETACHMENTS {
             let oldest = self.detachments.remove(0);
@@ -293,6 +299,15 @@ impl Session<'_> {
         let is_over = ended.is_some();
         ended.flatten().into_iter().for_each(|note| self.tell(note));
         is_over
+    }
+
+    /// Waits until the users' threads have let go of their programs, or until `end`.
+    pub(super) fn wait_for_leaving(&mut self, end: Instant) {
+        while self.intake.outstanding() > 0 && Instant::now() < end {
+            let (leaving, _unrecorded): (Vec<Job>, Vec<Job>) =
+                self.intake.finished_until(end).into_iter().partition(|job| matches!(job.source, Source::Leaves(_)));
+            leaving.into_iter().for_each(|job| self.take_up(job));
+        }
     }
 
     /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.

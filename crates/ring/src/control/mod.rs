@@ -70,6 +70,7 @@ pub struct Program {
     catalogue_capacity: u64,
     reserve: u64,
     address: u64,
+    is_distrusted: bool,
 }
 
 impl Program {
@@ -106,7 +107,19 @@ impl Program {
             catalogue_capacity: sizes.catalogue,
             reserve: sizes.reserve,
             address: sizes.address,
+            is_distrusted: false,
         })
+    }
+
+    /// Has every change of its file's size and memory made by a process of its own: the program may delay it for ever, and keep
+    /// whoever waits from being killed.
+    pub fn distrust(&mut self) {
+        self.is_distrusted = true;
+    }
+
+    /// Changes the file's size or memory.
+    fn change(&self, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        if self.is_distrusted { map::apart(&self.file, change) } else { change() }
     }
 
     fn header(&self) -> &Header {
