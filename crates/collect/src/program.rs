@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use trace::declare;
 
+/// How often the end of a catalogue may be incomplete: it is read again each time, and the library publishes whole tracepoints.
+const MOST_INCOMPLETE: u32 = 10;
+
 /// A program that is recorded.
 #[derive(Debug)]
 pub(crate) struct Traced {
@@ -40,6 +43,10 @@ pub(crate) struct Traced {
     gated: Vec<(u16, Want)>,
     /// Bytes of the catalogue that were read.
     read: usize,
+    /// Bytes of the catalogue that were there when it was read last.
+    seen: usize,
+    /// How often the last tracepoint in it was incomplete.
+    incomplete: u32,
     /// Its catalogue made no sense; no more of it is read.
     broken: bool,
     contexts: Contexts,
@@ -81,6 +88,8 @@ impl Traced {
             rings: readers.iter().map(Reader::cpu).collect(),
             gated: Vec::new(),
             read: 0,
+            seen: 0,
+            incomplete: 0,
             broken: false,
             contexts: options.contexts,
         };
@@ -133,10 +142,10 @@ impl Traced {
 
     /// Looks for tracepoints that are new, and declares them.
     fn learn(&mut self) -> Result<(), Error> {
-        let text = if self.broken { Vec::new() } else { self.program.catalogue(self.read) };
-        if text.is_empty() {
+        if self.broken || self.program.catalogue_length() == self.seen {
             return Ok(());
         }
+        let text = self.program.catalogue(self.read);
         let (tracepoints, consumed) = match catalogue::parse(&text) {
             Ok(parsed) => parsed,
             Err(error) => return self.give_up(&error.to_string()),
@@ -157,7 +166,12 @@ impl Traced {
         // Until this succeeds, all of them are new again with the next look.
         self.trace.append(&declarations)?;
         self.trace.schemas.append(&mut schemas);
+        self.seen = self.read + text.len();
         self.read += consumed;
+        self.incomplete += u32::from(consumed < text.len());
+        if self.incomplete > MOST_INCOMPLETE {
+            return self.give_up("the last one is never complete");
+        }
         Ok(())
     }
 

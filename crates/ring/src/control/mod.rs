@@ -162,11 +162,15 @@ impl Program {
         self.header().refused_values.load(Relaxed)
     }
 
+    /// Bytes of the catalogue's text now.
+    pub fn catalogue_length(&self) -> usize {
+        // ORDER(control:C) pairs with area:B.
+        self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize
+    }
+
     /// A copy of the catalogue's text from byte `from` on. More may come at any time.
     pub fn catalogue(&self, from: usize) -> Vec<u8> {
-        // ORDER(control:C) pairs with area:B.
-        let length = self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize;
-        let mut text = vec![0; length.saturating_sub(from)];
+        let mut text = vec![0; self.catalogue_length().saturating_sub(from)];
         let catalogue = layout::catalogue_offset(self.cpus);
         // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
         unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };
