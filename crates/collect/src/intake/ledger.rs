@@ -91,6 +91,13 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// The areas of a process.
+    pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
+        self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()
+    }
+}
+
 impl Inner {
     fn of_user(&self, user: u32) -> impl Iterator<Item = &Entry> {
         self.areas.values().filter(move |entry| entry.user == user)

@@ -1,14 +1,15 @@
 //! The steps of taking one process's areas up.
 
 use super::hold::{Attach, Candidate, Taken};
-use super::lane::{Lane, Shared};
 use super::is_trusted;
+use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
 use crate::discover::{Found, Hidden, areas, is_command_of_ours};
 use crate::listen::{Announced, Whereabouts};
+use crate::proc;
 use crate::program::Detachment;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long it may take to find a process's areas: it reads `/proc`, and vets files.
@@ -44,6 +45,8 @@ pub(crate) struct Job {
     pub(crate) known: Vec<FileId>,
     /// Those that are not, if they could be reached, and why not.
     pub(crate) skipped: Vec<(Option<FileId>, String)>,
+    /// Those of an earlier program of the process, which are no longer mapped.
+    pub(crate) replaced: Vec<FileId>,
     /// How its areas are hidden.
     pub(crate) hidden: Option<Hidden>,
     /// Those that are left.
@@ -82,6 +85,7 @@ struct Findings {
     todo: VecDeque<Candidate>,
     known: Vec<FileId>,
     skipped: Vec<(Option<FileId>, String)>,
+    replaced: Vec<FileId>,
     hidden: Option<Hidden>,
 }
 
@@ -95,6 +99,7 @@ impl Job {
             taken: Vec::new(),
             known: Vec::new(),
             skipped: Vec::new(),
+            replaced: Vec::new(),
             hidden: None,
             todo: None,
             attaching: None,
@@ -171,6 +176,7 @@ impl Job {
             self = job;
             self.todo = Some(findings.todo);
             (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
+            self.replaced = findings.replaced;
         }
         while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
             let (wishes, patience) = (&shared.wishes, candidate.patience(&shared.wishes));
@@ -240,7 +246,28 @@ impl Search {
             Ok(found) => found.into_iter().for_each(|found| self.look_at(found, shared, &mut findings)),
             Err(hidden) => findings.hidden = Some(hidden),
         }
+        if !findings.todo.is_empty() {
+            findings.replaced = self.replaced(shared, &findings.todo);
+        }
         findings
+    }
+
+    /// A process that has new areas may have got them by exec: its older ones are then no longer mapped.
+    fn replaced(&self, shared: &Shared, new: &VecDeque<Candidate>) -> Vec<FileId> {
+        let mut older = shared.ledger.of_process(self.pid);
+        older.retain(|id| new.iter().all(|candidate| candidate.id() != *id));
+        if older.is_empty() {
+            return older;
+        }
+        let maps = proc::read(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        // Its first thread has ended: that says nothing of the others.
+        if maps.is_empty() {
+            return Vec::new();
+        }
+        let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(4)?.parse().ok());
+        let mapped: HashSet<u64> = mapped.collect();
+        older.retain(|id| !mapped.contains(&id.inode));
+        older
     }
 
     fn look_at(&self, found: Found, shared: &Shared, findings: &mut Findings) {

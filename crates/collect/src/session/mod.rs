@@ -178,8 +178,11 @@ struct Session<'a> {
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
     seen: HashMap<(i32, u64, u64), u8>,
-    /// When they were looked for.
+    /// When they were looked for, and how long that took.
     scanned: Instant,
+    scan_time: Duration,
+    /// Their parents, as of then or later.
+    parents: HashMap<i32, i32>,
     skipped: Skipped,
     child: Option<Child>,
     status: Option<ExitStatus>,
