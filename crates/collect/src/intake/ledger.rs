@@ -110,7 +110,7 @@ impl Claim {
         self.id
     }
 
-    /// The user of the area's process.
+    /// The user of the area's process, or whose limits hold for it.
     pub(crate) const fn user(&self) -> u32 {
         self.user
     }

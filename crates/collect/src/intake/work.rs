@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) ticket: u64,
     pub(crate) pid: i32,
     pub(crate) user: u32,
+    /// By whose limits it is looked at.
+    account: u32,
     pub(crate) source: Source,
     /// The areas that were attached to.
     pub(crate) taken: Vec<Taken>,
@@ -72,7 +74,7 @@ pub(super) enum Progress {
 /// A copy of what is looked for, while the job itself is where it can be given up.
 struct Search {
     pid: i32,
-    user: u32,
+    account: u32,
     whereabouts: Option<Whereabouts>,
     /// Commands of this very program are none.
     skip_ours: bool,
@@ -90,11 +92,12 @@ struct Findings {
 }
 
 impl Job {
-    pub(super) fn new(ticket: u64, pid: i32, user: u32, source: Source) -> Self {
+    pub(super) fn new(ticket: u64, pid: i32, user: u32, account: u32, source: Source) -> Self {
         Self {
             ticket,
             pid,
             user,
+            account,
             source,
             taken: Vec::new(),
             known: Vec::new(),
@@ -146,7 +149,7 @@ impl Job {
     fn search(&self, shared: &Shared) -> Search {
         Search {
             pid: self.pid,
-            user: self.user,
+            account: self.account,
             whereabouts: match &self.source {
                 Source::Announced(announced) => Some(announced.whereabouts()),
                 _ => None,
@@ -272,14 +275,14 @@ impl Search {
 
     fn look_at(&self, found: Found, shared: &Shared, findings: &mut Findings) {
         let id = found.id;
-        let claim = match shared.ledger.claim(id, self.pid, self.user, shared.wishes.rings()) {
+        let claim = match shared.ledger.claim(id, self.pid, self.account, shared.wishes.rings()) {
             Ok(claim) => claim,
             Err(NoClaim::Known) => return findings.known.push(id),
             Err(NoClaim::TooMany(reason)) => return findings.skipped.push((Some(id), reason)),
         };
         match Program::open(&found.file) {
             Ok(mut program) if program.id() == id => {
-                if !is_trusted(self.user) {
+                if !is_trusted(self.account) {
                     program.distrust();
                 }
                 findings.todo.push_back(Candidate { pid: self.pid, program, claim });
