@@ -232,6 +232,23 @@ fn an_inode_that_is_kept_locked_stops_no_recorder() {
     }
 }
 
+/// A user with a range of ids (subuid(5)) has no more of the recorder's threads with them than without.
+#[test]
+fn the_ids_of_a_users_range_share_that_users_limits() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let script = format!(
+        "{} {FAULTS}; echo 65534:100000:65536 >/run/subuid; mount --bind /run/subuid /etc/subuid; start
+         as() {{ id=$1; shift; (cd / && exec setpriv --reuid $id --regid $id --clear-groups --inh-caps=-all -- \"$@\"); }}
+         for id in $(seq 100000 100017); do as $id \"$ATTACK\" held $SOCKET /run/faults before >/dev/null & done
+         sleep 6; as 65533 \"$HONEST\" 1 {HONEST}; stop",
+        prologue(&scene)
+    );
+    let ended = sandbox.run(&script);
+    assert!(ended.succeeded().contains("stopped: 0"), "{}{}", ended.output, ended.errors);
+    assert_honest(&recorded(&scene), 1);
+}
+
 /// Catalogues without an end, which change all the time, are not read for ever.
 #[test]
 fn catalogues_without_an_end_do_not_use_up_the_recorders_time() {
