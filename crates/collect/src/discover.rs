@@ -160,10 +160,16 @@ pub struct Identity {
 /// One program in one process: its pid, when it started, and where its stack begins, which differs from one executed
 /// program to the next (0 where that can't be seen).
 pub(crate) fn incarnation(pid: i32) -> (i32, u64, u64) {
+    incarnation_and_parent(pid).0
+}
+
+/// The same, with the process that started it or took it over; `None` if it is gone.
+pub(crate) fn incarnation_and_parent(pid: i32) -> ((i32, u64, u64), Option<i32>) {
     let text = proc::read(&format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
     let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
-    (pid, number(START), number(28))
+    let parent = stat.as_ref().and_then(|stat| stat.field(4).parse().ok());
+    ((pid, number(START), number(28)), parent)
 }
 
 /// Who process `pid` is; what can't be read is empty.

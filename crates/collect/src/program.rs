@@ -7,7 +7,7 @@ pub(crate) use trace::ProgramTrace;
 use crate::clock::TraceClock;
 use crate::context::Contexts;
 use crate::drain::{Order, Stream, StreamState, Streams};
-use crate::intake::{Claim, Taken};
+use crate::intake::{Claim, Taken, is_trusted};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::{Error, directory::Directory};
@@ -21,12 +21,15 @@ use std::sync::Arc;
 use std::time::Instant;
 use trace::declare;
 
+/// How often the end of a catalogue may be incomplete: it is read again each time, and the library publishes whole tracepoints.
+const MOST_INCOMPLETE: u32 = 10;
+
 /// A program that is recorded.
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
     /// Its area, which nobody else records here.
-    claim: Claim,
+    claim: Arc<Claim>,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Arc<Program>,
@@ -40,17 +43,23 @@ pub(crate) struct Traced {
     gated: Vec<(u16, Want)>,
     /// Bytes of the catalogue that were read.
     read: usize,
+    /// Bytes of the catalogue that were there when it was read last.
+    seen: usize,
+    /// How often the last tracepoint in it was incomplete.
+    incomplete: u32,
     /// Its catalogue made no sense; no more of it is read.
     broken: bool,
     contexts: Contexts,
 }
 
-/// A program that could not be let go yet: somebody keeps its area locked.
-#[derive(Debug)]
+/// A program that was not let go yet: somebody keeps its area locked, or could delay it.
+#[derive(Clone, Debug)]
 pub(crate) struct Detachment {
     name: String,
     program: Arc<Program>,
     hold: Hold,
+    /// Until then its rings take memory.
+    _claim: Arc<Claim>,
     until: Instant,
 }
 
@@ -71,7 +80,7 @@ impl Traced {
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
-            claim,
+            claim: Arc::new(claim),
             pidfd,
             program: Arc::new(program),
             notes,
@@ -79,6 +88,8 @@ impl Traced {
             rings: readers.iter().map(Reader::cpu).collect(),
             gated: Vec::new(),
             read: 0,
+            seen: 0,
+            incomplete: 0,
             broken: false,
             contexts: options.contexts,
         };
@@ -93,8 +104,13 @@ impl Traced {
     }
 
     /// Which file its area is.
-    pub(crate) const fn id(&self) -> FileId {
+    pub(crate) fn id(&self) -> FileId {
         self.claim.id()
+    }
+
+    /// Its user.
+    pub(crate) fn user(&self) -> u32 {
+        self.claim.user()
     }
 
     fn streams(&self, readers: Vec<Reader>, persistent: bool) -> Order {
@@ -126,10 +142,10 @@ impl Traced {
 
     /// Looks for tracepoints that are new, and declares them.
     fn learn(&mut self) -> Result<(), Error> {
-        let text = if self.broken { Vec::new() } else { self.program.catalogue(self.read) };
-        if text.is_empty() {
+        if self.broken || self.program.catalogue_length() == self.seen {
             return Ok(());
         }
+        let text = self.program.catalogue(self.read);
         let (tracepoints, consumed) = match catalogue::parse(&text) {
             Ok(parsed) => parsed,
             Err(error) => return self.give_up(&error.to_string()),
@@ -150,7 +166,12 @@ impl Traced {
         // Until this succeeds, all of them are new again with the next look.
         self.trace.append(&declarations)?;
         self.trace.schemas.append(&mut schemas);
+        self.seen = self.read + text.len();
         self.read += consumed;
+        self.incomplete += u32::from(consumed < text.len());
+        if self.incomplete > MOST_INCOMPLETE {
+            return self.give_up("the last one is never complete");
+        }
         Ok(())
     }
 
@@ -217,13 +238,17 @@ impl Traced {
 
     /// Ends the session's hold on it, when its rings were emptied. Does not wait: what is left to do if somebody keeps the lock that
     /// orders collectors.
+    /// Nothing is done yet of a program whose user is not trusted: who may be waited for is left to a thread of the user's.
     pub(crate) fn detach(&mut self) -> Option<Detachment> {
-        let left = match self.program.try_detach(self.attached.hold()) {
+        let is_tried = is_trusted(self.user());
+        let tried = if is_tried { self.program.try_detach(self.attached.hold()) } else { Ok(false) };
+        let left = match tried {
             Ok(true) => None,
             Ok(false) => Some(Detachment {
                 name: self.trace.identity.name.clone(),
                 program: Arc::clone(&self.program),
                 hold: self.attached.hold(),
+                _claim: Arc::clone(&self.claim),
                 until: Instant::now() + PATIENCE,
             }),
             Err(error) => {
@@ -275,6 +300,11 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
 }
 
 impl Detachment {
+    /// The program's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Tries again; once the lock was kept for too long, without it. A note if there is one, and `None` if it is to be tried again.
     pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
         let result = match self.program.try_detach(self.hold) {

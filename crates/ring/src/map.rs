@@ -74,6 +74,71 @@ pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
     check(result as isize).map(drop)
 }
 
+/// Changes a file of somebody who is not trusted: `change` runs in a process of its own, with this one's memory and no descriptor but
+/// `file`'s. Its owner can keep the file's inode locked (by a write from pages that never come), and whoever changes the file then
+/// waits where no signal reaches, a kill neither. Here the caller can be killed, and its process can exit. The child stays until the
+/// owner unlocks the inode or ends.
+///
+/// # Errors
+/// Those of `change`, which only makes system calls; there is no room for another process.
+#[cfg(not(loom))]
+pub(crate) fn apart(file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// What the child gets and leaves behind.
+    struct Errand<'a> {
+        descriptor: libc::c_uint,
+        change: &'a dyn Fn() -> io::Result<()>,
+        error: i32,
+    }
+    extern "C" fn child(errand: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the parent's, whose thread waits meanwhile.
+        let errand = unsafe { &mut *errand.cast::<Errand<'_>>() };
+        let close = |first: libc::c_uint, last: libc::c_uint| {
+            // SAFETY: this process has a table of descriptors of its own. Before Linux 5.9 they stay open.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        };
+        close(errand.descriptor + 1, libc::c_uint::MAX);
+        if let Some(last) = errand.descriptor.checked_sub(1) {
+            close(0, last);
+        }
+        let result = (errand.change)();
+        errand.error = result.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+        0
+    }
+    const STACK: usize = 64 << 10;
+    let mut stack = vec![0u128; STACK / size_of::<u128>()];
+    let mut errand =
+        Errand { descriptor: file.as_raw_fd() as libc::c_uint, change: &change, error: libc::EINTR };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK;
+    let top = stack.as_mut_ptr_range().end.cast();
+    // SAFETY: a signal set of zeros is a valid one.
+    let [mut all, mut before]: [libc::sigset_t; 2] = unsafe { std::mem::zeroed() };
+    // SAFETY: an own set.
+    unsafe { libc::sigfillset(&mut all) };
+    // The child shall run no handler of this process's, in this process's memory.
+    // SAFETY: own sets.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) };
+    // SAFETY: the stack and the errand outlive the child, for which this thread waits.
+    let pid = unsafe { libc::clone(child, top, flags, (&raw mut errand).cast()) };
+    let cloned = check(pid as isize);
+    if cloned.is_ok() {
+        // SAFETY: our own child, which has ended; it sends no signal.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+    }
+    // SAFETY: the set that was before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    cloned?;
+    // SAFETY: the child has written it, which the compiler does not see.
+    match unsafe { (&raw const errand.error).read_volatile() } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn apart(_file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    change()
+}
+
 /// Tries to lock byte `byte` of the file for this open file description; whether it got it.
 /// The kernel releases it when the last descriptor of this description is closed, also by a kill.
 ///

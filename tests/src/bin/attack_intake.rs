@@ -175,6 +175,39 @@ fn areas(socket: &str, count: usize, twist: impl Fn(&Area, &OwnedFd)) {
     }
 }
 
+/// Areas with catalogues of `size` bytes: one tracepoint without an end, whose length changes all the time.
+fn catalogues(socket: &str, count: usize, size: usize) {
+    let (mut headers, cpus) = (Vec::new(), 1);
+    for _ in 0..count {
+        let pid = std::process::id();
+        let (restartable, allows_blocking) = (true, false);
+        let request = Request { cpus, catalogue: size, reserve: RESERVE, pid, restartable, allows_blocking };
+        let (area, file) = Area::create(&request).expect("an area");
+        let mut text = b"event\t0\t6\ta\tb\t\t0\nfield\tenum:u32\tx\n".to_vec();
+        while text.len() < size {
+            text.extend_from_slice(b"label\t1\t2\ta\n");
+        }
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let offset = sordino_ring::layout::catalogue_offset(cpus) as u64;
+        let writable = File::options().write(true).open(path).expect("the area's file");
+        std::os::unix::fs::FileExt::write_all_at(&writable, &text[..size], offset).expect("room");
+        area.header().catalogue_length.store(size as u64 - 4096, Ordering::Release);
+        std::mem::forget(announce(socket, &file));
+        std::mem::forget(file);
+        headers.push(area);
+    }
+    println!("ready");
+    let end = Instant::now() + Duration::from_secs(60);
+    for step in 0.. {
+        let length = size as u64 - step % 4096;
+        headers.iter().for_each(|area| area.header().catalogue_length.store(length, Ordering::Release));
+        std::thread::sleep(Duration::from_millis(20));
+        if Instant::now() > end {
+            break;
+        }
+    }
+}
+
 /// Holds the lock that orders recorders that attach, as long as the process lives.
 fn keep_locked(_: &Area, file: &OwnedFd) {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -208,8 +241,8 @@ struct FaultRange {
     ioctls: u64,
 }
 
-/// Has whoever touches the part of the area that is for rings wait for ever: userfaultfd, of the device at `path`, and nobody answers.
-fn never_come(path: &str, area: &Area) {
+/// Has whoever touches these pages of shared memory wait for ever: userfaultfd, of the device at `path`, and nobody answers.
+fn never_come(path: &str, start: u64, length: u64) {
     /// `USERFAULTFD_IOC_NEW`, `UFFDIO_API`, `UFFDIO_REGISTER`.
     const NEW: libc::c_ulong = 0xaa00;
     const API: libc::c_ulong = 0xc018_aa3f;
@@ -223,10 +256,44 @@ fn never_come(path: &str, area: &Area) {
     let mut api = FaultApi { api: 0xaa, features: FEATURES, ioctls: 0 };
     // SAFETY: an initialised structure of the size that the number says.
     assert_eq!(unsafe { libc::ioctl(faults, API, &mut api) }, 0, "{}", io::Error::last_os_error());
-    let start = area.header() as *const _ as u64 + (2 << 20);
-    let mut range = FaultRange { start, length: RESERVE as u64 - (2 << 20), mode: 1 | 4, ioctls: 0 };
+    let mut range = FaultRange { start, length, mode: 1 | 4, ioctls: 0 };
     // SAFETY: as above; the range is mapped.
     assert_eq!(unsafe { libc::ioctl(faults, REGISTER, &mut range) }, 0, "{}", io::Error::last_os_error());
+}
+
+/// The part of an area that is for rings.
+fn rings_never_come(device: &str, area: &Area) {
+    never_come(device, area.header() as *const _ as u64 + (2 << 20), RESERVE as u64 - (2 << 20));
+}
+
+/// Writes to a file from pages that never come: the kernel keeps the file's inode locked meanwhile, and whoever wants to change
+/// the file's size or memory waits in a way that no signal ends.
+fn hold_inode(device: &str, path: &str) {
+    let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
+    let pages = sordino_ring::map::Mapping::new(memory.as_fd(), 0, 1 << 20).expect("a mapping").leak();
+    never_come(device, pages.addr().get() as u64, 1 << 20);
+    let file = File::options().write(true).open(path).expect(path);
+    println!("ready");
+    // SAFETY: the kernel reads the pages, which are mapped; it never gets them.
+    unsafe { libc::pwrite(file.as_raw_fd(), pages.as_ptr().cast(), 4096, 0) };
+}
+
+/// An area whose inode is held by a child, before it is announced or after it was taken up. This process then ends.
+fn held(socket: &str, device: &str, when: &str) {
+    let (_area, file) = area();
+    let hold = || {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let program = std::env::current_exe().expect("this program");
+        std::mem::forget(Command::new(program).args(["hold", device, &path]).spawn().expect("a child"));
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    if when == "before" {
+        hold();
+    }
+    wait_for_answer(&announce(socket, &file).expect("a recorder"));
+    if when == "after" {
+        hold();
+    }
 }
 
 /// Announces an area by another's inode number, which the file `number` will hold.
@@ -294,7 +361,10 @@ fn main() {
         ["leases", socket, count] => leases(socket, number(count)),
         ["areas", socket, count] => areas(socket, number(count), |_, _| {}),
         ["locked", socket, count] => areas(socket, number(count), keep_locked),
-        ["pages", socket, device] => areas(socket, 1, |area, _| never_come(device, area)),
+        ["pages", socket, device] => areas(socket, 1, |area, _| rings_never_come(device, area)),
+        ["catalogues", socket, count, size] => catalogues(socket, number(count), number(size)),
+        ["held", socket, device, when] => held(socket, device, when),
+        ["hold", device, path] => hold_inode(device, path),
         ["many", times, ref rest @ ..] => {
             let program = std::env::current_exe().expect("this program");
             let children: Vec<_> = (0..number(times))
@@ -307,7 +377,7 @@ fn main() {
         ["flood", socket] => flood(socket),
         _ => panic!("no such attack: {words:?}"),
     }
-    if !["send", "plant", "claim", "strange", "flood"].contains(&words[0]) {
+    if !["send", "plant", "claim", "strange", "flood", "held", "hold", "catalogues"].contains(&words[0]) {
         stay();
     }
 }

@@ -184,7 +184,7 @@ fn pages_that_never_come_hold_nobody_else_up() {
     let Some(scene) = Scene::new().as_root() else { return };
     let sandbox = Sandbox::new(&scene, ATTACK);
     let script = format!(
-        "{} mknod /run/faults c 10 $(grep userfaultfd /proc/misc | tr -dc '0-9 ' | cut -d' ' -f1-) && chmod 666 /run/faults
+        "{} {FAULTS}
          SIZE=1M start; attack many 8 pages $SOCKET /run/faults; honest; sleep 2; as_user \"$HONEST\" 1 {HONEST}
          recorder=$(\"$SORDINO\" status s --json | tr ',{{' '\\n\\n' | grep '\"recorder\"' | tr -dc 0-9)
          echo threads: $(ls /proc/$recorder/task | wc -l)
@@ -202,6 +202,76 @@ fn pages_that_never_come_hold_nobody_else_up() {
         named(&summary, "attack").iter().map(|program| program["notes"].to_string()).collect();
     assert!(of_programs.contains("could not be made present (timed out)"), "{of_programs}");
     assert!(of_programs.contains("its pages were not made present: it may fault on them"), "{of_programs}");
+}
+
+/// What makes `/run/faults` a device for page faults that are never answered.
+const FAULTS: &str = "mknod /run/faults c 10 $(grep userfaultfd /proc/misc | tr -dc '0-9 ' | cut -d' ' -f1-) && chmod 666 /run/faults";
+
+/// A program that keeps its area's inode locked, by a write from pages that never come, stops no recorder: neither one that attaches
+/// to it nor one that lets it go; and the recorder's process ends.
+#[test]
+fn an_inode_that_is_kept_locked_stops_no_recorder() {
+    for (when, note) in [("before", "could not be attached to"), ("after", "could not be given back")] {
+        let Some(scene) = Scene::new().as_root() else { return };
+        let sandbox = Sandbox::new(&scene, ATTACK);
+        let script = format!(
+            "{} {FAULTS}; start
+             recorder=$(\"$SORDINO\" status s --json | tr ',{{' '\\n\\n' | grep '\"recorder\"' | tr -dc 0-9)
+             as_user \"$ATTACK\" held $SOCKET /run/faults {when} >/dev/null & honest; sleep 4; honest
+             as_user \"$HONEST\" 1 {HONEST}; stop
+             i=0; while [ -e /proc/$recorder ] && [ $i -lt 500 ]; do sleep 0.01; i=$((i + 1)); done
+             [ -e /proc/$recorder ] || echo recorder: gone",
+            prologue(&scene)
+        );
+        let ended = sandbox.run(&script);
+        assert!(ended.succeeded().contains("stopped: 0"), "{when}: {}{}", ended.output, ended.errors);
+        assert!(ended.output.contains("recorder: gone"), "{when}: {}{}", ended.output, ended.errors);
+        let summary = recorded(&scene);
+        assert_honest(&summary, 3);
+        assert_noted(&summary, &["attack", note, "timed out"], 2);
+    }
+}
+
+/// A user with a range of ids (subuid(5)) has no more of the recorder's threads with them than without.
+#[test]
+fn the_ids_of_a_users_range_share_that_users_limits() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let script = format!(
+        "{} {FAULTS}; echo 65534:100000:65536 >/run/subuid; mount --bind /run/subuid /etc/subuid; start
+         as() {{ id=$1; shift; (cd / && exec setpriv --reuid $id --regid $id --clear-groups --inh-caps=-all -- \"$@\"); }}
+         for id in $(seq 100000 100017); do as $id \"$ATTACK\" held $SOCKET /run/faults before >/dev/null & done
+         sleep 6; as 65533 \"$HONEST\" 1 {HONEST}; stop",
+        prologue(&scene)
+    );
+    let ended = sandbox.run(&script);
+    assert!(ended.succeeded().contains("stopped: 0"), "{}{}", ended.output, ended.errors);
+    assert_honest(&recorded(&scene), 1);
+}
+
+/// Catalogues without an end, which change all the time, are not read for ever.
+#[test]
+fn catalogues_without_an_end_do_not_use_up_the_recorders_time() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let script = format!(
+        "{} start
+         recorder=$(\"$SORDINO\" status s --json | tr ',{{' '\\n\\n' | grep '\"recorder\"' | tr -dc 0-9)
+         used() {{ cut -d' ' -f14 /proc/$recorder/task/$recorder/stat; }}
+         attack catalogues $SOCKET 8 $((16 << 20)); attack catalogues $SOCKET 8 $((1 << 20)); honest
+         sleep 2; before=$(used); sleep 3; echo ticks: $(($(used) - before)); stop",
+        prologue(&scene)
+    );
+    let ended = sandbox.run(&script);
+    assert!(ended.succeeded().contains("stopped: 0"), "{}{}", ended.output, ended.errors);
+    let summary = recorded(&scene);
+    assert_honest(&summary, 1);
+    // Of 300.
+    let ticks = ended.output.lines().find_map(|line| line.strip_prefix("ticks: ")?.parse::<u32>().ok());
+    assert!(ticks.is_some_and(|ticks| ticks < 60), "{}", ended.output);
+    let attack = named(&summary, "attack");
+    assert_eq!(attack.len(), 8, "{summary:#}");
+    assert!(attack[0]["notes"].to_string().contains("never complete"), "{:#}", attack[0]);
 }
 
 /// Row 11: who announces somebody else's inode number is refused, and the other is recorded.

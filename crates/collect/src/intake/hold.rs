@@ -1,5 +1,6 @@
 //! Attaching to one area: who has it, the slot, the rings.
 
+use super::is_trusted;
 use super::ledger::Claim;
 use super::pages::Pages;
 use crate::discover::{Identity, identity};
@@ -117,6 +118,11 @@ impl Candidate {
         self.claim.id()
     }
 
+    /// How long attaching may take: 0.3 s for a GiB of memory, and what a program needs that keeps its file's inode for itself.
+    pub(super) fn patience(&self, wishes: &Wishes) -> Duration {
+        Duration::from_secs(2 + (self.program.size_of(&wishes.wanted()) >> 30))
+    }
+
     /// Attaches without waiting.
     pub(super) fn attach(self, wishes: &Wishes) -> Attach {
         let id = self.id();
@@ -180,6 +186,14 @@ impl Taken {
     pub(super) fn pages(&self) -> Pages {
         let [gates, headers] = self.attached.way;
         Pages([self.attached.region, gates, headers])
+    }
+
+    /// Gives the rings back, of a session that has ended meanwhile. A program of somebody who is not trusted could delay that: its slot
+    /// is released with its file, and the next session that takes it clears the rings away.
+    pub(super) fn let_go_at_once(&self) {
+        if is_trusted(self.claim.user()) {
+            self.let_go();
+        }
     }
 
     /// Gives the rings back, of a session that has ended meanwhile.

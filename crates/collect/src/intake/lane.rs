@@ -28,7 +28,7 @@ impl Shared {
         match self.done.send(job) {
             Ok(()) => (self.ring)(),
             // The session has ended.
-            Err(unsent) => unsent.0.taken.iter().for_each(Taken::let_go),
+            Err(unsent) => unsent.0.taken.iter().for_each(Taken::let_go_at_once),
         }
     }
 }
@@ -182,22 +182,30 @@ impl Lane {
         state.retry.get_or_insert_with(|| Instant::now() + pause);
     }
 
-    /// Calls `step`, which a program may have last for ever, while the job lies where it can be taken away after `patience`. `None` if
-    /// it was.
+    /// Calls `step`, which a program may have last for ever, while the job lies where it can be taken away after `patience`. The result
+    /// alone if it was.
     pub(super) fn guard<T>(
         &self,
         generation: u64,
         job: Job,
         patience: Duration,
         step: impl FnOnce() -> T,
-    ) -> Option<(Job, T)> {
-        self.lock().guarded = Some((job, Instant::now() + patience));
-        let result = step();
+    ) -> Result<(Job, T), Option<T>> {
         let mut state = self.lock();
         if state.generation != generation {
-            return None;
+            drop(state);
+            job.taken.iter().for_each(Taken::let_go_at_once);
+            return Err(None);
         }
-        state.guarded.take().map(|(job, _)| (job, result))
+        state.guarded = Some((job, Instant::now() + patience));
+        drop(state);
+        let result = step();
+        let mut state = self.lock();
+        let job = if state.generation == generation { state.guarded.take() } else { None };
+        match job {
+            Some((job, _)) => Ok((job, result)),
+            None => Err(Some(result)),
+        }
     }
 
     /// Gives the thread up if its program has taken too long; another one goes on.
@@ -234,7 +242,7 @@ impl Lane {
         drop(state);
         self.changed.notify_all();
         if let Some((job, _)) = &jobs.2 {
-            job.taken.iter().for_each(Taken::let_go);
+            job.taken.iter().for_each(Taken::let_go_at_once);
         }
     }
 }

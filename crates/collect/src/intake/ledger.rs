@@ -48,6 +48,7 @@ struct Entry {
 pub(crate) struct Claim {
     ledger: Ledger,
     id: FileId,
+    user: u32,
 }
 
 /// Why an area can't be claimed.
@@ -86,7 +87,14 @@ impl Ledger {
             )));
         }
         inner.areas.insert(id, Entry { pid, user, bytes: 0, descriptors });
-        Ok(Claim { ledger: self.clone(), id })
+        Ok(Claim { ledger: self.clone(), id, user })
+    }
+}
+
+impl Ledger {
+    /// The areas of a process.
+    pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
+        self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()
     }
 }
 
@@ -100,6 +108,11 @@ impl Claim {
     /// The area's identity.
     pub(crate) const fn id(&self) -> FileId {
         self.id
+    }
+
+    /// The user of the area's process, or whose limits hold for it.
+    pub(crate) const fn user(&self) -> u32 {
+        self.user
     }
 
     /// Counts the memory that the area's rings are about to take, in place of what was counted before.

@@ -6,12 +6,14 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `accounts` | whose limits hold for a user id |
 //! | `lane` | one user's queue and its thread; gives the thread up when a program has it hang |
 //! | `work` | the steps of a job |
 //! | `hold` | attaching to one area |
 //! | `ledger` | which areas are known, and what each user may have of them |
 //! | `pages` | the pages of a program's rings |
 
+mod accounts;
 mod hold;
 mod lane;
 mod ledger;
@@ -22,6 +24,8 @@ pub(crate) use hold::{Taken, Wishes};
 pub(crate) use ledger::{Claim, Ledger, Limits};
 pub(crate) use work::{Job, Source};
 
+use crate::program::Detachment;
+use accounts::Accounts;
 use lane::{Lane, Shared};
 use rustix::process::geteuid;
 use std::collections::HashMap;
@@ -39,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Programs that are being taken up.
 pub(crate) struct Intake {
     shared: Arc<Shared>,
+    accounts: Accounts,
+    /// By account.
     lanes: HashMap<u32, Arc<Lane>>,
     finished: Receiver<Job>,
     /// Jobs that have not come back.
@@ -57,16 +63,18 @@ impl Intake {
         let (done, finished) = channel();
         let ledger = Ledger::new(Limits::of_this_machine());
         let shared = Shared { wishes, ledger, done, ring: Box::new(ring) };
-        Self { shared: Arc::new(shared), lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
+        let (shared, accounts) = (Arc::new(shared), Accounts::of_this_machine());
+        Self { shared, accounts, lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
     }
 
     /// Hands over a program; the number by which the job is known when it comes back.
     pub(crate) fn submit(&mut self, pid: i32, user: u32, source: Source) -> u64 {
         self.tickets += 1;
         self.outstanding += 1;
-        let mut job = Job::new(self.tickets, pid, user, source);
+        let account = self.accounts.of_user(user);
+        let mut job = Job::new(self.tickets, pid, user, account, source);
         let running = self.lanes.values().filter(|lane| lane.has_thread()).count();
-        let lane = self.lanes.entry(user).or_insert_with(|| Arc::new(Lane::default()));
+        let lane = self.lanes.entry(account).or_default();
         if !is_trusted(user) && lane.waiting() >= MOST_WAITING {
             job.refuse(format!("{MOST_WAITING} programs of user {user} wait already"));
             self.shared.finish(job);
@@ -77,6 +85,15 @@ impl Intake {
             Lane::start(lane, &self.shared);
         }
         self.tickets
+    }
+
+    /// Hands over a program that is to be let go; `user` is its claim's.
+    pub(crate) fn let_go(&mut self, user: u32, pid: i32, detachment: Detachment) {
+        self.tickets += 1;
+        self.outstanding += 1;
+        let lane = self.lanes.entry(user).or_default();
+        lane.push(Job::new(self.tickets, pid, user, user, Source::Leaves(detachment)));
+        self.look_after();
     }
 
     /// How many jobs have not come back.
@@ -126,7 +143,7 @@ impl Drop for Intake {
     fn drop(&mut self) {
         self.lanes.values().for_each(|lane| lane.close());
         for job in self.finished.try_iter() {
-            job.taken.iter().for_each(Taken::let_go);
+            job.taken.iter().for_each(Taken::let_go_at_once);
         }
     }
 }

@@ -1,16 +1,21 @@
 //! The steps of taking one process's areas up.
 
 use super::hold::{Attach, Candidate, Taken};
+use super::is_trusted;
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
 use crate::discover::{Found, Hidden, areas, is_command_of_ours};
 use crate::listen::{Announced, Whereabouts};
+use crate::proc;
+use crate::program::Detachment;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long it may take to find a process's areas: it reads `/proc`, and vets files.
 const FINDING: Duration = Duration::from_secs(2);
+/// How long it may take to let a program go: its rings' memory is given back.
+const LETTING_GO: Duration = Duration::from_secs(2);
 /// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
 const LOOKS_UNTIL_MADE: u8 = 3;
 
@@ -23,6 +28,8 @@ pub(crate) enum Source {
     Named,
     /// It is there: the how manieth look this is, and which program it executes.
     Seen { looks: u8, incarnation: (i32, u64, u64) },
+    /// It is to be let go.
+    Leaves(Detachment),
 }
 
 /// A process whose areas are to be taken up, and what became of them.
@@ -31,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) ticket: u64,
     pub(crate) pid: i32,
     pub(crate) user: u32,
+    /// By whose limits it is looked at.
+    account: u32,
     pub(crate) source: Source,
     /// The areas that were attached to.
     pub(crate) taken: Vec<Taken>,
@@ -38,10 +47,14 @@ pub(crate) struct Job {
     pub(crate) known: Vec<FileId>,
     /// Those that are not, if they could be reached, and why not.
     pub(crate) skipped: Vec<(Option<FileId>, String)>,
+    /// Those of an earlier program of the process, which are no longer mapped.
+    pub(crate) replaced: Vec<FileId>,
     /// How its areas are hidden.
     pub(crate) hidden: Option<Hidden>,
     /// Those that are left.
     todo: Option<VecDeque<Candidate>>,
+    /// The one that is being attached to.
+    attaching: Option<FileId>,
     /// When it was handed over.
     pub(super) since: Instant,
     /// Until when locks are waited for, once one was in the way.
@@ -61,7 +74,7 @@ pub(super) enum Progress {
 /// A copy of what is looked for, while the job itself is where it can be given up.
 struct Search {
     pid: i32,
-    user: u32,
+    account: u32,
     whereabouts: Option<Whereabouts>,
     /// Commands of this very program are none.
     skip_ours: bool,
@@ -74,21 +87,25 @@ struct Findings {
     todo: VecDeque<Candidate>,
     known: Vec<FileId>,
     skipped: Vec<(Option<FileId>, String)>,
+    replaced: Vec<FileId>,
     hidden: Option<Hidden>,
 }
 
 impl Job {
-    pub(super) fn new(ticket: u64, pid: i32, user: u32, source: Source) -> Self {
+    pub(super) fn new(ticket: u64, pid: i32, user: u32, account: u32, source: Source) -> Self {
         Self {
             ticket,
             pid,
             user,
+            account,
             source,
             taken: Vec::new(),
             known: Vec::new(),
             skipped: Vec::new(),
+            replaced: Vec::new(),
             hidden: None,
             todo: None,
+            attaching: None,
             since: Instant::now(),
             until: None,
         }
@@ -96,13 +113,27 @@ impl Job {
 
     /// Ends it without having looked.
     pub(super) fn refuse(&mut self, reason: String) {
+        let reason = match &self.source {
+            Source::Leaves(detachment) => {
+                format!("the rings of {} could not be given back: {reason}", detachment.name())
+            }
+            _ => reason,
+        };
         self.skipped.push((None, reason));
     }
 
     /// It was given up while it was looked for, or while its last area's pages were made present; whether it is over.
     pub(super) fn give_up(&mut self) -> bool {
-        match (&self.todo, self.taken.last_mut()) {
-            (Some(todo), Some(last)) => {
+        if let Source::Leaves(_) = self.source {
+            self.refuse("timed out".to_owned());
+            return true;
+        }
+        match (&self.todo, self.attaching.take(), self.taken.last_mut()) {
+            (Some(todo), Some(id), _) => {
+                self.skipped.push((Some(id), "it could not be attached to (timed out)".to_owned()));
+                todo.is_empty()
+            }
+            (Some(todo), None, Some(last)) => {
                 last.notes.push(
                     "its rings could not be made present (timed out): it faults on each page once".to_owned(),
                 );
@@ -118,7 +149,7 @@ impl Job {
     fn search(&self, shared: &Shared) -> Search {
         Search {
             pid: self.pid,
-            user: self.user,
+            account: self.account,
             whereabouts: match &self.source {
                 Source::Announced(announced) => Some(announced.whereabouts()),
                 _ => None,
@@ -130,17 +161,43 @@ impl Job {
 
     /// Takes the process up as far as no lock is in the way.
     pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
+        if let Source::Leaves(detachment) = &self.source {
+            let detachment = detachment.clone();
+            let retry = || detachment.retry(false);
+            let Ok((mut job, ended)) = lane.guard(generation, self, LETTING_GO, retry) else {
+                return Progress::GivenUp;
+            };
+            let Some(note) = ended else { return Progress::Locked(job) };
+            job.skipped.extend(note.map(|note| (None, note)));
+            return Progress::Done(job);
+        }
         if self.todo.is_none() {
             let search = self.search(shared);
-            let Some((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
+            let Ok((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
                 return Progress::GivenUp;
             };
             self = job;
             self.todo = Some(findings.todo);
             (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
+            self.replaced = findings.replaced;
         }
         while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
-            match candidate.attach(&shared.wishes) {
+            let (wishes, patience) = (&shared.wishes, candidate.patience(&shared.wishes));
+            self.attaching = Some(candidate.id());
+            let attached = match lane.guard(generation, self, patience, || candidate.attach(wishes)) {
+                Ok((job, attached)) => {
+                    self = job;
+                    attached
+                }
+                Err(late) => {
+                    if let Some(Attach::Taken(taken)) = late {
+                        taken.let_go();
+                    }
+                    return Progress::GivenUp;
+                }
+            };
+            self.attaching = None;
+            match attached {
                 Attach::Taken(taken) => {
                     self.taken.push(*taken);
                     let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
@@ -169,7 +226,8 @@ impl Job {
             last.notes.push("its pages were not made present: it may fault on them".to_owned());
             return Some(self);
         }
-        let (mut job, note) = lane.guard(generation, self, pages.patience(), || pages.make_present(pid))?;
+        let present = lane.guard(generation, self, pages.patience(), || pages.make_present(pid));
+        let (mut job, note) = present.ok()?;
         if let (Some(last), Some(note)) = (job.taken.last_mut(), note) {
             last.notes.push(note);
         }
@@ -191,18 +249,42 @@ impl Search {
             Ok(found) => found.into_iter().for_each(|found| self.look_at(found, shared, &mut findings)),
             Err(hidden) => findings.hidden = Some(hidden),
         }
+        if !findings.todo.is_empty() {
+            findings.replaced = self.replaced(shared, &findings.todo);
+        }
         findings
+    }
+
+    /// A process that has new areas may have got them by exec: its older ones are then no longer mapped.
+    fn replaced(&self, shared: &Shared, new: &VecDeque<Candidate>) -> Vec<FileId> {
+        let mut older = shared.ledger.of_process(self.pid);
+        older.retain(|id| new.iter().all(|candidate| candidate.id() != *id));
+        if older.is_empty() {
+            return older;
+        }
+        let maps = proc::read(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        // Its first thread has ended: that says nothing of the others.
+        if maps.is_empty() {
+            return Vec::new();
+        }
+        let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(4)?.parse().ok());
+        let mapped: HashSet<u64> = mapped.collect();
+        older.retain(|id| !mapped.contains(&id.inode));
+        older
     }
 
     fn look_at(&self, found: Found, shared: &Shared, findings: &mut Findings) {
         let id = found.id;
-        let claim = match shared.ledger.claim(id, self.pid, self.user, shared.wishes.rings()) {
+        let claim = match shared.ledger.claim(id, self.pid, self.account, shared.wishes.rings()) {
             Ok(claim) => claim,
             Err(NoClaim::Known) => return findings.known.push(id),
             Err(NoClaim::TooMany(reason)) => return findings.skipped.push((Some(id), reason)),
         };
         match Program::open(&found.file) {
-            Ok(program) if program.id() == id => {
+            Ok(mut program) if program.id() == id => {
+                if !is_trusted(self.account) {
+                    program.distrust();
+                }
                 findings.todo.push_back(Candidate { pid: self.pid, program, claim });
             }
             Ok(_) => {}

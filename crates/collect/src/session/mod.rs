@@ -178,8 +178,11 @@ struct Session<'a> {
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
     seen: HashMap<(i32, u64, u64), u8>,
-    /// When they were looked for.
+    /// When they were looked for, and how long that took.
     scanned: Instant,
+    scan_time: Duration,
+    /// Their parents, as of then or later.
+    parents: HashMap<i32, i32>,
     skipped: Skipped,
     child: Option<Child>,
     status: Option<ExitStatus>,
@@ -321,6 +324,7 @@ impl<'a> Session<'a> {
             let number = program.number();
             self.let_go(number);
         }
+        self.wait_for_leaving(Instant::now() + LAST_PROGRAMS);
         self.finish_detachments(true);
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);

@@ -21,7 +21,7 @@ use crate::summary::Summary;
 use sordino_clock::Sample;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl<'a> Session<'a> {
     /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings.
@@ -89,6 +89,8 @@ impl<'a> Session<'a> {
             numbered: 0,
             seen: HashMap::new(),
             scanned: Instant::now(),
+            scan_time: Duration::ZERO,
+            parents: HashMap::new(),
             skipped: Skipped::default(),
             child: None,
             status: None,

@@ -1,17 +1,17 @@
 //! The session's programs: found, taken up, let go.
 
-use super::{Session, Sink};
+use super::{SCAN, Session, Sink};
 use crate::Error;
-use crate::discover::{Hidden, identity, incarnation, parent, processes, user_of};
+use crate::discover::{Hidden, identity, incarnation, incarnation_and_parent, parent, processes, user_of};
 use crate::drain::StreamEnd;
 use crate::exit::exit_of;
-use crate::intake::{Job, Source, Taken};
+use crate::intake::{Job, Source, Taken, is_trusted};
 use crate::options::Programs;
-use crate::proc;
 use crate::program::{Detachment, ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
 use sordino_ring::control::FileId;
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -118,10 +118,13 @@ impl Session<'_> {
 
     /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
     fn take_up(&mut self, job: Job) {
-        let Job { pid, user, source, taken, known, skipped, hidden, .. } = job;
+        let Job { pid, user, source, taken, known, skipped, replaced, hidden, .. } = job;
+        if let Source::Leaves(_) = source {
+            return skipped.into_iter().for_each(|(_, note)| self.tell(note));
+        }
         let has_any = !(taken.is_empty() && skipped.is_empty());
         if !taken.is_empty() {
-            self.let_go_replaced(pid);
+            self.let_go_replaced(&replaced);
         }
         let mut is_to_be_seen_again = false;
         for taken in taken {
@@ -150,7 +153,7 @@ impl Session<'_> {
                     self.seen.insert(*incarnation, LOOKS);
                 }
             }
-            Source::Named => {}
+            Source::Named | Source::Leaves(_) => {}
         }
     }
 
@@ -165,31 +168,32 @@ impl Session<'_> {
     }
 
     /// Whether a process is one of those that the user asked for.
-    fn wants(&self, pid: i32) -> bool {
+    fn wants(&mut self, pid: i32) -> bool {
+        // Commands of this very program are left out later: whether it is one may take long to find out.
+        let Some(ancestors) = self.ancestors() else { return true };
+        // What is read here is known until the next scan: somebody may have a thousand processes, each the child of the one before.
+        if let Some(parent) = parent(pid) {
+            self.parents.insert(pid, parent);
+        }
+        descends(pid, &ancestors, |pid| {
+            let known = self.parents.get(&pid).copied().or_else(|| parent(pid))?;
+            self.parents.insert(pid, known);
+            Some(known)
+        })
+    }
+
+    /// The processes whose descendants are wanted; `None` if all are.
+    fn ancestors(&self) -> Option<Vec<i32>> {
         match &self.options.programs {
-            // Commands of this very program are left out later: whether it is one may take long to find out.
-            Programs::All => true,
-            Programs::Pids(_) => descends(pid, &self.pids),
-            Programs::Command(_) => self.child.iter().any(|child| descends(pid, &[child.id() as i32])),
+            Programs::All => None,
+            Programs::Pids(_) => Some(self.pids.clone()),
+            Programs::Command(_) => Some(self.child.iter().map(|child| child.id() as i32).collect()),
         }
     }
 
-    /// A process that has a new area may have got it by exec: the old one is then no longer mapped.
-    fn let_go_replaced(&mut self, pid: i32) {
-        if self.programs.iter().all(|program| program.trace.pid != pid) {
-            return;
-        }
-        let maps = proc::read(&format!("/proc/{pid}/maps")).unwrap_or_default();
-        // Its first thread has ended: that says nothing of the others.
-        if maps.is_empty() {
-            return;
-        }
-        let is_mapped = |inode: u64| {
-            let inode = inode.to_string();
-            maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode))
-        };
-        let replaced =
-            self.programs.iter().filter(|program| program.trace.pid == pid && !is_mapped(program.id().inode));
+    /// Lets go of the programs whose areas a process has replaced by others.
+    fn let_go_replaced(&mut self, replaced: &[FileId]) {
+        let replaced = self.programs.iter().filter(|program| replaced.contains(&program.id()));
         let replaced: Vec<usize> = replaced.map(|program| program.number()).collect();
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
@@ -198,21 +202,33 @@ impl Session<'_> {
     pub(super) fn scan(&mut self) {
         self.scanned = Instant::now();
         let seen = std::mem::take(&mut self.seen);
-        for pid in processes() {
-            let incarnation = incarnation(pid);
+        let found: Vec<_> = processes().into_iter().map(|pid| (pid, incarnation_and_parent(pid))).collect();
+        self.parents = found.iter().filter_map(|&(pid, (_, parent))| Some((pid, parent?))).collect();
+        let wanted = self.ancestors().map(|ancestors| descendants(&self.parents, &ancestors));
+        for (pid, (incarnation, _)) in found {
             // One without a stack is about to end, is the kernel's, or may not be looked into.
             if pid == std::process::id() as i32 || incarnation.2 == 0 {
                 continue;
             }
             let looks = (1 + seen.get(&incarnation).copied().unwrap_or(0)).min(LOOKS + 1);
             self.seen.insert(incarnation, looks);
-            if looks > LOOKS || self.looking.contains(&pid) || !self.wants(pid) {
+            if looks > LOOKS || self.looking.contains(&pid) {
+                continue;
+            }
+            if wanted.as_ref().is_some_and(|wanted| wanted.get(&pid) != Some(&true)) {
                 continue;
             }
             let Some(user) = user_of(pid) else { continue };
             self.looking.insert(pid);
             self.intake.submit(pid, user, Source::Seen { looks, incarnation });
         }
+        self.scan_time = self.scanned.elapsed();
+    }
+
+    /// Whether processes are to be looked through again. That takes one part in ten of the time at most: somebody may have a great many.
+    pub(super) fn is_scan_due(&self) -> bool {
+        let pause = if self.outlet.is_none() { Duration::ZERO } else { SCAN };
+        self.scanned.elapsed() >= pause.max(10 * self.scan_time)
     }
 
     /// Looks for tracepoints that are new in all programs.
@@ -281,6 +297,9 @@ impl Session<'_> {
 impl Session<'_> {
     fn detach(&mut self, program: &mut Traced) {
         let Some(left) = program.detach() else { return };
+        if !is_trusted(program.user()) {
+            return self.intake.let_go(program.user(), program.trace.pid, left);
+        }
         self.detachments.push(left);
         if self.detachments.len() > MOST_DETACHMENTS {
             let oldest = self.detachments.remove(0);
@@ -293,6 +312,18 @@ impl Session<'_> {
         let is_over = ended.is_some();
         ended.flatten().into_iter().for_each(|note| self.tell(note));
         is_over
+    }
+
+    /// Waits until the users' threads have let go of their programs, or until `end`.
+    pub(super) fn wait_for_leaving(&mut self, end: Instant) {
+        while self.intake.outstanding() > 0 && Instant::now() < end {
+            let (leaving, _unrecorded): (Vec<Job>, Vec<Job>) = self
+                .intake
+                .finished_until(end)
+                .into_iter()
+                .partition(|job| matches!(job.source, Source::Leaves(_)));
+            leaving.into_iter().for_each(|job| self.take_up(job));
+        }
     }
 
     /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.
@@ -316,8 +347,30 @@ pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
     }
 }
 
+/// Of each process with a known parent, whether it is one of `ancestors`, or was started by one, however indirectly.
+fn descendants(parents: &HashMap<i32, i32>, ancestors: &[i32]) -> HashMap<i32, bool> {
+    let mut known: HashMap<i32, bool> = ancestors.iter().map(|&pid| (pid, true)).collect();
+    for &pid in parents.keys() {
+        let (mut at, mut path) = (pid, Vec::new());
+        let descends = loop {
+            if let Some(&descends) = known.get(&at) {
+                break descends;
+            }
+            path.push(at);
+            // Parents that changed meanwhile could make a circle.
+            known.insert(at, false);
+            match parents.get(&at) {
+                Some(&parent) if parent > 1 => at = parent,
+                _ => break false,
+            }
+        };
+        known.extend(path.into_iter().map(|pid| (pid, descends)));
+    }
+    known
+}
+
 /// Whether `pid` is one of `ancestors`, or was started by one, however indirectly.
-fn descends(mut pid: i32, ancestors: &[i32]) -> bool {
+fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Option<i32>) -> bool {
     // As deep as any tree of processes; parents that change meanwhile could make a circle.
     for _ in 0..1000 {
         if ancestors.contains(&pid) {
@@ -361,5 +414,24 @@ fn stream(end: StreamEnd) -> StreamSummary {
         overwritten: end.overwritten,
         unwritten: end.unwritten,
         problem: corrupt.or(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_in_one_pass() {
+        // 10 -> 11 -> 12; 20 -> 21; a circle of 30 and 31.
+        let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
+        let known = descendants(&parents, &[11]);
+        let mut found: Vec<i32> = known.into_iter().filter_map(|(pid, is)| is.then_some(pid)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [11, 12]);
+        for pid in [10, 11, 12, 20, 21, 30] {
+            let parent = |pid| parents.get(&pid).copied();
+            assert_eq!(descends(pid, &[11], parent), found.contains(&pid), "{pid}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A session's loop: what happens while it records.
 
-use super::{SCAN, Session, TICK, Watch};
+use super::{Session, TICK, Watch};
 use crate::Error;
 use crate::drain::Report;
 use crate::kernel::Kernel;
@@ -86,7 +86,7 @@ impl Session<'_> {
             ));
         }
         self.refresh();
-        if self.outlet.is_none() || self.scanned.elapsed() >= SCAN {
+        if self.is_scan_due() {
             self.scan();
         }
         self.finish_chunks();

@@ -159,21 +159,24 @@ impl Program {
         let [offset, length] = region.each_ref().map(|word| word.swap(0, Relaxed));
         let end = offset.saturating_add(length).min(map::size(&self.file)?);
         let is_region = offset >= self.control_size && offset < end;
-        if is_region { map::punch(&self.file, offset, end - offset) } else { Ok(()) }
+        if is_region { self.change(|| map::punch(&self.file, offset, end - offset)) } else { Ok(()) }
     }
 
     fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
         let plan = Plan::of(wanted, self.cpus);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
         let size = map::size(&self.file)?;
-        if size < offset + length {
-            map::set_size(&self.file, offset + length)?;
-        }
-        // What an earlier session left there is gone, and what we get is zero.
-        if offset < size {
-            map::punch(&self.file, offset, length.min(size - offset))?;
-        }
-        map::allocate(&self.file, offset, length).map_err(Refusal::NoMemory)?;
+        self.change(|| {
+            if size < offset + length {
+                map::set_size(&self.file, offset + length)?;
+            }
+            // What an earlier session left there is gone, and what we get is zero.
+            if offset < size {
+                map::punch(&self.file, offset, length.min(size - offset))?;
+            }
+            map::allocate(&self.file, offset, length)
+        })
+        .map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
         self.announce(slot, wanted, offset, length, plan.conditions);
         let others = if wanted.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
@@ -321,7 +324,8 @@ impl Program {
 
     fn let_go(&self, hold: Hold) -> io::Result<()> {
         self.close(hold.slot);
-        let result = map::punch(&self.file, hold.region.0 - self.address, hold.region.1);
+        let (offset, length) = (hold.region.0 - self.address, hold.region.1);
+        let result = self.change(|| map::punch(&self.file, offset, length));
         if !self.has_writers(hold.slot) {
             self.header().slots[hold.slot].region.iter().for_each(|word| word.store(0, Relaxed));
         }

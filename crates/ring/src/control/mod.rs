@@ -70,6 +70,7 @@ pub struct Program {
     catalogue_capacity: u64,
     reserve: u64,
     address: u64,
+    is_distrusted: bool,
 }
 
 impl Program {
@@ -106,7 +107,19 @@ impl Program {
             catalogue_capacity: sizes.catalogue,
             reserve: sizes.reserve,
             address: sizes.address,
+            is_distrusted: false,
         })
+    }
+
+    /// Has every change of its file's size and memory made by a process of its own: the program may delay it for ever, and keep
+    /// whoever waits from being killed.
+    pub fn distrust(&mut self) {
+        self.is_distrusted = true;
+    }
+
+    /// Changes the file's size or memory.
+    fn change(&self, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        if self.is_distrusted { map::apart(&self.file, change) } else { change() }
     }
 
     fn header(&self) -> &Header {
@@ -149,11 +162,15 @@ impl Program {
         self.header().refused_values.load(Relaxed)
     }
 
+    /// Bytes of the catalogue's text now.
+    pub fn catalogue_length(&self) -> usize {
+        // ORDER(control:C) pairs with area:B.
+        self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize
+    }
+
     /// A copy of the catalogue's text from byte `from` on. More may come at any time.
     pub fn catalogue(&self, from: usize) -> Vec<u8> {
-        // ORDER(control:C) pairs with area:B.
-        let length = self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize;
-        let mut text = vec![0; length.saturating_sub(from)];
+        let mut text = vec![0; self.catalogue_length().saturating_sub(from)];
         let catalogue = layout::catalogue_offset(self.cpus);
         // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
         unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };

@@ -22,10 +22,10 @@ impl Sizes {
             reserve: header.reserve.load(Relaxed),
             address: header.address.load(Relaxed),
         };
-        // 2^46 bytes are more than there are. The library's catalogue has 192 KiB; reading one makes its pages present, so it may
-        // not be of any size.
+        // 2^46 bytes are more than there are. The library's catalogue has 192 KiB; reading one makes its pages present, and
+        // takes time and memory, so it may not be of any size.
         let plausible =
-            (1..=MAX_CPUS).contains(&sizes.cpus) && sizes.catalogue <= 1 << 24 && sizes.reserve <= 1 << 46;
+            (1..=MAX_CPUS).contains(&sizes.cpus) && sizes.catalogue <= 1 << 20 && sizes.reserve <= 1 << 46;
         if !plausible {
             return None;
         }
