@@ -4,7 +4,7 @@ use super::hold::{Attach, Candidate, Taken};
 use super::is_trusted;
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
-use crate::discover::{Found, Hidden, areas, is_command_of_ours};
+use crate::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
 use crate::listen::{Announced, Whereabouts};
 use crate::proc;
 use crate::program::Detachment;
@@ -75,6 +75,8 @@ pub(super) enum Progress {
 struct Search {
     pid: i32,
     account: u32,
+    /// The user that a process was seen with.
+    seen_user: Option<u32>,
     whereabouts: Option<Whereabouts>,
     /// Commands of this very program are none.
     skip_ours: bool,
@@ -150,6 +152,7 @@ impl Job {
         Search {
             pid: self.pid,
             account: self.account,
+            seen_user: matches!(self.source, Source::Seen { .. }).then_some(self.user),
             whereabouts: match &self.source {
                 Source::Announced(announced) => Some(announced.whereabouts()),
                 _ => None,
@@ -245,6 +248,10 @@ impl Search {
             Some(whereabouts) => whereabouts.area().map(|found| vec![found]),
             None => areas(self.pid),
         };
+        // It has become another user's since: the next scan finds it with that one's limits.
+        if self.seen_user.is_some_and(|user| user_of(self.pid) != Some(user)) {
+            return findings;
+        }
         match found {
             Ok(found) => found.into_iter().for_each(|found| self.look_at(found, shared, &mut findings)),
             Err(hidden) => findings.hidden = Some(hidden),

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const METADATA: &str = "metadata";
+/// More bytes than the metadata of as many tracepoints as a program may have.
+const MOST_METADATA: u64 = 256 << 20;
 
 /// What a program's trace says of it: what is left of the program when it has ended.
 #[derive(Clone, Debug)]
@@ -103,8 +105,17 @@ impl ProgramTrace {
         let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
         match place.metadata(|dir| overwrite(dir, METADATA, &before, &after)) {
             Ok(true) => Ok(()),
-            Ok(false) | Err(_) => self.write_metadata(clock),
+            Ok(false) | Err(_) => place.metadata(|dir| {
+                let text = dir.read_text(METADATA, MOST_METADATA)?;
+                let declarations = text.strip_prefix(&before).ok_or(io::ErrorKind::InvalidData)?;
+                dir.replace(METADATA, (after + declarations).as_bytes())
+            }),
         }
+    }
+
+    /// The same of a program that has ended, without its tracepoints: a chunk may hold any number of such.
+    pub(crate) fn without_schemas(self) -> Self {
+        Self { schemas: Vec::new(), ..self }
     }
 
     pub(super) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {

@@ -221,7 +221,7 @@ impl Session<'_> {
             let (trace, outputs) = program.go_on_in(next);
             let ends = self.collector.rotate(program.number(), outputs);
             let notes = std::mem::take(&mut program.notes);
-            before.add(summarise(&trace, notes, ends), trace);
+            before.add(summarise(&trace, notes, ends), trace.without_schemas());
         }
         if let Err(error) = self.show_pages_of(directory) {
             self.tell(error.to_string());

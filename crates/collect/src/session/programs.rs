@@ -290,7 +290,7 @@ impl Session<'_> {
         self.detach(&mut program);
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams);
-        chunk.add(summary, program.trace);
+        chunk.add(summary, program.trace.without_schemas());
     }
 }
 
