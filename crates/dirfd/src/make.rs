@@ -57,10 +57,10 @@ impl Dir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
+        let Some(parent) = path.parent() else { return Err(io::ErrorKind::NotFound.into()) };
         let above = Self::open_or_make(parent)?;
+        // `..`, in a directory that is there by now.
+        let Some(name) = path.file_name() else { return Self::open(path) };
         // What leads to a recording is as any new directory: the umask decides.
         above.make_dir(name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map(|(dir, _)| dir)
     }
@@ -92,6 +92,7 @@ impl Dir {
             })?;
         let owner = fstat(dir.as_fd())?.st_uid;
         if is_new && owner != geteuid().as_raw() {
+            let _ = self.remove_dir(&name);
             let reason =
                 format!("what is made here belongs to user {owner}: name a directory on a local file system");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
@@ -110,6 +111,20 @@ impl Dir {
             return Ok(Some(format!("it belongs to user {}, not to user {own}", status.st_uid)));
         }
         Ok(distrust(status.st_uid, status.st_mode, own))
+    }
+
+    /// Closes a directory of this user to its group, where a umask of 002 left it open. Others than the group are not closed out, and
+    /// nothing is changed for root: a directory that root shares is meant to be shared.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn close_to_group(&self) -> io::Result<()> {
+        let status = fstat(self.as_fd())?;
+        let (own, mode) = (geteuid(), Mode::from_raw_mode(status.st_mode));
+        if own.is_root() || status.st_uid != own.as_raw() || mode & (Mode::WGRP | Mode::WOTH) != Mode::WGRP {
+            return Ok(());
+        }
+        Ok(rustix::fs::fchmod(self.as_fd(), mode - Mode::WGRP)?)
     }
 
     /// Opens the directory at `path`, whose last component is no link and which only its owner, us, may change.
