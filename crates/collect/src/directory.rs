@@ -50,6 +50,9 @@ impl Directory {
     pub fn create(path: &Path) -> Result<Self, Error> {
         let made = Dir::make(path).map_err(Error::output(path))?;
         if !made.is_new {
+            if made.dir.is_empty().map_err(Error::output(path))? {
+                made.dir.close_to_group().map_err(Error::output(path))?;
+            }
             let distrusted = made.dir.distrust().map_err(Error::output(path))?;
             if let Some(reason) = distrusted {
                 return Err(Error::NotOurs { path: path.to_owned(), reason, next: ANOTHER });
@@ -147,7 +150,12 @@ impl Directory {
     }
 
     fn if_recording(self) -> Option<Self> {
-        self.dir.has(SUMMARY).then_some(self)
+        Self::is_in(&self.dir).then_some(self)
+    }
+
+    /// Whether a directory is a recording.
+    pub(crate) fn is_in(dir: &Dir) -> bool {
+        dir.has(SUMMARY)
     }
 
     /// The newest recording below `path`: of those that sordino named itself.
