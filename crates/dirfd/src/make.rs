@@ -41,18 +41,21 @@ impl Dir {
     /// # Errors
     /// `NotADirectory` if a link or a file is there; `PermissionDenied` if what was made is not ours; what the kernel says.
     pub fn make(path: &Path) -> io::Result<Made> {
-        let path = std::path::absolute(path)?;
-        // `/` and `..` have no name of their own.
-        let path = if path.file_name().is_none() { path.canonicalize()? } else { path };
+        // A relative path begins in the working directory itself. The path of that leads elsewhere if somebody renames a directory.
+        // `/`, `.` and `..` have no name of their own.
+        let path = if path.file_name().is_none() { path.canonicalize()? } else { path.to_owned() };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "name a directory below the root"));
         };
-        let parent = Arc::new(Self::open_or_make(parent)?);
+        let mut parent = Self::open_or_make(parent)?;
+        parent.path = std::path::absolute(&parent.path)?;
+        let parent = Arc::new(parent);
         let (dir, is_new) = parent.make_dir(name, DIR_MODE)?;
         Ok(Made { dir: Arc::new(dir), parent, name: name.to_owned(), is_new })
     }
 
     fn open_or_make(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,

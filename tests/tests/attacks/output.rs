@@ -265,6 +265,27 @@ fn a_temporary_directory_of_somebody_else_is_refused() {
     assert!(ended.errors.contains("it belongs to user 65534"), "{}", ended.errors);
 }
 
+/// The directory in which a session was started, and that in which sordino is called, have paths that lead elsewhere when their
+/// user puts a link there: nothing is made there, and given to the user.
+#[test]
+fn a_working_directory_that_is_exchanged_leads_nowhere_else() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let ended = sandbox.run(&format!(
+        r#"{SUDO} as_user mkdir work; cd work
+        "$SORDINO" start box >/dev/null; "$SORDINO" stop box >/dev/null; cd ..
+        as_user mv work away; as_user ln -s {precious} work
+        "$SORDINO" start box && echo accepted
+        as_user rm work; as_user mv away work; as_user ln -s {precious} fake; cd work
+        as_user "$ATTACK" exchange work fake 4 &
+        for i in $(seq 1 20); do "$SORDINO" record -o out$i -- true 2>/dev/null; done; wait"#,
+        precious = precious.directory.display()
+    ));
+    precious.assert_whole(&ended.errors);
+    assert!(!ended.output.contains("accepted"), "{}\n{}", ended.output, ended.errors);
+    assert!(ended.errors.contains("which is gone"), "{}", ended.errors);
+}
+
 /// What worked before anything was refused: with the umask of many distributions, and for who called sudo.
 #[test]
 fn everyday_directories_and_files_are_taken() {
