@@ -162,6 +162,11 @@ impl Dir {
         let _ = fchown(self.as_fd(), user, group);
     }
 
+    /// Whether the directory in which it lies is this user's.
+    pub fn lies_with(&self, uid: u32) -> bool {
+        statat(self.as_fd(), "..", AtFlags::empty()).is_ok_and(|above| above.st_uid == uid)
+    }
+
     /// Gives this directory to a user if it is ours, and nothing that is in it.
     pub fn give_alone(&self, uid: u32, gid: u32) {
         if fstat(self.as_fd()).is_ok_and(|found| found.st_uid == geteuid().as_raw()) {

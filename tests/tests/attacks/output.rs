@@ -303,10 +303,13 @@ fn everyday_directories_and_files_are_taken() {
         ls out.session
         {SUDO} "$SORDINO" npt -p 0 -l 10 -n 0 --output report >/dev/null
         stat -c '%n %u %a' report
-        "$SORDINO" record -o killed --as root -- sh -c 'kill -9 $PPID' || true
-        stat -c '%n %u' killed; "$SORDINO" recover killed >/dev/null; stat -c '%n %u' killed killed/recording.json"#
+        for output in killed "$SCENE/roots"; do
+            "$SORDINO" record -o "$output" --as root -- sh -c 'kill -9 $PPID' || true
+        done
+        stat -c '%n %u' killed; "$SORDINO" recover killed >/dev/null; stat -c '%n %u' killed killed/recording.json
+        as_user ln -s "$SCENE/roots" sordino-9; "$SORDINO" recover >/dev/null; stat -c 'roots %u' "$SCENE"/roots"#
     ));
     let expected = "out 755\nout.session 755\nout.check 755\nnew/other 700\nchunk-0001\nchunk-0002\nreport 65534 600\nkilled 0\n\
-                    killed 65534\nkilled/recording.json 65534\n";
+                    killed 65534\nkilled/recording.json 65534\nroots 0\n";
     assert_eq!(ended.output, expected, "{}", ended.errors);
 }

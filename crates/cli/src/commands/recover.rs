@@ -32,8 +32,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let mut progress = Progress::new(true);
         sordino_collect::recover(&directory, &mut progress)?
     };
-    // It was ours alone, or it would not have been completed.
-    if let Some(reader) = target(None)?.filter(|_| !is_finished) {
+    // It was ours alone, or it would not have been completed. But whoever put a link to it where it was looked for is not to have it.
+    let reader =
+        target(None)?.filter(|reader| !is_finished && directory.dir().lies_with(reader.uid.as_raw()));
+    if let Some(reader) = reader {
         directory.dir().give(reader.uid.as_raw(), reader.gid.as_raw());
     }
     let text = if options.json { summary_json(&directory, &summary)? } else { report(&directory, &summary) };
