@@ -148,11 +148,12 @@ impl Dir {
         let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         for name in self.names().unwrap_or_default() {
             let Ok(inside) = statat(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            if inside.st_uid != own || inside.st_dev != found.st_dev {
-                continue;
-            }
             match FileType::from_raw_mode(inside.st_mode) {
-                FileType::Directory => _ = self.dir(&name).map(|inside| inside.give(uid, gid)),
+                _ if inside.st_uid != own => {}
+                // Of files, overlayfs names another device than of directories.
+                FileType::Directory if inside.st_dev == found.st_dev => {
+                    _ = self.dir(&name).map(|inside| inside.give(uid, gid));
+                }
                 FileType::RegularFile if inside.st_nlink == 1 => {
                     _ = chownat(self.as_fd(), &name, user, group, AtFlags::SYMLINK_NOFOLLOW);
                 }
