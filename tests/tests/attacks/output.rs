@@ -249,6 +249,21 @@ fn what_a_user_moves_among_recordings_is_neither_given_away_nor_removed() {
     assert!(!ended.errors.contains("panicked") && ended.errors.contains("is not empty"), "{}", ended.errors);
 }
 
+/// The next session of a directory reads what its user has put there, and answers all the same.
+#[test]
+fn recordings_that_a_user_puts_into_a_directory_do_not_stall_its_session() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"{SUDO} "$SORDINO" start box -o series >/dev/null; "$SORDINO" stop box >/dev/null
+        for number in $(seq 101 350); do
+            as_user mkdir series/chunk-$number; as_user truncate -s 60M series/chunk-$number/recording.json
+        done
+        timeout -s KILL 30 "$SORDINO" start box >/dev/null && "$SORDINO" stop box >/dev/null && echo stopped"#
+    ));
+    assert_eq!(ended.succeeded(), "stopped\n", "{}", ended.errors);
+}
+
 /// What is recorded for a stream lies in a temporary directory for a while. In one of another user's, that user could put links to
 /// root's files in its place, which were then sent.
 #[test]

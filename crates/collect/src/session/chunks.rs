@@ -20,6 +20,8 @@ use crate::summary::{State, Summary};
 use sordino_event::Cpu;
 use std::time::{Duration, Instant};
 
+/// Recordings of other users that are looked at when a session begins.
+const MOST_OF_OTHERS: usize = 100;
 /// Until it is tried again to begin a chunk.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -30,7 +32,11 @@ impl Outlet {
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
         let series = Series::open(ground, kind);
         let mut writer = Writer::start(bell.clone())?;
-        for directory in series.finished().filter(|directory| is_unfinished(directory)).cloned() {
+        // A recorder that was killed left one of the last unfinished; a user can have put any number there.
+        let older = series.finished().len().saturating_sub(MOST_OF_OTHERS);
+        let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
+        let read = series.finished().enumerate().filter(is_read).map(|(_, directory)| directory);
+        for directory in read.filter(|directory| is_unfinished(directory)).cloned() {
             let job = move || recover(&directory, &mut Nobody).map(|summary| (directory, summary));
             writer.give(Box::new(job), None);
         }
