@@ -328,3 +328,21 @@ fn everyday_directories_and_files_are_taken() {
                     killed 65534\nkilled/recording.json 65534\nroots 0\n";
     assert_eq!(ended.output, expected, "{}", ended.errors);
 }
+
+/// In a container, directories and files of the same place name different devices.
+#[test]
+fn a_recording_on_overlayfs_is_given_whole() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"mkdir "$SCENE/lower" "$SCENE/layers" "$SCENE/merged"; mount -t tmpfs tmpfs "$SCENE/layers"; cd "$SCENE/layers"
+        mkdir upper work; mount -t overlay overlay -o lowerdir=../lower,upperdir=upper,workdir=work "$SCENE/merged" 2>/dev/null ||
+            {{ echo 'not measured'; exit; }}
+        {SUDO} "$SORDINO" record -o "$SCENE/merged/one" -- true
+        find "$SCENE/merged/one" -printf '%U\n' | sort | uniq"#
+    ));
+    if ended.output.starts_with("not measured") {
+        return Scene::not_measured("no overlayfs can be mounted");
+    }
+    assert_eq!(ended.succeeded(), "65534\n", "{}", ended.errors);
+}
