@@ -10,13 +10,17 @@ use std::process::Command;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one of this size, as tmpfs(5) writes it, at a place that was not there before.
+    /// Mounts one of this size, as tmpfs(5) writes it and its owner's alone, at a place that was not there before.
     ///
     /// # Panics
     /// If that does not work.
     pub fn mount(place: &Path, size: &str) -> Self {
         fs::create_dir(place).expect("a directory");
-        succeed(Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(place));
+        succeed(
+            Command::new("mount")
+                .args(["-t", "tmpfs", "-o", &format!("mode=700,{size}"), "tmpfs"])
+                .arg(place),
+        );
         Self(place.to_owned())
     }
 }
