@@ -10,6 +10,7 @@ mod locks;
 mod privilege;
 mod progress;
 mod signals;
+mod temporary;
 mod trace;
 mod what;
 

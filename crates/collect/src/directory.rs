@@ -31,6 +31,8 @@ const SUMMARY: &str = "recording.json";
 const ROOM_FILE: &str = "room";
 /// More bytes than any summary has.
 const MOST_SUMMARY: u64 = 64 << 20;
+/// The same in a session's directory, of recordings that its user could have put there: a session reads a hundred of them at once.
+const MOST_OF_OTHERS: u64 = 1 << 20;
 
 /// A recording's directory.
 #[derive(Clone, Debug)]
@@ -50,6 +52,9 @@ impl Directory {
     pub fn create(path: &Path) -> Result<Self, Error> {
         let made = Dir::make(path).map_err(Error::output(path))?;
         if !made.is_new {
+            if made.dir.is_empty().map_err(Error::output(path))? {
+                made.dir.close_to_group().map_err(Error::output(path))?;
+            }
             let distrusted = made.dir.distrust().map_err(Error::output(path))?;
             if let Some(reason) = distrusted {
                 return Err(Error::NotOurs { path: path.to_owned(), reason, next: ANOTHER });
@@ -147,7 +152,12 @@ impl Directory {
     }
 
     fn if_recording(self) -> Option<Self> {
-        self.dir.has(SUMMARY).then_some(self)
+        Self::is_in(&self.dir).then_some(self)
+    }
+
+    /// Whether a directory is a recording.
+    pub(crate) fn is_in(dir: &Dir) -> bool {
+        dir.has(SUMMARY)
     }
 
     /// The newest recording below `path`: of those that sordino named itself.
@@ -203,7 +213,13 @@ impl Directory {
 
     /// The summary's text.
     pub(crate) fn read_summary(&self) -> io::Result<String> {
-        self.dir.read_text(SUMMARY, MOST_SUMMARY)
+        let is_planted = self.made.is_some() && !self.is_ours();
+        self.dir.read_text(SUMMARY, if is_planted { MOST_OF_OTHERS } else { MOST_SUMMARY })
+    }
+
+    /// Whether it is ours, and nobody else can write there.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.dir.distrust().is_ok_and(|reason| reason.is_none())
     }
 
     pub(crate) fn write_summary(&self, text: &str) -> Result<(), Error> {

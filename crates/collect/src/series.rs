@@ -33,6 +33,72 @@ impl Kind {
     }
 }
 
+/// The directory of a session, as it was before the session.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    made: Made,
+    /// It was its reader's, and what was in it then is not ours.
+    is_taken: bool,
+    /// The recordings that were there, and the last one's number.
+    names: Vec<OsString>,
+    last: u32,
+}
+
+impl Ground {
+    /// Takes the directory at `path`, which is made if it is not there. One that an earlier session gave to its `reader`, a user, is
+    /// taken back, but not what is in it.
+    ///
+    /// # Errors
+    /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if there are other things in it, or that it can't
+    /// be read or made.
+    pub(crate) fn take(path: &Path, reader: Option<(u32, u32)>) -> Result<Self, Error> {
+        let made = Dir::make(path).map_err(Error::output(path))?;
+        // Before anything is changed; another time when only we change names.
+        numbered(&made.dir)?;
+        let is_taken = take_over(&made, reader)?;
+        let mut ground = Self { made, is_taken, names: Vec::new(), last: 0 };
+        match numbered(&ground.made.dir) {
+            Ok((names, last)) => (ground.names, ground.last) = (names, last),
+            Err(error) => {
+                ground.return_to(reader);
+                return Err(error);
+            }
+        }
+        Ok(ground)
+    }
+
+    /// Removes what a session that could not begin has made, and gives back what it took: nothing is given away that was there.
+    pub(crate) fn abandon(&self, reader: Option<(u32, u32)>) {
+        let names = self.made.dir.names().unwrap_or_default();
+        let ours = names.iter().filter(|name| number(&name.to_string_lossy()).is_some());
+        ours.for_each(|name| Directory::remove_unannounced(&self.made.dir, name));
+        if self.made.is_new {
+            let _ = self.made.remove();
+        }
+        self.return_to(reader);
+    }
+
+    fn return_to(&self, reader: Option<(u32, u32)>) {
+        if let Some((user, group)) = reader.filter(|_| self.is_taken) {
+            self.made.dir.give_alone(user, group);
+        }
+    }
+
+    /// Gives the directory and the recordings that we made in it to a user. Of what was there before, recordings that are ours; but
+    /// nothing of a directory that was taken from its user, who can have moved files of root's to it.
+    pub(crate) fn give(&self, (user, group): (u32, u32)) {
+        let dir = &self.made.dir;
+        for name in dir.names().unwrap_or_default() {
+            let Some(number) = name.to_str().and_then(number) else { continue };
+            let Ok(inside) = dir.dir(&name) else { continue };
+            if number > self.last || !self.is_taken && Directory::is_in(&inside) {
+                inside.give(user, group);
+            }
+        }
+        dir.give_alone(user, group);
+    }
+}
+
 /// The recordings of one session.
 #[derive(Debug)]
 pub(crate) struct Series {
@@ -45,44 +111,18 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Goes on in `path`, which is made if it is not there; what it holds of this kind counts as finished. What a recorder that was
-    /// killed had not announced yet holds no event, and is removed. A directory that an earlier session gave to its `reader`, a user,
-    /// is taken back, but not what is in it.
-    ///
-    /// # Errors
-    /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if there are other things in it, or that it can't
-    /// be read or made.
-    pub(crate) fn open(path: &Path, kind: Kind, reader: Option<(u32, u32)>) -> Result<Self, Error> {
-        let made = Dir::make(path).map_err(Error::output(path))?;
-        take_over(&made, reader)?;
-        let (names, last) = numbered(&made.dir)?;
-        names.iter().for_each(|name| Directory::remove_unannounced(&made.dir, name));
-        let finished =
-            recordings_in(&made.dir, kind).into_iter().map(|directory| (directory, None)).collect();
-        Ok(Self { dir: made.dir, kind, last, finished })
-    }
-
-    /// Removes what a session that could not begin has made, and gives back what it took.
-    pub(crate) fn abandon(path: &Path, was_there: bool, reader: Option<(u32, u32)>) {
-        let Ok(made) = Dir::open_own(path).and_then(|_| Dir::make(path)) else { return };
-        let names = made.dir.names().unwrap_or_default();
-        let ours = names.iter().filter(|name| number(&name.to_string_lossy()).is_some());
-        ours.for_each(|name| Directory::remove_unannounced(&made.dir, name));
-        match reader {
-            _ if !was_there => _ = made.remove(),
-            Some((user, group)) => made.dir.give(user, group),
-            None => {}
-        }
+    /// Goes on in a directory; what it holds of this kind counts as finished. What a recorder that was killed had not announced yet
+    /// holds no event, and is removed.
+    pub(crate) fn open(ground: &Ground, kind: Kind) -> Self {
+        let dir = Arc::clone(&ground.made.dir);
+        ground.names.iter().for_each(|name| Directory::remove_unannounced(&dir, name));
+        let finished = recordings_in(&dir, kind).into_iter().map(|directory| (directory, None)).collect();
+        Self { dir, kind, last: ground.last, finished }
     }
 
     /// Where they lie.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
-    }
-
-    /// The directory in which they lie, held.
-    pub(crate) fn dir(&self) -> &Arc<Dir> {
-        &self.dir
     }
 
     /// Those that are finished.
@@ -159,24 +199,31 @@ fn numbered(dir: &Dir) -> Result<(Vec<OsString>, u32), Error> {
 }
 
 /// Makes sure that only we can change a directory. One with recordings that an earlier session gave to `reader` is taken back: what
-/// its user has put there meanwhile under the name of a recording is not ours, and is neither completed nor believed.
-fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<(), Error> {
+/// its user has put there meanwhile under the name of a recording is not ours, and is neither completed nor believed. Whether it was
+/// taken back.
+fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<bool, Error> {
     let dir = &made.dir;
     let not_ours = |reason: String| Error::NotOurs { path: dir.path().to_owned(), reason, next: ANOTHER };
-    let Some(reason) = dir.distrust().map_err(Error::output(dir.path()))? else { return Ok(()) };
+    dir.close_to_group().map_err(Error::output(dir.path()))?;
+    let Some(reason) = dir.distrust().map_err(Error::output(dir.path()))? else { return Ok(false) };
     let is_roots = rustix::process::geteuid().is_root();
     match reader {
         Some((user, _)) if is_roots && !numbered(dir)?.0.is_empty() => {
-            dir.take_back(user).map_err(|error| not_ours(error.to_string()))
+            dir.take_back(user).map_err(|error| not_ours(error.to_string()))?;
+            Ok(true)
         }
         _ => Err(not_ours(reason)),
     }
 }
 
+/// A greater number has no recording: whoever chose it wants the next one not to be counted.
+const MOST_RECORDINGS: u32 = 1 << 31;
+
 /// The number of `chunk-0007` or `snapshot-0007`.
 fn number(name: &str) -> Option<u32> {
     let prefixes = [Kind::Chunk, Kind::Snapshot].map(Kind::prefix);
-    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok())
+    let number = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok());
+    number.filter(|number| *number < MOST_RECORDINGS)
 }
 
 #[cfg(test)]
@@ -200,10 +247,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("new");
         let keep = Keep { count: Some(2), bytes: None };
-        let mut series = Series::open(&path, Kind::Chunk, None).unwrap();
+        let mut series = Series::open(&Ground::take(&path, None).unwrap(), Kind::Chunk);
         let made: Vec<Directory> = (0..3).map(|_| finished(&mut series, keep)).collect();
         assert!(!made[0].path().exists() && made[1].path().exists());
-        let mut again = Series::open(&path, Kind::Chunk, None).unwrap();
+        let mut again = Series::open(&Ground::take(&path, None).unwrap(), Kind::Chunk);
         assert_eq!(again.finished().count(), 2);
         assert!(finished(&mut again, keep).path().ends_with("chunk-0004"));
         finished(&mut again, Keep { count: None, bytes: Some(25_000) });
@@ -215,10 +262,10 @@ mod tests {
     #[test]
     fn what_was_never_announced_is_removed_and_what_could_not_be_made_takes_no_number() {
         let place = tempfile::tempdir().unwrap();
-        let mut series = Series::open(place.path(), Kind::Chunk, None).unwrap();
+        let mut series = Series::open(&Ground::take(place.path(), None).unwrap(), Kind::Chunk);
         let first = finished(&mut series, Keep::default());
         let half = series.next().unwrap();
-        let mut again = Series::open(place.path(), Kind::Chunk, None).unwrap();
+        let mut again = Series::open(&Ground::take(place.path(), None).unwrap(), Kind::Chunk);
         assert!(first.path().exists() && !half.path().exists());
         // Something else has its name.
         fs::write(place.path().join("chunk-0003"), "").unwrap();
@@ -234,6 +281,6 @@ mod tests {
     fn a_directory_with_other_things_in_it_is_refused() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("thesis.tex"), "").unwrap();
-        assert!(matches!(Series::open(place.path(), Kind::Snapshot, None), Err(Error::NotEmpty(_))));
+        assert!(matches!(Ground::take(place.path(), None), Err(Error::NotEmpty(_))));
     }
 }

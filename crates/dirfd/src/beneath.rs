@@ -21,7 +21,8 @@ impl Way {
     pub(crate) fn best() -> Self {
         static BEST: OnceLock<Way> = OnceLock::new();
         *BEST.get_or_init(|| {
-            match openat2(rustix::fs::CWD, ".", OFlags::PATH | FLAGS, Mode::empty(), RESOLVE) {
+            // Not with O_PATH: openat2 refuses that flag together with O_NONBLOCK.
+            match openat2(rustix::fs::CWD, ".", OFlags::RDONLY | FLAGS, Mode::empty(), RESOLVE) {
                 Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Self::Steps,
                 _ => Self::Kernel,
             }

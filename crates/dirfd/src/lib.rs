@@ -30,7 +30,7 @@ mod tree;
 pub use make::{Made, distrust};
 
 use beneath::Way;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -155,11 +155,23 @@ impl Dir {
         self.replace_with(name, content, File::sync_all)
     }
 
+    /// The same for a file that belongs to another user and group: it does before it has its name, which that user may give to
+    /// another file at any moment.
+    ///
+    /// # Errors
+    /// Those of [`replace`](Self::replace).
+    pub fn replace_durably_for(&self, name: &str, content: &[u8], (uid, gid): (u32, u32)) -> io::Result<()> {
+        self.replace_with(name, content, |file| {
+            rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+            file.sync_all()
+        })
+    }
+
     fn replace_with(
         &self,
         name: &str,
         content: &[u8],
-        settle: fn(&File) -> io::Result<()>,
+        settle: impl Fn(&File) -> io::Result<()>,
     ) -> io::Result<()> {
         let new = format!(".{name}.new");
         // Of a writer that was killed.

@@ -4,7 +4,7 @@ use super::{DIR_MODE, Dir, beneath, is_regular, no_file, plain};
 use beneath::Way;
 use rustix::fs::{Mode, OFlags, fstat, mkdirat};
 use rustix::io::Errno;
-use rustix::process::{getegid, geteuid};
+use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,26 +41,29 @@ impl Dir {
     /// # Errors
     /// `NotADirectory` if a link or a file is there; `PermissionDenied` if what was made is not ours; what the kernel says.
     pub fn make(path: &Path) -> io::Result<Made> {
-        let path = std::path::absolute(path)?;
-        // `/` and `..` have no name of their own.
-        let path = if path.file_name().is_none() { path.canonicalize()? } else { path };
+        // A relative path begins in the working directory itself. The path of that leads elsewhere if somebody renames a directory.
+        // `/`, `.` and `..` have no name of their own.
+        let path = if path.file_name().is_none() { path.canonicalize()? } else { path.to_owned() };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "name a directory below the root"));
         };
-        let parent = Arc::new(Self::open_or_make(parent)?);
+        let mut parent = Self::open_or_make(parent)?;
+        parent.path = std::path::absolute(&parent.path)?;
+        let parent = Arc::new(parent);
         let (dir, is_new) = parent.make_dir(name, DIR_MODE)?;
         Ok(Made { dir: Arc::new(dir), parent, name: name.to_owned(), is_new })
     }
 
     fn open_or_make(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
+        let Some(parent) = path.parent() else { return Err(io::ErrorKind::NotFound.into()) };
         let above = Self::open_or_make(parent)?;
+        // `..`, in a directory that is there by now.
+        let Some(name) = path.file_name() else { return Self::open(path) };
         // What leads to a recording is as any new directory: the umask decides.
         above.make_dir(name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map(|(dir, _)| dir)
     }
@@ -92,6 +95,7 @@ impl Dir {
             })?;
         let owner = fstat(dir.as_fd())?.st_uid;
         if is_new && owner != geteuid().as_raw() {
+            let _ = self.remove_dir(&name);
             let reason =
                 format!("what is made here belongs to user {owner}: name a directory on a local file system");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
@@ -99,8 +103,7 @@ impl Dir {
         Ok((dir, is_new))
     }
 
-    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may. A
-    /// user's own group, which has the user's number, counts as the user: with umask 002, all that the user makes is the group's, too.
+    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may.
     ///
     /// # Errors
     /// What the kernel says.
@@ -110,9 +113,21 @@ impl Dir {
         if status.st_uid != own {
             return Ok(Some(format!("it belongs to user {}, not to user {own}", status.st_uid)));
         }
-        let is_own_group = own != 0 && status.st_gid == own && getegid().as_raw() == own;
-        let mode = if is_own_group { status.st_mode & !0o020 } else { status.st_mode };
-        Ok(distrust(status.st_uid, mode, own))
+        Ok(distrust(status.st_uid, status.st_mode, own))
+    }
+
+    /// Closes a directory of this user to its group, where a umask of 002 left it open. Others than the group are not closed out, and
+    /// nothing is changed for root: a directory that root shares is meant to be shared.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn close_to_group(&self) -> io::Result<()> {
+        let status = fstat(self.as_fd())?;
+        let (own, mode) = (geteuid(), Mode::from_raw_mode(status.st_mode));
+        if own.is_root() || status.st_uid != own.as_raw() || mode & (Mode::WGRP | Mode::WOTH) != Mode::WGRP {
+            return Ok(());
+        }
+        Ok(rustix::fs::fchmod(self.as_fd(), mode - Mode::WGRP)?)
     }
 
     /// Opens the directory at `path`, whose last component is no link and which only its owner, us, may change.

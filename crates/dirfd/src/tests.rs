@@ -164,3 +164,49 @@ fn a_directory_is_removed_by_its_path_and_what_is_none_is_left_alone() {
     assert_eq!(Dir::remove(&gone).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert!(Dir::remove(Path::new("/")).is_err());
 }
+
+#[test]
+fn the_kernel_resolves_names_where_it_can() {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let can =
+        rustix::fs::openat2(rustix::fs::CWD, ".", flags, Mode::empty(), rustix::fs::ResolveFlags::BENEATH);
+    assert_eq!(Way::best() == Way::Kernel, can.is_ok());
+}
+
+#[test]
+fn only_what_is_ours_alone_is_given() {
+    both_ways(|path, dir| {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        dir.make_new("a").unwrap().replace("file", b"x").unwrap();
+        fs::write(path.join("one"), "").unwrap();
+        fs::hard_link(path.join("one"), path.join("other")).unwrap();
+        symlink("../outside", path.join("link")).unwrap();
+        dir.give(1000, 1000);
+        let owner = |name: &str| fs::symlink_metadata(path.join(name)).unwrap().uid();
+        assert_eq!(["", "a", "a/file"].map(owner), [1000; 3]);
+        assert_eq!(["one", "other", "link", "../outside"].map(owner), [0; 4]);
+    });
+}
+
+#[test]
+fn a_directory_of_another_user_goes_with_what_that_user_could_remove() {
+    both_ways(|path, dir| {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for name in ["theirs/own/deep", "theirs/roots"] {
+            fs::create_dir_all(path.join(name)).unwrap();
+            fs::write(path.join(name).join("file"), "").unwrap();
+        }
+        for name in ["theirs", "theirs/own", "theirs/own/deep"] {
+            std::os::unix::fs::chown(path.join(name), Some(1000), None).unwrap();
+        }
+        let error = dir.remove_all("theirs").unwrap_err();
+        assert!(error.to_string().contains("roots: it belongs to user 0"), "{error}");
+        assert!(!path.join("theirs/own").exists() && path.join("theirs/roots/file").exists());
+        fs::remove_dir_all(path.join("theirs/roots")).unwrap();
+        dir.remove_all("theirs").unwrap();
+    });
+}

@@ -5,6 +5,7 @@ use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RawDir, Uid, chownat, fchown, fstat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -67,7 +68,8 @@ impl Dir {
             Ok(status) => status.st_size as u64,
             Err(_) => 0,
         };
-        self.names().unwrap_or_default().into_iter().map(bytes).sum()
+        // A sparse file has as many bytes as its owner likes.
+        self.names().unwrap_or_default().into_iter().map(bytes).fold(0, u64::saturating_add)
     }
 
     /// Removes the directory of ours at `path` with all that is in it. What leads there is resolved as its caller wrote it, links
@@ -95,21 +97,24 @@ impl Dir {
                 _ => error,
             })?;
         let owner = fstat(dir.as_fd())?.st_uid;
-        if owner != rustix::process::geteuid().as_raw() {
+        if owner != geteuid().as_raw() {
             return Err(refused(format!("it belongs to user {owner}")));
         }
         self.remove_all(name)
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with all that is in it. A directory of another user goes with what that user could remove: not
+    /// with directories of others in it. Nothing is removed of a file system that is mounted there.
     ///
     /// # Errors
-    /// What the kernel says; that it is deeper than any directory of ours. The rest is there then.
+    /// What the kernel says; that it is deeper than any directory of ours; that a directory in it is another's, or is mounted. The rest
+    /// is there then.
     pub fn remove_all(&self, name: impl AsRef<Path>) -> io::Result<()> {
-        self.remove_to(&plain(name)?, MOST_DEPTH)
+        self.remove_to(&plain(name)?, geteuid().as_raw(), MOST_DEPTH)
     }
 
-    fn remove_to(&self, name: &Path, depth: usize) -> io::Result<()> {
+    /// `owner`: that of the directory in which the name is found, ours at first.
+    fn remove_to(&self, name: &Path, owner: u32, depth: usize) -> io::Result<()> {
         match unlinkat(self.as_fd(), name, AtFlags::empty()) {
             Ok(()) => return Ok(()),
             // What unlink(2) says of a directory, and POSIX.
@@ -117,29 +122,57 @@ impl Dir {
             Err(error) => return Err(error.into()),
         }
         let inside = self.dir(name)?;
+        let (above, found) = (fstat(self.as_fd())?, fstat(inside.as_fd())?);
+        if found.st_dev != above.st_dev {
+            return Err(Errno::XDEV.into());
+        }
+        if owner != geteuid().as_raw() && found.st_uid != owner {
+            let reason = format!("{}: it belongs to user {}", inside.path().display(), found.st_uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
         let depth = depth.checked_sub(1).ok_or(io::Error::from(Errno::NAMETOOLONG))?;
         for name in inside.names()? {
-            inside.remove_to(Path::new(&name), depth)?;
+            inside.remove_to(Path::new(&name), found.st_uid, depth)?;
         }
         self.remove_dir(name)
     }
 
-    /// Gives this directory and all in it that is ours to a user, as far as that works. First what is inside: until then the
-    /// directory is ours alone to change.
+    /// Gives this directory and all in it to a user, as far as it is ours and that works: directories and files that have no other name.
+    /// First what is inside: until then the directory is ours alone to change. Only for a directory in which we made everything.
     pub fn give(&self, uid: u32, gid: u32) {
-        let is_ours =
-            fstat(self.as_fd()).is_ok_and(|status| status.st_uid == rustix::process::geteuid().as_raw());
-        if !is_ours {
+        let Ok(found) = fstat(self.as_fd()) else { return };
+        let own = geteuid().as_raw();
+        if found.st_uid != own {
             return;
         }
         let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         for name in self.names().unwrap_or_default() {
-            match self.dir(&name) {
-                Ok(inside) => inside.give(uid, gid),
-                Err(_) => _ = chownat(self.as_fd(), &name, user, group, AtFlags::SYMLINK_NOFOLLOW),
+            let Ok(inside) = statat(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            match FileType::from_raw_mode(inside.st_mode) {
+                _ if inside.st_uid != own => {}
+                // Of files, overlayfs names another device than of directories.
+                FileType::Directory if inside.st_dev == found.st_dev => {
+                    _ = self.dir(&name).map(|inside| inside.give(uid, gid));
+                }
+                FileType::RegularFile if inside.st_nlink == 1 => {
+                    _ = chownat(self.as_fd(), &name, user, group, AtFlags::SYMLINK_NOFOLLOW);
+                }
+                _ => {}
             }
         }
         let _ = fchown(self.as_fd(), user, group);
+    }
+
+    /// Whether the directory in which it lies is this user's.
+    pub fn lies_with(&self, uid: u32) -> bool {
+        statat(self.as_fd(), "..", AtFlags::empty()).is_ok_and(|above| above.st_uid == uid)
+    }
+
+    /// Gives this directory to a user if it is ours, and nothing that is in it.
+    pub fn give_alone(&self, uid: u32, gid: u32) {
+        if fstat(self.as_fd()).is_ok_and(|found| found.st_uid == geteuid().as_raw()) {
+            let _ = fchown(self.as_fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        }
     }
 
     /// Takes back a directory that was [given](Self::give) to `owner`, but nothing that is in it: from now on, only we change its
@@ -153,7 +186,7 @@ impl Dir {
             let reason = format!("it belongs to user {}, not to user {owner}", status.st_uid);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        fchown(self.as_fd(), Some(Uid::from_raw(rustix::process::geteuid().as_raw())), None)?;
+        fchown(self.as_fd(), Some(geteuid()), None)?;
         Ok(rustix::fs::fchmod(self.as_fd(), super::DIR_MODE)?)
     }
 

@@ -169,3 +169,180 @@ fn nobody_else_reads_a_recording() {
     open(&sandbox.home().join("given"));
     assert_eq!(fs::metadata(sandbox.home().join("given/recording.json")).unwrap().uid(), 65_534);
 }
+
+/// A session that is refused, or can't begin, gives nothing away that was there: `-o /etc` is one typing error away.
+#[test]
+fn a_session_that_does_not_begin_gives_away_nothing_that_was_there() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let ended = sandbox.run(&format!(
+        "mkdir \"$SCENE/empty\"; {SUDO}
+         for flight in '' --overwrite; do
+             \"$SORDINO\" start box $flight -o {precious} && echo accepted
+         done
+         \"$SORDINO\" start box -o \"$SCENE/empty\" -- ./none && echo accepted
+         \"$SORDINO\" start box -o \"$SCENE/empty\" -- \"$USER_HOME\" && echo accepted
+         SORDINO_RUNTIME_DIR=relative \"$SORDINO\" start box -o \"$SCENE/empty\" && echo accepted
+         ls -A \"$SCENE/empty\"; true",
+        precious = precious.directory.display()
+    ));
+    precious.assert_whole(&ended.errors);
+    assert_eq!(ended.succeeded(), "", "{}", ended.errors);
+    assert!(ended.errors.contains("is not empty"), "{}", ended.errors);
+    assert_eq!(fs::metadata(&precious.directory).unwrap().uid(), 0);
+    assert_eq!(fs::metadata(scene.path("empty")).unwrap().uid(), 0);
+}
+
+/// Between two sessions, their directory is its user's, who moves files and a directory of root's, and mounts, to the names of
+/// recordings: the second session neither gives them to the user nor removes them.
+#[test]
+fn what_a_user_moves_among_recordings_is_neither_given_away_nor_removed() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"{SUDO}
+        session() {{ "$SORDINO" start box -o series "$@" >/dev/null && "$SORDINO" stop box >/dev/null; }}
+        roots() {{ umask 077; mkdir $1; echo secret >$1/key; umask 022; }}
+        session; stat -c 'given %u' series series/chunk-0001
+        # What root keeps in the user's directories.
+        roots series/keys; (umask 077; echo secret >log); as_user mkdir work; roots work/roots
+        mkdir -m 777 work/mounted; mount -t tmpfs -o mode=777 tmpfs work/mounted; echo mounted >work/mounted/file
+        # The user moves it.
+        as_user cp series/chunk-0001/recording.json work
+        as_user rm -r series/chunk-0001
+        as_user mv series/keys series/chunk-0003; as_user mv log series/chunk-0004
+        as_user mv work series/chunk-0002
+        session --keep 1
+        stat -c 'kept %u %n' series/chunk-0003 series/chunk-0003/key series/chunk-0004             series/chunk-0002/roots/key series/chunk-0002/mounted/file
+        stat -c 'given %u' series series/chunk-0005 series/chunk-0005/recording.json
+        # A session that can't begin gives back the directory alone.
+        "$SORDINO" start other -o series -- "$USER_HOME" || true
+        "$SORDINO" start other -o series --kernel nothing:nowhere || true
+        stat -c 'kept %u %n' series/chunk-0003/key series/chunk-0004
+        stat -c 'given %u' series
+        umount series/chunk-0002/mounted
+        # What its user could remove is removed.
+        rm -rf series/chunk-0002 series/chunk-0003 series/chunk-0004
+        session --keep 1; ls series
+        # No number comes behind this one.
+        as_user mkdir series/chunk-4294967295; session || true
+        "#
+    ));
+    let lines = |word: &str| -> Vec<&str> {
+        ended.output.lines().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
+    };
+    let kept = lines("kept");
+    assert!(
+        kept.len() == 7 && kept.iter().all(|line| line.starts_with("0 ")),
+        "{}\n{}",
+        ended.output,
+        ended.errors
+    );
+    let given = lines("given");
+    assert!(
+        given.len() == 6 && given.iter().all(|line| *line == "65534"),
+        "{}\n{}",
+        ended.output,
+        ended.errors
+    );
+    assert_eq!(lines("chunk-"), ["0006"], "{}\n{}", ended.output, ended.errors);
+    assert!(!ended.errors.contains("panicked") && ended.errors.contains("is not empty"), "{}", ended.errors);
+}
+
+/// The next session of a directory reads what its user has put there, and answers all the same.
+#[test]
+fn recordings_that_a_user_puts_into_a_directory_do_not_stall_its_session() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"{SUDO} "$SORDINO" start box -o series >/dev/null; "$SORDINO" stop box >/dev/null
+        for number in $(seq 101 350); do
+            as_user mkdir series/chunk-$number; as_user truncate -s 60M series/chunk-$number/recording.json
+        done
+        timeout -s KILL 30 "$SORDINO" start box >/dev/null && "$SORDINO" stop box >/dev/null && echo stopped"#
+    ));
+    assert_eq!(ended.succeeded(), "stopped\n", "{}", ended.errors);
+}
+
+/// What is recorded for a stream lies in a temporary directory for a while. In one of another user's, that user could put links to
+/// root's files in its place, which were then sent.
+#[test]
+fn a_temporary_directory_of_somebody_else_is_refused() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"as_user mkdir temporary; {SUDO}
+        TMPDIR=$USER_HOME/temporary "$SORDINO" record -o - -- true >"$SCENE/stream" && echo accepted
+        TMPDIR=$SCENE "$SORDINO" record -o - -- true >"$SCENE/stream" && echo sent
+        ls -A temporary"#
+    ));
+    assert_eq!(ended.succeeded(), "sent\n", "{}", ended.errors);
+    assert!(ended.errors.contains("it belongs to user 65534"), "{}", ended.errors);
+}
+
+/// The directory in which a session was started, and that in which sordino is called, have paths that lead elsewhere when their
+/// user puts a link there: nothing is made there, and given to the user.
+#[test]
+fn a_working_directory_that_is_exchanged_leads_nowhere_else() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (sandbox, precious) = (Sandbox::new(&scene, ATTACK), Precious::new(&scene));
+    let ended = sandbox.run(&format!(
+        r#"{SUDO} as_user mkdir work; cd work
+        "$SORDINO" start box >/dev/null; "$SORDINO" stop box >/dev/null; cd ..
+        as_user mv work away; as_user ln -s {precious} work
+        "$SORDINO" start box && echo accepted
+        as_user rm work; as_user mv away work; as_user ln -s {precious} fake; cd work
+        as_user "$ATTACK" exchange work fake 4 &
+        for i in $(seq 1 20); do "$SORDINO" record -o out$i -- true 2>/dev/null; done; wait"#,
+        precious = precious.directory.display()
+    ));
+    precious.assert_whole(&ended.errors);
+    assert!(!ended.output.contains("accepted"), "{}\n{}", ended.output, ended.errors);
+    assert!(ended.errors.contains("which is gone"), "{}", ended.errors);
+}
+
+/// What worked before anything was refused: with the umask of many distributions, and for who called sudo.
+#[test]
+fn everyday_directories_and_files_are_taken() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"umask 002; cd "$USER_HOME"; as_user mkdir out out.session out.check
+        as_user "$SORDINO" record -o out -- true
+        for i in 1 2; do
+            as_user "$SORDINO" start box -o out.session >/dev/null; as_user "$SORDINO" stop box >/dev/null
+        done
+        as_user "$SORDINO" check --duration 100ms --only system -o out.check >/dev/null
+        as_user "$SORDINO" record -o new/one/../other -- true
+        stat -c '%n %a' out out.session out.check new/other
+        ls out.session
+        {SUDO} "$SORDINO" npt -p 0 -l 10 -n 0 --output report >/dev/null
+        stat -c '%n %u %a' report
+        for output in killed "$SCENE/roots"; do
+            "$SORDINO" record -o "$output" --as root -- sh -c 'kill -9 $PPID' || true
+        done
+        stat -c '%n %u' killed; "$SORDINO" recover killed >/dev/null; stat -c '%n %u' killed killed/recording.json
+        as_user ln -s "$SCENE/roots" sordino-9; "$SORDINO" recover >/dev/null; stat -c 'roots %u' "$SCENE"/roots"#
+    ));
+    let expected = "out 755\nout.session 755\nout.check 755\nnew/other 700\nchunk-0001\nchunk-0002\nreport 65534 600\nkilled 0\n\
+                    killed 65534\nkilled/recording.json 65534\nroots 0\n";
+    assert_eq!(ended.output, expected, "{}", ended.errors);
+}
+
+/// In a container, directories and files of the same place name different devices.
+#[test]
+fn a_recording_on_overlayfs_is_given_whole() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let sandbox = Sandbox::new(&scene, ATTACK);
+    let ended = sandbox.run(&format!(
+        r#"mkdir "$SCENE/lower" "$SCENE/layers" "$SCENE/merged"; mount -t tmpfs tmpfs "$SCENE/layers"; cd "$SCENE/layers"
+        mkdir upper work; mount -t overlay overlay -o lowerdir=../lower,upperdir=upper,workdir=work "$SCENE/merged" 2>/dev/null ||
+            {{ echo 'not measured'; exit; }}
+        {SUDO} "$SORDINO" record -o "$SCENE/merged/one" -- true
+        find "$SCENE/merged/one" -printf '%U\n' | sort | uniq"#
+    ));
+    if ended.output.starts_with("not measured") {
+        return Scene::not_measured("no overlayfs can be mounted");
+    }
+    assert_eq!(ended.succeeded(), "65534\n", "{}", ended.errors);
+}

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::commands::record::{report, summary_json};
+use crate::privilege::target;
 use crate::progress::Progress;
 use clap::Args;
 use sordino_collect::{Directory, State, Summary};
@@ -23,13 +24,20 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let directory = open(options.directory.as_deref())?;
-    if Summary::read(&directory)?.state != State::Recording {
+    let is_finished = Summary::read(&directory)?.state != State::Recording;
+    if is_finished {
         message!("{} is already finished", directory.path().display());
     }
     let summary = {
         let mut progress = Progress::new(true);
         sordino_collect::recover(&directory, &mut progress)?
     };
+    // It was ours alone, or it would not have been completed. But whoever put a link to it where it was looked for is not to have it.
+    let reader =
+        target(None)?.filter(|reader| !is_finished && directory.dir().lies_with(reader.uid.as_raw()));
+    if let Some(reader) = reader {
+        directory.dir().give(reader.uid.as_raw(), reader.gid.as_raw());
+    }
     let text = if options.json { summary_json(&directory, &summary)? } else { report(&directory, &summary) };
     crate::commands::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -15,22 +15,28 @@ use crate::history::PageFiles;
 use crate::kernel::page_file;
 use crate::options::{Options, Worst};
 use crate::recover::recover;
-use crate::series::{Kind, Series};
+use crate::series::{Ground, Kind, Series};
 use crate::summary::{State, Summary};
 use sordino_event::Cpu;
 use std::time::{Duration, Instant};
 
+/// Recordings of other users that are looked at when a session begins.
+const MOST_OF_OTHERS: usize = 100;
 /// Until it is tried again to begin a chunk.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Outlet {
     /// For a session; what a recorder that was killed left unfinished is finished.
-    pub(super) fn of(options: &Options, bell: &Bell) -> Result<Option<Self>, Error> {
-        let Some(session) = &options.session else { return Ok(None) };
+    pub(super) fn of(options: &Options, ground: Option<&Ground>, bell: &Bell) -> Result<Option<Self>, Error> {
+        let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
-        let series = Series::open(&options.output, kind, options.reader)?;
+        let series = Series::open(ground, kind);
         let mut writer = Writer::start(bell.clone())?;
-        for directory in series.finished().filter(|directory| is_unfinished(directory)).cloned() {
+        // A recorder that was killed left one of the last unfinished; a user can have put any number there.
+        let older = series.finished().len().saturating_sub(MOST_OF_OTHERS);
+        let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
+        let read = series.finished().enumerate().filter(is_read).map(|(_, directory)| directory);
+        for directory in read.filter(|directory| is_unfinished(directory)).cloned() {
             let job = move || recover(&directory, &mut Nobody).map(|summary| (directory, summary));
             writer.give(Box::new(job), None);
         }

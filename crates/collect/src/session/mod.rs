@@ -32,7 +32,7 @@ use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
 use crate::program::{Detachment, Traced};
 use crate::rights;
-use crate::series::Series;
+use crate::series::{Ground, Series};
 use crate::steal::Steal;
 use crate::summary::Summary;
 use bell::Bell;
@@ -44,12 +44,10 @@ use rustix::time::{ClockId, clock_gettime};
 use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
-use sordino_dirfd::Dir;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use writer::Writer;
 
@@ -105,15 +103,15 @@ pub fn record(
     watch: &mut dyn Watch,
 ) -> Result<Recorded, Error> {
     let directory = Directory::create(&options.output)?;
-    let begun =
-        Session::prepare(options, guardian, Some(directory.clone())).and_then(|session| session.begun(watch));
+    let begun = Session::prepare(options, guardian, Some(directory.clone()), None)
+        .and_then(|session| session.begun(watch));
     let mut session = begun.inspect_err(|_| directory.remove())?;
     let result = session.run(stop, watch);
     // Also after an error: what is in the rings belongs to the trace, and programs must be let go.
     let recorded = session.finish(watch)?;
     result?;
     let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
-    give(directory.dir(), options);
+    options.reader.into_iter().for_each(|(user, group)| directory.dir().give(user, group));
     Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
 }
 
@@ -139,13 +137,17 @@ pub fn keep_session<'a>(
     write_now: Option<BorrowedFd<'a>>,
     ready: impl FnOnce(),
 ) -> Result<Kept, Error> {
-    let was_there = options.output.exists();
-    let session = Session::prepare(options, guardian, None).and_then(|session| session.begun(&mut Nobody));
-    let mut session = session.inspect_err(|_| Series::abandon(&options.output, was_there, options.reader))?;
+    let ground = Ground::take(&options.output, options.reader)?;
+    let session = Session::prepare(options, guardian, None, Some(&ground));
+    let session = session.and_then(|session| session.begun(&mut Nobody));
+    let mut session = session.inspect_err(|_| ground.abandon(options.reader))?;
     session.write_now = write_now;
     ready();
     let result = session.run(stop, &mut Nobody);
-    let Ended { status, problems, .. } = session.finish(&mut Nobody)?;
+    let ended = session.finish(&mut Nobody);
+    // Also if that failed: there may be others.
+    options.reader.into_iter().for_each(|reader| ground.give(reader));
+    let Ended { status, problems, .. } = ended?;
     result.map(|()| Kept { status, problems })
 }
 
@@ -337,9 +339,7 @@ impl<'a> Session<'a> {
             Sink::Memory(_) => None,
         };
         // Also if that failed: there may be others, and somebody who waits for them.
-        let series = self.outlet.as_ref().map(|outlet| Arc::clone(outlet.series.dir()));
         let problems = self.outlet.map_or(Vec::new(), |outlet| outlet.finish(chunk.as_ref(), self.options));
-        series.iter().for_each(|series| give(series, self.options));
         let running = self.child.as_ref().map(Child::id);
         Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems })
     }
@@ -351,11 +351,6 @@ impl<'a> Session<'a> {
         let told = self.watcher.rotate();
         Rest { end, kernel, stolen: self.steal.take_stolen(), told }
     }
-}
-
-/// Gives what was recorded to whom it is for.
-fn give(dir: &Dir, options: &Options) {
-    options.reader.iter().for_each(|&(user, group)| dir.give(user, group));
 }
 
 pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {

@@ -16,6 +16,7 @@ use crate::kernel::{Kernel, page_file};
 use crate::limits;
 use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
+use crate::series::Ground;
 use crate::steal::Steal;
 use crate::summary::Summary;
 use sordino_clock::Sample;
@@ -24,18 +25,19 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 impl<'a> Session<'a> {
-    /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings.
+    /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings on a `ground`.
     pub(super) fn prepare(
         options: &'a Options,
         mut guardian: Option<&'a mut Guardian>,
         directory: Option<Directory>,
+        ground: Option<&Ground>,
     ) -> Result<Self, Error> {
         let descriptors = limits::raise_descriptors();
         let clock = TraceClock::choose();
         let bell = Bell::new()?;
         let ring = bell.clone();
         let intake = Intake::new(Wishes::of(options, clock.ring_clock()), move || ring.ring());
-        let mut outlet = Outlet::of(options, &bell)?;
+        let mut outlet = Outlet::of(options, ground, &bell)?;
         let directory = match (&mut outlet, directory) {
             (_, Some(directory)) => Some(directory),
             (Some(outlet), None) if !options.geometry.overwrite => Some(outlet.series.next()?),

@@ -19,6 +19,10 @@ impl Output {
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", directory.display()));
         let made = Dir::make(directory).map_err(|error| bad(error.to_string()))?;
+        if !made.is_new && made.dir.is_empty().map_err(|error| bad(error.to_string()))? {
+            made.dir.close_to_group().map_err(|error| bad(error.to_string()))?;
+        }
+        made.dir.close_to_group().map_err(|error| bad(error.to_string()))?;
         let distrusted = made.dir.distrust().map_err(|error| bad(error.to_string()))?;
         if let Some(reason) = distrusted {
             return Err(bad(format!("is not ours alone ({reason}): name a new directory")));

@@ -2,7 +2,7 @@
 
 use super::keep;
 use super::watch::Watch;
-use crate::Failure;
+use crate::{Failure, temporary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_check::Command;
@@ -43,8 +43,8 @@ pub(super) fn line(words: &[String]) -> String {
 }
 
 /// A directory for its files, which goes with the check, also if that is killed while the program runs.
-pub(super) fn scratch() -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix("sordino-check-").tempdir()
+pub(super) fn scratch() -> Result<TempDir, Failure> {
+    Ok(tempfile::Builder::new().prefix("sordino-check-").tempdir_in(temporary::directory()?)?)
 }
 
 /// The keeper's option for such a directory.

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::privilege::target;
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
 use sordino_dirfd::Dir;
 use std::fs::File;
@@ -40,7 +41,14 @@ impl Output {
     /// Writes the whole file or, on a full disk, none: what was there before stays then.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
         let written = match &mut self.sink {
-            Sink::Replaced { dir, name } => dir.replace_durably(name, text.as_bytes()),
+            Sink::Replaced { dir, name } => match target(None)? {
+                // Who called sudo reads it.
+                Some(reader) => {
+                    let owner = (reader.uid.as_raw(), reader.gid.as_raw());
+                    dir.replace_durably_for(name, text.as_bytes(), owner)
+                }
+                None => dir.replace_durably(name, text.as_bytes()),
+            },
             Sink::Stream(stream) => stream.write_all(text.as_bytes()),
         };
         written.map_err(|error| failed(&self.file, format!("{error}; the report is on standard output")))

@@ -3,12 +3,10 @@
 use crate::Failure;
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
-use rustix::process::geteuid;
+use crate::temporary;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_dirfd::Dir;
 use sordino_undo::{Guardian, Step};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Some directories; dropping it removes them.
@@ -22,7 +20,7 @@ impl Scratch {
 
     /// A new one in `parent`, this user's alone, with a name that nobody can take before: `parent` may be `/tmp`.
     pub(super) fn directory(&mut self, parent: &Path) -> Result<PathBuf, Failure> {
-        expect_trusted(parent)?;
+        temporary::expect_trusted(parent)?;
         let mut random = [0; 16];
         getrandom(&mut random, GetRandomFlags::empty())?;
         let name = format!("sordino-npt-{}-{:032x}", std::process::id(), u128::from_ne_bytes(random));
@@ -35,20 +33,4 @@ impl Scratch {
         }
         Ok(directory)
     }
-}
-
-/// Refuses a directory in which another user could put something else in the place of ours: what is built there is loaded.
-fn expect_trusted(parent: &Path) -> Result<(), Failure> {
-    const STICKY: u32 = 0o1000;
-    let found = fs::metadata(parent)?;
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-    let is_ours = owner == 0 || owner == geteuid().as_raw();
-    if is_ours && (mode & 0o022 == 0 || mode & STICKY != 0) {
-        return Ok(());
-    }
-    let text = format!(
-        "{}: it belongs to user {owner}, with mode {mode:o}: others could replace what is in it; name another directory with TMPDIR",
-        parent.display()
-    );
-    Err(Failure::new(UNUSABLE, text))
 }

@@ -4,7 +4,7 @@ use super::Options;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
-use crate::{Failure, signals};
+use crate::{Failure, signals, temporary};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
@@ -40,11 +40,11 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, text));
     }
     dup2_stdout(stderr())?;
-    let place = tempfile::Builder::new().prefix("sordino-stream-").tempdir()?;
+    let place = tempfile::Builder::new().prefix("sordino-stream-").tempdir_in(temporary::directory()?)?;
     let recording = recording(options, place.path())?;
     let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
     let stop = Stop::new()?;
-    let mut sender = Sender { archive: Builder::new(stream), chunks: 0 };
+    let mut sender = Sender::new(stream);
     let ended = AtomicBool::new(false);
     let kept = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -119,6 +119,13 @@ struct Sender<W: Write> {
 }
 
 impl<W: Write> Sender<W> {
+    fn new(stream: W) -> Self {
+        let mut archive = Builder::new(stream);
+        // A recording has none.
+        archive.follow_symlinks(false);
+        Self { archive, chunks: 0 }
+    }
+
     /// Sends chunks as they are finished, and what there is when recording has `ended`.
     fn send_until(&mut self, output: &Path, ended: &AtomicBool) -> io::Result<()> {
         loop {
@@ -157,6 +164,10 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
         if from == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(from)?) };
     let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", output.display()));
     let made = Dir::make(output).map_err(|error| bad(error.to_string()))?;
+    if !made.is_new && made.dir.is_empty()? {
+        made.dir.close_to_group()?;
+    }
+    made.dir.close_to_group()?;
     if let Some(reason) = made.dir.distrust()? {
         return Err(bad(format!("is not ours alone ({reason}): name another one with -o")));
     }
@@ -271,7 +282,7 @@ mod tests {
             fs::write(path.join("user/0001-x-1/cpu0"), vec![7; 5000]).unwrap();
             fs::write(path.join(LAST), "{}").unwrap();
         }
-        let mut sender = Sender { archive: Builder::new(Vec::new()), chunks: 0 };
+        let mut sender = Sender::new(Vec::new());
         sender.send_until(&chunks, &AtomicBool::new(true)).unwrap();
         assert_eq!((sender.chunks, recordings(&chunks, Kind::Chunk).len()), (2, 0));
         let stream = sender.archive.into_inner().unwrap();

@@ -10,6 +10,7 @@ use sordino_collect::command::SESSION;
 use sordino_collect::{
     End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
 };
+use sordino_dirfd::Dir;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -203,19 +204,14 @@ fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
 
 /// Starts the recorder, which has the lock from its first instruction on, and waits until it records.
 fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Failure> {
-    if !definition.directory.is_dir() {
-        let (name, path) = (&place.name, definition.directory.display());
-        let text =
-            format!("session '{name}' was started in {path}, which is gone: start it with its options again");
-        return Err(Failure::new(UNUSABLE, text));
-    }
+    let directory = working_directory(place, definition)?;
     let log = place.log()?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("sordino")
         .arg("session-recorder")
         .args(&definition.arguments)
-        .current_dir(&definition.directory);
+        .current_dir(directory.proc_path());
     command.env_remove(SESSION).env("SORDINO_RESERVE", "0");
     let mut child = command.stdin(lock.try_clone()?).stdout(Stdio::piped()).stderr(log).spawn()?;
     let Some(stdout) = child.stdout.take() else { return Ok(()) };
@@ -233,6 +229,20 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
         reason => reason.to_owned(),
     };
     Err(Failure::new(UNUSABLE, reason))
+}
+
+/// The directory in which the session was started. Its path had no links: one that has is another directory, whoever put it there.
+fn working_directory(place: &Place, definition: &Definition) -> Result<Dir, Failure> {
+    let path = &definition.directory;
+    let directory = Dir::open(path).ok();
+    let is_same =
+        |directory: &Dir| std::fs::read_link(directory.proc_path()).is_ok_and(|found| found == *path);
+    directory.filter(is_same).ok_or_else(|| {
+        let (name, path) = (&place.name, path.display());
+        let text =
+            format!("session '{name}' was started in {path}, which is gone: start it with its options again");
+        Failure::new(UNUSABLE, text)
+    })
 }
 
 /// What the recorder says when it records.

@@ -1,0 +1,35 @@
+//! The directory for temporary files, and whether it can be used.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use rustix::process::geteuid;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The directory that TMPDIR names, or `/tmp`.
+///
+/// # Errors
+/// Another user could replace what is in it.
+pub(crate) fn directory() -> Result<PathBuf, Failure> {
+    let directory = std::env::temp_dir();
+    expect_trusted(&directory)?;
+    Ok(directory)
+}
+
+/// Refuses a directory in which another user could put something else in the place of ours: what is built there is loaded, and what
+/// is recorded there is sent.
+pub(crate) fn expect_trusted(parent: &Path) -> Result<(), Failure> {
+    const STICKY: u32 = 0o1000;
+    let found = fs::metadata(parent)?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let is_ours = owner == 0 || owner == geteuid().as_raw();
+    if is_ours && (mode & 0o022 == 0 || mode & STICKY != 0) {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: it belongs to user {owner}, with mode {mode:o}: others could replace what is in it; name another directory with TMPDIR",
+        parent.display()
+    );
+    Err(Failure::new(UNUSABLE, text))
+}
