@@ -185,14 +185,14 @@ impl Summary {
         }
     }
 
-    /// The programs' events, if they were counted.
+    /// The programs' events, if they were counted; as many as a number holds if a broken summary has more.
     pub fn user_events(&self) -> Option<u64> {
-        self.streams().map(|stream| stream.events).sum()
+        self.streams().try_fold(0u64, |sum, stream| Some(sum.saturating_add(stream.events?)))
     }
 
     /// The kernel's events.
     pub fn kernel_events(&self) -> u64 {
-        self.kernel.iter().map(|stream| stream.events).sum()
+        self.kernel.iter().fold(0, |sum, stream| sum.saturating_add(stream.events))
     }
 
     /// All records that are known to be missing.
@@ -211,8 +211,9 @@ impl Summary {
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        let user: u64 = self.streams().map(|stream| stream.bytes).sum();
-        user + self.kernel.iter().map(|stream| stream.bytes).sum::<u64>()
+        let (user, kernel) =
+            (self.streams().map(|stream| stream.bytes), self.kernel.iter().map(|cpu| cpu.bytes));
+        user.chain(kernel).fold(0, u64::saturating_add)
     }
 
     fn streams(&self) -> impl Iterator<Item = &StreamSummary> {

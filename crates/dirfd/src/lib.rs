@@ -117,12 +117,7 @@ impl Dir {
     /// # Errors
     /// `InvalidData` if it is longer or no UTF-8; those of [`read`](Self::read).
     pub fn read_text(&self, name: impl AsRef<Path>, most: u64) -> io::Result<String> {
-        let mut text = String::new();
-        self.read(name)?.take(most + 1).read_to_string(&mut text)?;
-        let is_whole = text.len() as u64 <= most;
-        is_whole
-            .then_some(text)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes")))
+        text_of(self.read(name)?, most)
     }
 
     /// Opens a regular file of ours, which has no other name, to read and write it.
@@ -220,6 +215,26 @@ impl AsFd for Dir {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The text of the regular file at `path`, which is resolved as its caller wrote it, of at most `most` bytes. Never waits, whatever lies
+/// there.
+///
+/// # Errors
+/// Those of [`Dir::read_text`].
+pub fn read_regular(path: &Path, most: u64) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    if is_regular(&file)? { text_of(file.into(), most) } else { Err(no_file()) }
+}
+
+fn text_of(file: File, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(most + 1).read_to_string(&mut text)?;
+    let is_whole = text.len() as u64 <= most;
+    is_whole
+        .then_some(text)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes")))
 }
 
 fn is_regular(file: &OwnedFd) -> io::Result<bool> {

@@ -86,6 +86,7 @@ fn what_would_wait_is_not_waited_for() {
         assert!(fs::metadata(path.join("fifo")).unwrap().file_type().is_fifo());
         for name in ["fifo", "socket"] {
             assert!(dir.read(name).is_err() && dir.edit(name).is_err(), "{name}");
+            assert!(read_regular(&path.join(name), 9).is_err(), "{name}");
         }
         assert_eq!(dir.vet().unwrap_err().0, dir.path().join("fifo"));
         drop(socket);

@@ -18,6 +18,7 @@ use crate::recover::recover;
 use crate::series::{Ground, Kind, Series};
 use crate::summary::{State, Summary};
 use sordino_event::Cpu;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Recordings of other users that are looked at when a session begins.
@@ -51,6 +52,7 @@ impl Outlet {
             taken: 0,
             triggered: None,
             unranked: 0,
+            badness: HashMap::new(),
             rotated: Instant::now(),
             not_rotated: None,
             last_snapshot: true,
@@ -96,16 +98,19 @@ impl Outlet {
     fn keep_worst(&mut self, options: &Options) {
         let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
         let Some(Worst { count, ranking }) = worst else { return };
-        let badness = |directory: &Directory| {
+        let read = |directory: &Directory| {
             let summary = Summary::read(directory).ok().filter(|summary| summary.name == options.name)?;
             summary.rank.filter(|rank| rank.is_by(ranking)).map(|rank| rank.badness())
         };
-        let ranked =
-            self.series.finished().filter_map(|directory| Some((badness(directory)?, directory.clone())));
-        let mut ranked: Vec<_> = ranked.collect();
+        let mut ranked = Vec::new();
+        for directory in self.series.finished() {
+            let badness = self.badness.entry(directory.path().to_owned()).or_insert_with(|| read(directory));
+            ranked.extend(badness.map(|badness| (badness, directory.clone())));
+        }
         // Of two that are as bad, the older one comes first, and stays.
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         for (_, directory) in ranked.into_iter().skip(*count) {
+            self.badness.remove(directory.path());
             self.series.forget(&directory);
             self.writer.remove(directory);
         }

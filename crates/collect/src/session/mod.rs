@@ -47,6 +47,7 @@ use sordino_clock::Sample;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 use writer::Writer;
@@ -227,6 +228,8 @@ struct Outlet {
     triggered: Option<Instant>,
     /// The stamp from which on events rank a snapshot: those before it ranked the last one.
     unranked: u64,
+    /// How bad the finished snapshots are, of those that are ranked: each one's summary is read once.
+    badness: HashMap<PathBuf, Option<f64>>,
     /// When the present chunk began.
     rotated: Instant,
     /// When the next one last could not be begun.

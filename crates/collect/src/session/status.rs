@@ -163,7 +163,7 @@ impl Session<'_> {
 fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
     let summary = Summary::read(directory).ok()?;
     let finished = summary.state != crate::State::Recording;
-    let events = summary.user_events().map(|user| user + summary.kernel_events());
+    let events = summary.user_events().map(|user| user.saturating_add(summary.kernel_events()));
     Some(RecordingStatus {
         directory: directory.path().to_owned(),
         user_events_so_far: None,

@@ -4,8 +4,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use sordino_check::write::{html, junit};
 use sordino_check::{Limits, Report, SCHEMA};
-use sordino_dirfd::Dir;
-use std::fs;
+use sordino_dirfd::{Dir, read_regular};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,11 +55,14 @@ impl Output {
     }
 }
 
+/// More bytes than any report has.
+const MOST: u64 = 256 << 20;
+
 /// A report, from its directory or its file.
 pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let file = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
     let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", file.display()));
-    let text = fs::read_to_string(&file).map_err(|error| bad(error.to_string()))?;
+    let text = read_regular(&file, MOST).map_err(|error| bad(error.to_string()))?;
     let report: Report =
         serde_json::from_str(&text).map_err(|error| bad(format!("no report of sordino check: {error}")))?;
     if report.schema != SCHEMA {

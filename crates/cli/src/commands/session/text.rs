@@ -128,8 +128,8 @@ fn shown(path: &Path) -> String {
 
 fn lost(status: &Status) -> u64 {
     let rings = status.programs.iter().flat_map(|program| &program.rings);
-    let now: u64 = rings.map(|ring| ring.ring_full + ring.too_large).sum();
-    now + status.recordings.iter().map(|recording| recording.lost).sum::<u64>()
+    let now = rings.map(|ring| ring.ring_full.saturating_add(ring.too_large));
+    now.chain(status.recordings.iter().map(|recording| recording.lost)).fold(0, u64::saturating_add)
 }
 
 fn time(nanoseconds: u64) -> String {
