@@ -59,9 +59,10 @@ impl Directory {
             if let Some(reason) = distrusted {
                 return Err(Error::NotOurs { path: path.to_owned(), reason, next: ANOTHER });
             }
-            if !made.dir.is_empty().map_err(Error::output(path))? {
-                return Err(Error::NotEmpty(path.to_owned()));
-            }
+        }
+        // Also of a new one: whoever may rename it can have put another of ours in its place.
+        if !made.dir.is_empty().map_err(Error::output(path))? {
+            return Err(Error::NotEmpty(path.to_owned()));
         }
         // As it is called in the whole file system: the summary tells it to readers that are called elsewhere.
         let path = fs::read_link(made.dir.proc_path()).unwrap_or_else(|_| path.to_owned());

@@ -74,18 +74,19 @@ pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
     check(result as isize).map(drop)
 }
 
-/// Changes a file of somebody who is not trusted: `change` runs in a process of its own, with this one's memory and no descriptor but
-/// `file`'s. Its owner can keep the file's inode locked (by a write from pages that never come), and whoever changes the file then
+/// Does something for somebody who is not trusted: `change` runs in a process of its own, with this one's memory and no descriptor but
+/// `file`'s. The file's owner can keep the file's inode locked (by a write from pages that never come), and whoever changes the file then
 /// waits where no signal reaches, a kill neither. Here the caller can be killed, and its process can exit. The child stays until the
 /// owner unlocks the inode or ends.
 ///
 /// # Errors
 /// Those of `change`, which only makes system calls; there is no room for another process.
 #[cfg(not(loom))]
-pub(crate) fn apart(file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn apart(file: Option<&OwnedFd>, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     /// What the child gets and leaves behind.
     struct Errand<'a> {
-        descriptor: libc::c_uint,
+        /// The one that it keeps.
+        descriptor: Option<libc::c_uint>,
         change: &'a dyn Fn() -> io::Result<()>,
         error: i32,
     }
@@ -96,8 +97,8 @@ pub(crate) fn apart(file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::
             // SAFETY: this process has a table of descriptors of its own. Before Linux 5.9 they stay open.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         };
-        close(errand.descriptor + 1, libc::c_uint::MAX);
-        if let Some(last) = errand.descriptor.checked_sub(1) {
+        close(errand.descriptor.map_or(0, |kept| kept + 1), libc::c_uint::MAX);
+        if let Some(last) = errand.descriptor.and_then(|kept| kept.checked_sub(1)) {
             close(0, last);
         }
         let result = (errand.change)();
@@ -106,8 +107,8 @@ pub(crate) fn apart(file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::
     }
     const STACK: usize = 64 << 10;
     let mut stack = vec![0u128; STACK / size_of::<u128>()];
-    let mut errand =
-        Errand { descriptor: file.as_raw_fd() as libc::c_uint, change: &change, error: libc::EINTR };
+    let descriptor = file.map(|file| file.as_raw_fd() as libc::c_uint);
+    let mut errand = Errand { descriptor, change: &change, error: libc::EINTR };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
     let top = stack.as_mut_ptr_range().end.cast();
     // SAFETY: a signal set of zeros is a valid one.
@@ -135,7 +136,7 @@ pub(crate) fn apart(file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::
 }
 
 #[cfg(loom)]
-pub(crate) fn apart(_file: &OwnedFd, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn apart(_file: Option<&OwnedFd>, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     change()
 }
 
@@ -332,9 +333,11 @@ pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
     let mut at = address - address % page;
     while at < address + length {
         let pages = (address + length - at).div_ceil(page).min(BATCH as u64) as usize;
-        let remote: Vec<_> = (0..pages as u64)
-            .map(|page_index| libc::iovec { iov_base: (at + page_index * page) as *mut _, iov_len: 1 })
-            .collect();
+        // No allocation: it may run in a process that shares this one's memory.
+        let remote: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
+            iov_base: (at + index as u64 * page) as *mut _,
+            iov_len: 1,
+        });
         let local = libc::iovec { iov_base: sink.as_mut_ptr().cast(), iov_len: pages };
         // SAFETY: the local vector is `sink`; the remote addresses are the other process's affair.
         let read = unsafe { libc::process_vm_readv(pid, &local, 1, remote.as_ptr(), pages as u64, 0) };
@@ -348,4 +351,15 @@ pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
         at += page * if done < pages { done as u64 + 1 } else { pages as u64 };
     }
     Ok(missing)
+}
+
+/// The same for a process that is not trusted, which may have pages there that its file system never brings: then nobody who reads them
+/// can be killed. They are read by a process of its own, without descriptors; the caller can be killed, and its process can exit.
+///
+/// # Errors
+/// Those of [`populate`]; there is no room for another process.
+pub fn populate_apart(pid: i32, address: u64, length: u64) -> io::Result<u64> {
+    let missing = std::cell::Cell::new(0);
+    apart(None, || populate(pid, address, length).map(|pages| missing.set(pages)))?;
+    Ok(missing.get())
 }

@@ -236,7 +236,7 @@ fn the_guardian_removes_only_what_is_its_own_and_ends_when_it_is_made_again() {
         as_user "$ATTACK" recreate "$TMPDIR/again" &
         rmdir "$TMPDIR/again" 2>/dev/null || true
         until guarded "$TMPDIR/again" 2>/dev/null | grep undone; do rm -rf "$TMPDIR/again"; done
-        kill -9 $!
+        kill -9 $! 2>/dev/null || true
 
         as_user mkdir "$TMPDIR/planted"; as_user touch "$TMPDIR/planted/file"
         guarded "$TMPDIR/planted" taken | sed 's/^/planted /'

@@ -51,8 +51,8 @@ pub(super) type Found = (String, bool);
 ///
 /// # Errors
 /// [`Unknown`].
-pub(super) fn of(mapped: &Mapped) -> Result<Found, Unknown> {
-    let opened = open(mapped).map_err(Unknown::Skipped)?;
+pub(super) fn of(mapped: &Mapped, has_other_devices: bool) -> Result<Found, Unknown> {
+    let opened = open(mapped, has_other_devices).map_err(Unknown::Skipped)?;
     let version = version(&opened.stat);
     if let Some(known) = with(|known| known.get(&version)) {
         return Ok((known, opened.exact));
@@ -192,12 +192,14 @@ mod tests {
         let mut lines = maps.lines().filter(|line| line.contains("libc.so"));
         let line = lines.find(|line| line.contains(" r-xp ")).expect("tests are linked with the C library");
         let mapped = super::super::process::mapping(pid, line).unwrap().mapped;
-        let (build_id, _) = of(&mapped).unwrap();
+        let other = super::super::filesystems::FileSystems::default().server(mapped.file.device, pid);
+        let other = other == Some(super::super::filesystems::Server::KernelElsewhere);
+        let (build_id, _) = of(&mapped, other).unwrap();
         assert_eq!(build_id.len(), 40, "{build_id}");
         // As if it had been read as something else: nobody reads it again.
-        let version = version(&open(&mapped).unwrap().stat);
+        let version = version(&open(&mapped, other).unwrap().stat);
         with(|known| known.build_ids.get_mut(&version).unwrap().0 = "known".to_owned());
-        assert_eq!(of(&mapped).unwrap().0, "known");
+        assert_eq!(of(&mapped, other).unwrap().0, "known");
         with(|known| known.build_ids.get_mut(&version).unwrap().0 = build_id);
     }
 

@@ -1,5 +1,6 @@
 //! Which file systems are asked for anything: a program that serves one (FUSE) can keep a thread waiting so that not even its
-//! process can end.
+//! process can end. A file system that lies on another (overlayfs) may lie on such a one, if it was mounted by a user in a mount
+//! namespace of its own.
 
 use crate::proc::read_at_most;
 use rustix::fs::makedev;
@@ -12,6 +13,8 @@ const MOUNTS_MAX: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Kernel,
+    /// The kernel; `stat` shows other devices than `maps`: btrfs and overlayfs.
+    KernelElsewhere,
     Program,
 }
 
@@ -23,9 +26,9 @@ impl FileSystems {
     /// Who serves `device`, of which process `pid` has mapped a file; `None` if it is mounted neither here nor there, as memory
     /// without a path is.
     pub(super) fn server(&mut self, device: u64, pid: i32) -> Option<Server> {
-        let known = self.0.get_or_insert_with(|| mounts("self"));
+        let known = self.0.get_or_insert_with(|| mounts("self", |kind| !is_program(kind)));
         if !known.contains_key(&device) {
-            for (device, server) in mounts(&pid.to_string()) {
+            for (device, server) in mounts(&pid.to_string(), |kind| LOCAL.contains(&kind)) {
                 known.entry(device).or_insert(server);
             }
         }
@@ -33,18 +36,32 @@ impl FileSystems {
     }
 }
 
-fn mounts(process: &str) -> HashMap<u64, Server> {
+/// Kinds that ask nobody, whoever mounted them. Those of our own mount namespace are its administrator's affair.
+const LOCAL: [&str; 14] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "squashfs", "erofs", "vfat", "exfat",
+    "iso9660", "zfs",
+];
+
+/// Also fuseblk and fuse.sshfs.
+fn is_program(kind: &str) -> bool {
+    kind.starts_with("fuse")
+}
+
+fn mounts(process: &str, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
     let bytes = read_at_most(&format!("/proc/{process}/mountinfo"), MOUNTS_MAX).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).lines().filter_map(mount).collect()
+    String::from_utf8_lossy(&bytes).lines().filter_map(|line| mount(line, is_kernels)).collect()
 }
 
 /// A line such as `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`.
-fn mount(line: &str) -> Option<(u64, Server)> {
+fn mount(line: &str, is_kernels: fn(&str) -> bool) -> Option<(u64, Server)> {
     let (head, tail) = line.split_once(" - ")?;
     let (major, minor) = head.split(' ').nth(2)?.split_once(':')?;
     let kind = tail.split(' ').next()?;
-    // Also fuseblk and fuse.sshfs.
-    let server = if kind.starts_with("fuse") { Server::Program } else { Server::Kernel };
+    let server = match kind {
+        kind if !is_kernels(kind) => Server::Program,
+        "btrfs" | "overlay" => Server::KernelElsewhere,
+        _ => Server::Kernel,
+    };
     Some((makedev(major.parse().ok()?, minor.parse().ok()?), server))
 }
 
@@ -56,10 +73,15 @@ mod tests {
     #[test]
     fn programs_that_serve_file_systems_are_known() {
         let line = |kind| format!("36 35 0:47 / /home/a/mnt rw,nosuid shared:3 - {kind} x rw,user_id=1000");
-        assert_eq!(mount(&line("fuse.sshfs")), Some((makedev(0, 47), Server::Program)));
-        assert_eq!(mount(&line("fuseblk")), Some((makedev(0, 47), Server::Program)));
-        assert_eq!(mount(&line("ext4")), Some((makedev(0, 47), Server::Kernel)));
-        assert_eq!(mount("36 35 0:47 / /"), None);
+        let ours = |kind: &str| !is_program(kind);
+        let theirs = |kind: &str| LOCAL.contains(&kind);
+        let of = |server| Some((makedev(0, 47), server));
+        assert_eq!(mount(&line("fuse.sshfs"), ours), of(Server::Program));
+        assert_eq!(mount(&line("fuseblk"), theirs), of(Server::Program));
+        assert_eq!(mount(&line("ext4"), theirs), of(Server::Kernel));
+        assert_eq!(mount(&line("overlay"), ours), of(Server::KernelElsewhere));
+        assert_eq!(mount(&line("overlay"), theirs), of(Server::Program));
+        assert_eq!(mount("36 35 0:47 / /", ours), None);
         let proc = std::fs::metadata("/proc").unwrap().dev();
         assert_eq!(FileSystems::default().server(proc, 1), Some(Server::Kernel));
         assert_eq!(FileSystems::default().server(u64::MAX, 1), None);

@@ -1,6 +1,9 @@
 //! Opening a file that another process has mapped: that file and no other, without waiting, whatever lies at its path now.
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, openat, openat2};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, makedev, openat, openat2,
+    statx,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -44,18 +47,15 @@ pub(super) enum Skip {
     Served,
 }
 
-/// File systems whose files have other devices for `stat` than in `maps`: btrfs and overlayfs.
-const OTHER_DEVICES: [i64; 2] = [0x9123_683e, 0x794c_7630];
-
-/// Opens a mapped file for reading.
+/// Opens a mapped file for reading. `has_other_devices`: its file system has other devices for `stat` than `maps` shows.
 ///
 /// # Errors
 /// [`Skip`].
-pub(super) fn open(mapped: &Mapped) -> Result<Opened, Skip> {
+pub(super) fn open(mapped: &Mapped, has_other_devices: bool) -> Result<Opened, Skip> {
     match find_mapping(mapped) {
-        Ok(found) => check(&found, mapped, true),
+        Ok(found) => check(&found, mapped, has_other_devices),
         // For this, CAP_CHECKPOINT_RESTORE is needed, in the first user namespace.
-        Err(Errno::PERM | Errno::ACCESS) => check(&find_path(&mapped.path)?, mapped, false),
+        Err(Errno::PERM | Errno::ACCESS) => check(&find_path(&mapped.path)?, mapped, has_other_devices),
         Err(_) => Err(Skip::Nothing),
     }
 }
@@ -78,28 +78,40 @@ fn find_path(path: &str) -> Result<OwnedFd, Skip> {
     found.map_err(|error| if error == Errno::LOOP { Skip::Replaced } else { Skip::Nothing })
 }
 
-/// Opens `found` if it is the mapped file and a regular one. Until then its file system is asked for attributes alone: no FIFO or
-/// device notices.
-fn check(found: &OwnedFd, mapped: &Mapped, by_mapping: bool) -> Result<Opened, Skip> {
-    let before = fstat(found).or(Err(Skip::Nothing))?;
-    let exact = before.st_dev == mapped.file.device && before.st_ino == mapped.file.inode;
-    let same_inode = before.st_ino == mapped.file.inode && has_other_devices(found);
-    if !exact && !by_mapping && !same_inode {
+/// Opens `found` if it is the mapped file and a regular one. Until then its file system is not asked for anything, and no FIFO or device
+/// notices: another file may be mapped there by now, of a file system that never answers.
+fn check(found: &OwnedFd, mapped: &Mapped, has_other_devices: bool) -> Result<Opened, Skip> {
+    let before = known_status(found).or(Err(Skip::Nothing))?;
+    let is_device = before.device == mapped.file.device;
+    if before.inode != mapped.file.inode || !(is_device || has_other_devices) {
         return Err(Skip::Replaced);
     }
-    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+    if !before.is_regular {
         return Err(Skip::Nothing);
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty());
     let file = file.map_err(|error| if error == Errno::AGAIN { Skip::Lease } else { Skip::Nothing })?;
     let stat = fstat(&file).or(Err(Skip::Nothing))?;
-    let same = (stat.st_dev, stat.st_ino) == (before.st_dev, before.st_ino);
-    same.then(|| Opened { file: file.into(), stat, exact }).ok_or(Skip::Replaced)
+    let same = (stat.st_dev, stat.st_ino) == (before.device, before.inode);
+    same.then(|| Opened { file: file.into(), stat, exact: is_device }).ok_or(Skip::Replaced)
 }
 
-fn has_other_devices(file: &OwnedFd) -> bool {
-    fstatfs(file).is_ok_and(|system| OTHER_DEVICES.contains(&system.f_type))
+/// What is known of a file without asking its file system.
+struct Known {
+    device: u64,
+    inode: u64,
+    is_regular: bool,
+}
+
+fn known_status(file: &OwnedFd) -> Result<Known, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let status = statx(file, c"", flags, StatxFlags::TYPE | StatxFlags::INO)?;
+    Ok(Known {
+        device: makedev(status.stx_dev_major, status.stx_dev_minor),
+        inode: status.stx_ino,
+        is_regular: FileType::from_raw_mode(status.stx_mode.into()) == FileType::RegularFile,
+    })
 }
 
 #[cfg(test)]

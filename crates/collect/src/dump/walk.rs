@@ -410,7 +410,8 @@ impl Task {
                 let server = known.server(device, pid);
                 drop(known);
                 let found = match server {
-                    Some(Server::Kernel) => build_id::of(&mapped),
+                    Some(Server::Kernel) => build_id::of(&mapped, false),
+                    Some(Server::KernelElsewhere) => build_id::of(&mapped, true),
                     Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
                     None => Err(Unknown::Skipped(Skip::Nothing)),
                 };

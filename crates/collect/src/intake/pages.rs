@@ -1,7 +1,7 @@
 //! The pages of a program's rings, and those that lead there: present before its threads touch them.
 
 use crate::proc;
-use sordino_ring::map::populate;
+use sordino_ring::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ impl Pages {
 
     /// Makes the regions present in process `pid`; what is to be told if that failed. The process may have arranged that it takes for
     /// ever (userfaultfd, FUSE).
-    pub(super) fn make_present(&self, pid: i32) -> Option<String> {
+    pub(super) fn make_present(&self, pid: i32, is_trusted: bool) -> Option<String> {
         // What the kernel had no memory for a moment ago it may have now.
-        let missing = match self.populate(pid) {
-            Ok(1..) => self.populate(pid),
+        let missing = match self.populate(pid, is_trusted) {
+            Ok(1..) => self.populate(pid, is_trusted),
             result => result,
         };
         match missing {
@@ -38,7 +38,8 @@ impl Pages {
     }
 
     /// How many pages could not be read.
-    fn populate(&self, pid: i32) -> io::Result<u64> {
+    fn populate(&self, pid: i32, is_trusted: bool) -> io::Result<u64> {
+        let populate = if is_trusted { populate } else { populate_apart };
         self.0.iter().map(|&(address, length)| populate(pid, address, length)).sum()
     }
 }
@@ -74,8 +75,10 @@ mod tests {
         let here = std::process::id() as i32;
         let local = 0u8;
         let region = ((&raw const local).addr() as u64, 1);
-        assert!(Pages([region; 3]).populate(i32::MAX).is_err());
-        assert_eq!(Pages([region; 3]).populate(here).unwrap(), 0);
-        assert_eq!(Pages([(0, 1), region, region]).populate(here).unwrap(), 1);
+        for is_trusted in [true, false] {
+            assert!(Pages([region; 3]).populate(i32::MAX, is_trusted).is_err());
+            assert_eq!(Pages([region; 3]).populate(here, is_trusted).unwrap(), 0);
+            assert_eq!(Pages([(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
+        }
     }
 }

@@ -229,7 +229,8 @@ impl Job {
             last.notes.push("its pages were not made present: it may fault on them".to_owned());
             return Some(self);
         }
-        let present = lane.guard(generation, self, pages.patience(), || pages.make_present(pid));
+        let is_trusted = is_trusted(self.account);
+        let present = lane.guard(generation, self, pages.patience(), || pages.make_present(pid, is_trusted));
         let (mut job, note) = present.ok()?;
         if let (Some(last), Some(note)) = (job.taken.last_mut(), note) {
             last.notes.push(note);

@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
             self.let_go(number);
         }
         self.wait_for_leaving(Instant::now() + LAST_PROGRAMS);
-        self.finish_detachments(true);
+        self.end_detachments();
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);
         let chunk = match self.sink {

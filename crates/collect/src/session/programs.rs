@@ -10,7 +10,7 @@ use crate::options::Programs;
 use crate::program::{Detachment, ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
-use sordino_ring::control::FileId;
+use sordino_ring::control::{FileId, PATIENCE};
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -31,6 +31,8 @@ impl Session<'_> {
         let ticket = self.intake.submit(pid, user, Source::Named);
         let end = Instant::now() + NAMED;
         loop {
+            // Other programs wait for an answer meanwhile.
+            self.take_announced();
             let (mut mine, others): (Vec<Job>, Vec<Job>) =
                 self.intake.finished_until(end).into_iter().partition(|job| job.ticket == ticket);
             others.into_iter().for_each(|job| self.take_up(job));
@@ -324,6 +326,16 @@ impl Session<'_> {
                 .partition(|job| matches!(job.source, Source::Leaves(_)));
             leaving.into_iter().for_each(|job| self.take_up(job));
         }
+    }
+
+    /// Lets go of all programs whose locks were in the way: other recorders keep them for a moment, programs for ever.
+    pub(super) fn end_detachments(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.detachments.is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            self.finish_detachments(false);
+        }
+        self.finish_detachments(true);
     }
 
     /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.

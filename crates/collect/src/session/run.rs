@@ -11,6 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+/// How soon it is tried again to let go of a program whose lock is in the way.
+const RETRY: Duration = Duration::from_millis(5);
+
 impl Session<'_> {
     pub(super) fn run(&mut self, stop: BorrowedFd<'_>, watch: &mut dyn Watch) -> Result<(), Error> {
         let mut ticked = Instant::now();
@@ -19,7 +22,7 @@ impl Session<'_> {
             if left.is_zero() || self.failed || self.stopped {
                 return Ok(());
             }
-            let wait = TICK.min(left);
+            let wait = if self.detachments.is_empty() { TICK } else { RETRY }.min(left);
             if self.wait(stop, wait)? || self.has_ended()? {
                 return Ok(());
             }
@@ -57,6 +60,7 @@ impl Session<'_> {
         for number in ended {
             self.has_gone(number);
         }
+        self.finish_detachments(false);
         Ok(stopped)
     }
 
@@ -76,7 +80,6 @@ impl Session<'_> {
         // Without its directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.intake.look_after();
-        self.finish_detachments(false);
         self.look_at_steal();
         self.watcher.look(&self.programs, &self.clock);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);

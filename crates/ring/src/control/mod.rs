@@ -119,7 +119,7 @@ impl Program {
 
     /// Changes the file's size or memory.
     fn change(&self, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        if self.is_distrusted { map::apart(&self.file, change) } else { change() }
+        if self.is_distrusted { map::apart(Some(&self.file), change) } else { change() }
     }
 
     fn header(&self) -> &Header {
