@@ -108,3 +108,25 @@ fn a_dump_takes_a_limited_number_of_mappings_and_threads_of_a_process() {
         assert!(dump < 4 << 20, "{kind}: {dump} bytes");
     }
 }
+
+/// Row 5: a user's own overlay lies over a file system that answers nobody any more.
+#[test]
+fn a_file_system_over_one_that_a_program_serves_is_asked_for_nothing() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let served = scene.program("served.c");
+    let sandbox = Sandbox::new(&scene, served.to_str().expect("a path"));
+    let ended = sandbox.run(
+        "mknod -m 666 /run/fuse c 10 229; touch $SCENE/said
+         as_user $ATTACK /run/fuse > $SCENE/said 2>&1 &
+         i=0; while ! grep -q . $SCENE/said && [ $i -lt 1000 ]; do sleep 0.01; i=$((i + 1)); done
+         cat $SCENE/said
+         grep -q ready $SCENE/said || exit 0
+         timeout -k 1 20 $SORDINO record --json -o $SCENE/out -- true",
+    );
+    let said = ended.succeeded();
+    let Some(line) = said.lines().find(|line| line.starts_with('{')) else {
+        return Scene::not_measured(&format!("a user's overlay over FUSE: {said}"));
+    };
+    let summary: Value = serde_json::from_str(line).expect("a summary");
+    assert!(summary["notes"].to_string().contains("a program serves its file system"), "{summary}");
+}
