@@ -39,6 +39,7 @@ use bell::Bell;
 use collector::Collector;
 use control::{Asker, Control};
 use live::Live;
+use requests::Attaching;
 use rustix::process::Rlimit;
 use rustix::time::{ClockId, clock_gettime};
 use skipped::Skipped;
@@ -175,6 +176,8 @@ struct Session<'a> {
     looking: HashSet<i32>,
     /// Programs that are about to be let go.
     detachments: Vec<Detachment>,
+    /// Requests whose processes are being taken up.
+    attaching: Vec<Attaching>,
     /// The limit of descriptors that the command gets.
     descriptors: Rlimit,
     /// How many programs there were.

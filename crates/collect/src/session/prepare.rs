@@ -87,6 +87,7 @@ impl<'a> Session<'a> {
             intake,
             looking: HashSet::new(),
             detachments: Vec::new(),
+            attaching: Vec::new(),
             descriptors,
             numbered: 0,
             seen: HashMap::new(),

@@ -24,11 +24,10 @@ const NAMED: Duration = Duration::from_secs(10);
 const MOST_DETACHMENTS: usize = 64;
 
 impl Session<'_> {
-    /// A process that the user named has to be recorded, or nothing is.
+    /// A process that the user named has to be recorded, or nothing is. Waits for it: nothing is recorded yet.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
         let refused = |reason: String| Error::Program { pid, reason };
-        let user = user_of(pid).ok_or_else(|| refused("there is no such process".to_owned()))?;
-        let ticket = self.intake.submit(pid, user, Source::Named);
+        let ticket = self.submit_named(pid)?;
         let end = Instant::now() + NAMED;
         loop {
             // Other programs wait for an answer meanwhile.
@@ -46,7 +45,14 @@ impl Session<'_> {
         }
     }
 
-    fn take_up_named(&mut self, job: Job) -> Result<(), Error> {
+    /// Hands over a process that somebody named; the number by which it comes back.
+    pub(super) fn submit_named(&mut self, pid: i32) -> Result<u64, Error> {
+        let gone = || Error::Program { pid, reason: "there is no such process".to_owned() };
+        let user = user_of(pid).ok_or_else(gone)?;
+        Ok(self.intake.submit(pid, user, Source::Named))
+    }
+
+    pub(super) fn take_up_named(&mut self, job: Job) -> Result<(), Error> {
         let pid = job.pid;
         let refused = |reason: String| Error::Program { pid, reason };
         match job.hidden {
@@ -120,6 +126,9 @@ impl Session<'_> {
 
     /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
     fn take_up(&mut self, job: Job) {
+        if let Source::Named = job.source {
+            return self.take_up_requested(job);
+        }
         let Job { pid, user, source, taken, known, skipped, replaced, hidden, .. } = job;
         if let Source::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));

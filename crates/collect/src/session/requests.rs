@@ -1,9 +1,9 @@
 //! What a session does when it is asked.
 
-use super::control::{Reply, Request};
-use super::writer::Job;
-use super::{Session, Sink};
+use super::control::{Asker, Reply, Request};
+use super::{Session, Sink, writer};
 use crate::Error;
+use crate::intake::Job;
 use std::time::Duration;
 
 impl Session<'_> {
@@ -13,6 +13,9 @@ impl Session<'_> {
             match self.carry_out(request) {
                 Ok(Answer::Now(reply)) => asker.tell(&reply),
                 Ok(Answer::Written(job)) => self.write(job, Some(asker)),
+                Ok(Answer::Attached(tickets)) => {
+                    self.attaching.push(Attaching { asker, tickets, refused: None });
+                }
                 Ok(Answer::Ended) => {
                     if let Some(outlet) = &mut self.outlet {
                         outlet.enders.push(asker);
@@ -50,7 +53,8 @@ impl Session<'_> {
             (Request::Enable { events }, _) => self.change(&events, true)?,
             (Request::Disable { events }, _) => self.change(&events, false)?,
             (Request::Attach { pids }, _) => {
-                pids.iter().try_for_each(|&pid| self.attach_also(pid)).map_err(told)?;
+                let tickets = pids.iter().map(|&pid| self.submit_named(pid)).collect::<Result<_, _>>();
+                return tickets.map(Answer::Attached).map_err(told);
             }
             (Request::Stop { snapshot }, _) => {
                 self.stopped = true;
@@ -70,18 +74,45 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn attach_also(&mut self, pid: i32) -> Result<(), Error> {
-        self.attach_named(pid)?;
-        self.pids.push(pid);
-        Ok(())
+    /// Takes up a process that a request named. Whoever asked is answered when all processes of the request have come back.
+    pub(super) fn take_up_requested(&mut self, job: Job) {
+        let (ticket, pid) = (job.ticket, job.pid);
+        let taken_up = self.take_up_named(job);
+        if taken_up.is_ok() {
+            self.pids.push(pid);
+        }
+        let Some(index) = self.attaching.iter().position(|attaching| attaching.tickets.contains(&ticket))
+        else {
+            return;
+        };
+        let attaching = &mut self.attaching[index];
+        attaching.tickets.retain(|other| *other != ticket);
+        if let Err(error) = taken_up {
+            attaching.refused.get_or_insert(error.to_string());
+        }
+        if attaching.tickets.is_empty() {
+            let Attaching { asker, refused, .. } = self.attaching.swap_remove(index);
+            asker.tell(&refused.map_or(Reply::Done, |reason| Reply::Refused { reason }));
+        }
     }
+}
+
+/// A request to record processes that are being taken up.
+pub(super) struct Attaching {
+    asker: Asker,
+    /// Processes that have not come back.
+    tickets: Vec<u64>,
+    /// Why the first one is not recorded that could not be.
+    refused: Option<String>,
 }
 
 /// When who asked is answered.
 enum Answer {
     Now(Reply),
     /// When this is done.
-    Written(Job),
+    Written(writer::Job),
+    /// When the processes with these tickets have come back.
+    Attached(Vec<u64>),
     /// When the session has ended.
     Ended,
 }
