@@ -309,3 +309,36 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["is stopped", "sordino start there"], &["rotate", "there"]);
     session.destroy();
 }
+
+/// Whoever asks to attach is answered when all named processes were taken up, and what could not be is named.
+#[test]
+fn attach_is_answered_when_its_processes_have_been_taken_up() {
+    let scene = Scene::new();
+    let start = || {
+        let mut running = scene.start(&mut Command::new(scene.program("steady.c")));
+        running.says("ready");
+        running
+    };
+    let [first, second, third] = [start(), start(), start()];
+    let mut unlinked = scene.start(Command::new("sleep").arg("60"));
+    assert!(unlinked.is_running());
+    let session = Session::start(
+        &scene,
+        "named",
+        &["--pid", &first.pid().to_string(), "--subbuf-size", "16K", "--num-subbuf", "4"],
+    );
+    assert!(session.has(first.pid()) && !session.has(second.pid()));
+    session.does("attach", &[&second.pid().to_string()]);
+    assert!(session.has(second.pid()), "{}", session.status());
+    let both = [third.pid(), unlinked.pid()].map(|pid| pid.to_string());
+    let refused = session.ask(&["attach", "named", &both[0], &both[1]]);
+    refused.failed(2, &[&both[1], "not linked with sordino"]);
+    assert!(session.has(third.pid()), "{}", session.status());
+    session.does("attach", &[&second.pid().to_string()]);
+    session.stop();
+    for running in [first, second, third, unlinked] {
+        running.signal(Signal::KILL);
+        running.end();
+    }
+    session.destroy();
+}
