@@ -78,7 +78,7 @@ struct Peer {
 pub struct Announced {
     /// Its pid in our namespace; not positive if that is not visible here.
     pub pid: i32,
-    /// Its user.
+    /// The user of the process, as the kernel gives it.
     pub user: u32,
     /// The area's inode number, as it says.
     pub inode: u64,

@@ -108,7 +108,7 @@ impl Traced {
         self.claim.id()
     }
 
-    /// Its user.
+    /// The user whose budget the program counts against.
     pub(crate) fn user(&self) -> u32 {
         self.claim.user()
     }

@@ -145,7 +145,7 @@ impl Dir {
     /// The same for content that is on the disk before the file has its name: a power cut leaves the old content or the new.
     ///
     /// # Errors
-    /// Those of [`replace`](Self::replace).
+    /// `AlreadyExists` or what the kernel says of the new file; the old content is there then.
     pub fn replace_durably(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.replace_with(name, content, File::sync_all)
     }
@@ -154,7 +154,7 @@ impl Dir {
     /// another file at any moment.
     ///
     /// # Errors
-    /// Those of [`replace`](Self::replace).
+    /// `AlreadyExists` or what the kernel says of the new file; the old content is there then.
     pub fn replace_durably_for(&self, name: &str, content: &[u8], (uid, gid): (u32, u32)) -> io::Result<()> {
         self.replace_with(name, content, |file| {
             rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
