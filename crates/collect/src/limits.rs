@@ -1,4 +1,4 @@
-//! What the machine lets a recorder have: descriptors, memory.
+//! The machine's limits for a recorder: descriptors, memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Descriptors that a recorder may use at most.
 const MOST_DESCRIPTORS: u64 = 1 << 20;
-/// As many descriptors as any system allows.
+/// The number of descriptors that any system allows.
 const FEW_DESCRIPTORS: u64 = 1024;
 
 /// Raises the number of descriptors that this process may have: each program takes several. With `CAP_SYS_RESOURCE` beyond the hard
@@ -36,7 +36,7 @@ pub(crate) fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// How many descriptors this process may have.
+/// Descriptors that this process may have.
 pub(crate) fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS).max(FEW_DESCRIPTORS)
 }

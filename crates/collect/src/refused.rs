@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Users whose refused connections are told apart; those of others are counted together.
 const MOST_USERS: usize = 32;
 
-/// Why a connection is refused.
+/// The reason for refusing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Offence {
     /// The recorder takes no programs of this user.
@@ -19,7 +19,7 @@ pub(crate) enum Offence {
     Silence,
 }
 
-/// What was refused, and how often.
+/// Refusals with their counts.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     known: HashMap<(u32, Offence), (First, u64)>,

@@ -5,7 +5,7 @@
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
-/// What a recorder with all rights needs, and what for.
+/// The capabilities that a recorder needs, each with its purpose.
 const NEEDED: CapabilitySet = CapabilitySet::from_bits_retain(
     // Programs: their descriptors, maps and pages.
     CapabilitySet::SYS_PTRACE.bits()
@@ -27,7 +27,7 @@ const NEEDED: CapabilitySet = CapabilitySet::from_bits_retain(
         | CapabilitySet::SYSLOG.bits(),
 );
 
-/// What it needs until it records: to mount a private tracefs.
+/// The capability that is needed until recording begins: to mount a private tracefs.
 const UNTIL_IT_RECORDS: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// Gives up all rights that no recorder needs, for this thread and those that it will start. To be called before there are others.

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::OnceLock;
 
-/// How names are resolved.
+/// The way in which names are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By openat2(2), in the kernel.

@@ -54,7 +54,7 @@ impl Dir {
     /// Opens the directory at `path`, which is resolved as its caller wrote it, links included.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -71,7 +71,7 @@ impl Dir {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd()).into()
     }
 
-    /// Whether `path`, links not followed, is this directory.
+    /// Returns true if `path`, links not followed, is this directory.
     pub fn is_at(&self, path: &Path) -> bool {
         let there = rustix::fs::lstat(path);
         there.is_ok_and(|there| self.identity().is_ok_and(|own| own == (there.st_dev, there.st_ino)))
@@ -80,7 +80,7 @@ impl Dir {
     /// Device and inode.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         let status = fstat(&self.fd)?;
         Ok((status.st_dev, status.st_ino))
@@ -137,7 +137,7 @@ impl Dir {
     /// `.NAME.new` first.
     ///
     /// # Errors
-    /// What the kernel says; the old content is there then.
+    /// The kernel's error; the old content is there then.
     pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.replace_with(name, content, |_| Ok(()))
     }
@@ -180,7 +180,7 @@ impl Dir {
     /// Gives a file in it another name in it; what has that name is replaced.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.fd, plain(from)?, &self.fd, plain(to)?)?)
     }
@@ -188,7 +188,7 @@ impl Dir {
     /// Removes a file, or a link itself.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn remove_file(&self, name: &str) -> io::Result<()> {
         Ok(unlinkat(&self.fd, plain(name)?, AtFlags::empty())?)
     }
@@ -196,12 +196,12 @@ impl Dir {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn remove_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
         Ok(unlinkat(&self.fd, plain(name)?.as_path(), AtFlags::REMOVEDIR)?)
     }
 
-    /// Whether there is anything of that name, a link that leads nowhere included.
+    /// Returns true if the name exists, a link that leads nowhere included.
     pub fn has(&self, name: impl AsRef<Path>) -> bool {
         plain(name).is_ok_and(|name| statat(&self.fd, name.as_path(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }

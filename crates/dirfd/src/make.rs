@@ -18,9 +18,9 @@ pub struct Made {
     pub dir: Arc<Dir>,
     /// The directory in which it was made.
     pub parent: Arc<Dir>,
-    /// Its name there.
+    /// The directory's name in `parent`.
     pub name: OsString,
-    /// Whether it was not there before.
+    /// True if it did not exist before.
     pub is_new: bool,
 }
 
@@ -28,7 +28,7 @@ impl Made {
     /// Removes the directory if it is empty and still there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn remove(&self) -> io::Result<()> {
         self.parent.remove_dir(&self.name)
     }
@@ -106,7 +106,7 @@ impl Dir {
     /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn distrust(&self) -> io::Result<Option<String>> {
         let status = fstat(self.as_fd())?;
         let own = geteuid().as_raw();
@@ -120,7 +120,7 @@ impl Dir {
     /// nothing is changed for root: a directory that root shares is meant to be shared.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn close_to_group(&self) -> io::Result<()> {
         let status = fstat(self.as_fd())?;
         let (own, mode) = (geteuid(), Mode::from_raw_mode(status.st_mode));

@@ -47,10 +47,10 @@ impl Dir {
         Ok(names)
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if the directory is empty.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn is_empty(&self) -> io::Result<bool> {
         self.names().map(|names| names.is_empty())
     }

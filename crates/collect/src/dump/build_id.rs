@@ -35,7 +35,7 @@ struct Known {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Why a file's build id is not known.
+/// The reason why a file's build id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     /// It could not be opened.
@@ -130,7 +130,7 @@ fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
     Ok(None)
 }
 
-/// What may still be read of a file.
+/// The bytes that may still be read of a file.
 #[derive(Debug)]
 struct Limits {
     left: Cell<u64>,

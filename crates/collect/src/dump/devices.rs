@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often a device may answer too late.
+/// Late answers of a device, at most.
 const LATE_MAX: u8 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]

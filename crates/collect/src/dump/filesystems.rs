@@ -6,10 +6,10 @@ use crate::proc::read_at_most;
 use rustix::fs::makedev;
 use std::collections::HashMap;
 
-/// How many bytes are read of a list of mounts, of which a user may have 100,000 in a namespace of its own.
+/// Bytes that are read of a list of mounts, at most; a user may have 100,000 mounts in a namespace.
 const MOUNTS_MAX: u64 = 1 << 20;
 
-/// What serves a device's files.
+/// The server of a device's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Kernel,

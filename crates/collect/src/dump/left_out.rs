@@ -1,4 +1,4 @@
-//! What a dump lacks, for the recording's notes: each once, and never a flood.
+//! The recording's notes on the parts that a dump lacks: each once, and never a flood.
 
 use super::build_id::Unknown;
 use super::open::{Mapped, Skip};
@@ -10,7 +10,7 @@ const NOTES_MAX: usize = 8;
 /// The most characters of a path in a note.
 const PATH_MAX: usize = 200;
 
-/// What a dump lacks.
+/// The parts that a dump lacks.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     notes: Vec<String>,

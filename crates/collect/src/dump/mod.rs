@@ -36,7 +36,7 @@ pub(crate) struct Dump {
     interrupts: Vec<Interrupt>,
     cpus: Vec<Topology>,
     clock: Sample,
-    /// What is missing, for the recording's notes.
+    /// The recording's notes on the parts that are missing.
     pub(crate) notes: Vec<String>,
 }
 

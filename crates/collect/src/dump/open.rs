@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) exact: bool,
 }
 
-/// Why a mapped file is not open.
+/// The reason why a mapped file is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skip {
     /// It is gone, or the recorder has no right to read it, or it can't have a build id.
@@ -97,7 +97,7 @@ fn check(found: &OwnedFd, mapped: &Mapped, has_other_devices: bool) -> Result<Op
     same.then(|| Opened { file: file.into(), stat, exact: is_device }).ok_or(Skip::Replaced)
 }
 
-/// What is known of a file without asking its file system.
+/// Attributes of a file that its file system is not asked for.
 struct Known {
     device: u64,
     inode: u64,

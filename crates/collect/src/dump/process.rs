@@ -10,7 +10,7 @@ use std::fs;
 pub(super) const THREADS_MAX: usize = 4096;
 /// The most executable mappings of one process that a dump has.
 pub(super) const MAPPINGS_MAX: usize = 1024;
-/// How many bytes are read of a process's `maps`: some 20,000 lines.
+/// Bytes that are read of a process's `maps`, at most: some 20,000 lines.
 const MAPS_MAX: u64 = 2 << 20;
 
 /// One thread.

@@ -1,4 +1,4 @@
-//! What a dump may cost: a user's share of it, and the time that a thread used.
+//! The cost of a dump: a user's share of it, and the time that a thread used.
 
 use rustix::process::Pid;
 use rustix::thread::gettid;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// How much time one user's processes and files may take: of a CPU for what `/proc` shows, in all for files.
 const USER_TIME: Duration = Duration::from_millis(400);
-/// How many bytes of one user's threads and mappings a dump holds: some 60,000.
+/// Bytes of one user's threads and mappings in a dump, at most: some 60,000 of them.
 const USER_BYTES: usize = 8 << 20;
 
-/// What a user's processes took so far.
+/// Time and memory that a user's processes have used so far.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     pub(super) time: Duration,
@@ -23,7 +23,7 @@ impl Share {
     }
 }
 
-/// How long a thread was ready to run and did not.
+/// Time during which a thread was runnable and did not run.
 pub(super) fn waited_for_a_cpu(thread: Pid) -> Duration {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
     let text = crate::proc::read(&path).unwrap_or_default();

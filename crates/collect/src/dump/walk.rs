@@ -21,24 +21,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a dump is waited for, while there is a CPU for it.
+/// Longest wait for a dump that has a CPU.
 const DUMP_TIME: Duration = Duration::from_secs(1);
-/// How long a dump is waited for in any case.
+/// Longest wait for a dump in any case.
 const STARVED_TIME: Duration = Duration::from_secs(4);
-/// How long one file, or one process, is waited for.
+/// Longest wait for one file or one process.
 const STEP_TIME: Duration = Duration::from_millis(250);
-/// How many threads may hang.
+/// Threads that may hang, at most.
 const LEFT_MAX: usize = 4;
 
 /// Threads that were left behind and still hang.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// What there was.
+/// The result of a walk over all processes.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) threads: Vec<Thread>,
     pub(super) mappings: Vec<Mapping>,
-    /// What is missing.
+    /// Notes on the parts that are missing.
     pub(super) notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ enum Task {
     File(Mapped),
 }
 
-/// What came of it.
+/// The result of a task.
 enum Done {
     /// Processes and their users.
     List(Vec<(i32, u32)>),
@@ -96,7 +96,7 @@ enum Done {
     File(Mapped, Result<Found, Unknown>),
 }
 
-/// What a thread is at.
+/// The task that a thread is working on.
 #[derive(Debug)]
 struct Current {
     task: Task,
@@ -116,7 +116,7 @@ struct State {
     begin: Instant,
     /// The thread that works on it, once it runs.
     thread: Option<Pid>,
-    /// Whether the processes are listed, or will be.
+    /// True once the processes are listed or about to be.
     listed: bool,
     done: bool,
     /// Whether a thread works on it, that of this turn.

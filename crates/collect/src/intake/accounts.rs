@@ -1,4 +1,4 @@
-//! Who stands behind a user id: some have thousands of them, for the namespaces that they make (subuid(5)).
+//! The user behind a user id: some users have thousands of ids, for the namespaces that they make (subuid(5)).
 
 use super::is_trusted;
 use std::fs;

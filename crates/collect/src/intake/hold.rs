@@ -12,7 +12,7 @@ use sordino_ring::write::Clock;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// What a session wants of every program.
+/// The session's options for every program.
 #[derive(Clone, Debug)]
 pub(crate) struct Wishes {
     name: String,
@@ -49,7 +49,7 @@ pub(crate) struct Taken {
     pub(crate) notes: Vec<String>,
 }
 
-/// What became of a candidate.
+/// The result of attaching to a candidate.
 pub(super) enum Attach {
     Taken(Box<Taken>),
     /// Another collector attaches, or somebody keeps the lock.
@@ -182,7 +182,7 @@ fn smaller(geometry: Geometry, why: &str) -> String {
 }
 
 impl Taken {
-    /// Where the program has what its threads touch.
+    /// The addresses of the pages that the program's threads touch.
     pub(super) fn pages(&self) -> Pages {
         let [gates, headers] = self.attached.way;
         Pages([self.attached.region, gates, headers])

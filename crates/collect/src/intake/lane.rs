@@ -9,12 +9,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread stays that has nothing to do: programs often come one after the other.
+/// Time that an idle thread stays: programs often register one after the other.
 const IDLE: Duration = Duration::from_secs(1);
 /// Threads of a user that hang, at most: the first may wait for pages, the second may not. Then the user's programs are refused.
 const MOST_STUCK: u32 = 2;
 
-/// What all lanes share.
+/// State that all lanes share.
 pub(super) struct Shared {
     pub(super) wishes: Wishes,
     pub(super) ledger: Ledger,
@@ -46,7 +46,7 @@ struct State {
     /// Jobs with a lock in the way, and when they are tried again.
     locked: Vec<Job>,
     retry: Option<Instant>,
-    /// What may take for ever, and until when it may.
+    /// The job that may hang, and its deadline.
     guarded: Option<(Job, Instant)>,
     /// The thread that works here, by the number of those before it that were given up.
     generation: u64,
@@ -79,19 +79,19 @@ impl Lane {
         state.has_thread || state.stuck > 0
     }
 
-    /// Whether jobs wait for a thread to be started.
+    /// Returns true if jobs wait for a thread to be started.
     pub(super) fn needs_thread(&self) -> bool {
         let state = self.lock();
         !(state.has_thread || state.queue.is_empty() && state.locked.is_empty())
     }
 
-    /// Whether there is anything to be done, or to be remembered.
+    /// Returns true if the lane has work, a thread or a thread that hangs.
     pub(super) fn is_needed(&self) -> bool {
         let state = self.lock();
         state.has_thread || state.stuck > 0 || !state.queue.is_empty() || !state.locked.is_empty()
     }
 
-    /// Whether the user's programs may keep a thread waiting for their pages.
+    /// Returns true if the user's programs may keep a thread waiting for their pages.
     pub(super) fn may_wait_for_pages(&self) -> bool {
         self.lock().stuck == 0
     }

@@ -1,4 +1,4 @@
-//! Which areas are known, and how much of the recorder each user's have.
+//! The known areas, and each user's share of the recorder's resources.
 
 use super::is_trusted;
 use crate::limits;
@@ -51,12 +51,12 @@ pub(crate) struct Claim {
     user: u32,
 }
 
-/// Why an area can't be claimed.
+/// The reason why an area can't be claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoClaim {
     /// Somebody has.
     Known,
-    /// Its process or its user has too many.
+    /// The process or its user has too many areas.
     TooMany(String),
 }
 

@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 const MOST_LANES: usize = 16;
 /// Programs of a user that wait to be looked at, at most; likewise.
 const MOST_WAITING: usize = 1024;
-/// How long a user's programs wait for a thread, while others have them all.
+/// Longest wait of a user's programs for a thread while other users have them all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Programs that are being taken up.

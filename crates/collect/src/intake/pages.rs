@@ -44,7 +44,7 @@ impl Pages {
     }
 }
 
-/// Whether a process has something at this address.
+/// Returns true if the process has a mapping at this address.
 fn is_mapped(pid: i32, address: u64) -> bool {
     let maps = match proc::bytes(&format!("/proc/{pid}/maps")) {
         Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),

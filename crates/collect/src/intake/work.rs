@@ -12,14 +12,14 @@ use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long it may take to find a process's areas: it reads `/proc`, and vets files.
+/// Longest time for finding a process's areas: reading `/proc` and vetting files.
 const FINDING: Duration = Duration::from_secs(2);
-/// How long it may take to let a program go: its rings' memory is given back.
+/// Longest time for letting a program go, which frees its rings' memory.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
 const LOOKS_UNTIL_MADE: u8 = 3;
 
-/// Why a process is looked at.
+/// The reason for looking at a process.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// It says that it is there, and waits.
@@ -43,25 +43,25 @@ pub(crate) struct Job {
     pub(crate) source: Source,
     /// The areas that were attached to.
     pub(crate) taken: Vec<Taken>,
-    /// Those that are taken up already.
+    /// Areas that are recorded already.
     pub(crate) known: Vec<FileId>,
-    /// Those that are not, if they could be reached, and why not.
+    /// Areas that are not recorded, as far as they could be reached, with the reason.
     pub(crate) skipped: Vec<(Option<FileId>, String)>,
-    /// Those of an earlier program of the process, which are no longer mapped.
+    /// Areas of an earlier program of the process, which are no longer mapped.
     pub(crate) replaced: Vec<FileId>,
     /// How its areas are hidden.
     pub(crate) hidden: Option<Hidden>,
-    /// Those that are left.
+    /// Areas that are not attached to yet.
     todo: Option<VecDeque<Candidate>>,
     /// The one that is being attached to.
     attaching: Option<FileId>,
-    /// When it was handed over.
+    /// The time at which it was submitted.
     pub(super) since: Instant,
     /// Until when locks are waited for, once one was in the way.
     until: Option<Instant>,
 }
 
-/// What the thread of a lane does next.
+/// The next step of a lane's thread.
 pub(super) enum Progress {
     /// The job is over.
     Done(Job),

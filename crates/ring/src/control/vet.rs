@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Which file it is, as this process's own kernel says: device and inode number.
+/// The identity of a file: device and inode number, from fstat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// `st_dev`.
@@ -83,7 +83,7 @@ fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
     if result == 0 { Ok(status.f_type == libc::TMPFS_MAGIC) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the file can never shrink under its mappings.
+/// Returns true if the file can never shrink under its mappings.
 fn is_sealed(file: &OwnedFd) -> bool {
     // SAFETY: F_GET_SEALS takes no argument, and the descriptor is owned; it fails for a file that has no seals.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
