@@ -2,6 +2,7 @@
 
 use crate::proc::{self, Stat, innermost, status_line};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
 use sordino_ring::control::FileId;
 use std::fs;
 use std::io;
@@ -39,7 +40,9 @@ pub enum Hidden {
     Closed,
     /// It announced another file's inode number than that of the area it has open.
     NotItsOwn,
-    /// The process is gone, or `/proc` says something unexpected.
+    /// It has ended, or is about to: nothing of it is left to look at.
+    Ended,
+    /// `/proc` says something unexpected.
     Io(io::Error),
 }
 
@@ -49,6 +52,7 @@ impl std::fmt::Display for Hidden {
             Self::NotPermitted => f.write_str("another user's: needs the right to trace it (run as root)"),
             Self::Closed => f.write_str("it has closed all its descriptors: run as root"),
             Self::NotItsOwn => f.write_str("the area that it announced is not one that it has open"),
+            Self::Ended => f.write_str("it ended before it was looked at"),
             Self::Io(error) => write!(f, "{error}"),
         }
     }
@@ -58,6 +62,8 @@ impl From<io::Error> for Hidden {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted,
+            io::ErrorKind::NotFound => Self::Ended,
+            _ if Errno::from_io_error(&error) == Some(Errno::SRCH) => Self::Ended,
             _ => Self::Io(error),
         }
     }
@@ -84,20 +90,48 @@ pub(crate) fn tids(pid: i32) -> Vec<i32> {
 /// # Errors
 /// [`Hidden`], if the process may have areas but can't be looked into.
 pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
-    let mut found: Vec<Found> = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
-        if found.len() == MOST_AREAS {
-            break;
-        }
-        if !is_area(&entry.path()) {
-            continue;
-        }
-        add(&mut found, pid, &entry.path());
-    }
+    let mut found = open_areas(pid, pid)?;
     if found.is_empty() {
         add_mapped(&mut found, pid)?;
     }
     Ok(found)
+}
+
+/// The areas of a process that has announced one: that of its threads which have not ended, if its first one has.
+///
+/// # Errors
+/// [`Hidden`], with [`Hidden::Ended`] for a process of which no thread is left.
+pub(crate) fn announced_areas(pid: i32) -> Result<Vec<Found>, Hidden> {
+    let found = areas(pid)?;
+    if !found.is_empty() || !has_ended(pid, pid) {
+        return Ok(found);
+    }
+    let living = tids(pid).into_iter().find(|&tid| !has_ended(pid, tid)).ok_or(Hidden::Ended)?;
+    open_areas(pid, living)
+}
+
+/// The areas that thread `tid` of process `pid` has open.
+fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
+    let mut found: Vec<Found> = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task/{tid}/fd"))?.flatten() {
+        if found.len() == MOST_AREAS {
+            break;
+        }
+        if is_area(&entry.path()) {
+            add(&mut found, pid, &entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a thread has ended or is about to: it has no descriptors and no memory any more.
+fn has_ended(pid: i32, tid: i32) -> bool {
+    /// Of a thread's flags, in `include/linux/sched.h`: it is in `exit`.
+    const PF_EXITING: u64 = 4;
+    let Some(text) = proc::read(&format!("/proc/{pid}/task/{tid}/stat")) else { return true };
+    let Some(stat) = Stat::parse(&text) else { return true };
+    let flags: u64 = stat.field(9).parse().unwrap_or(0);
+    matches!(stat.field(3), "Z" | "X") || flags & PF_EXITING != 0
 }
 
 /// The area that process `pid` has open under this number, if it is one.
@@ -138,7 +172,7 @@ fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
     {
         let path = format!("/proc/{pid}/map_files/{range}");
         if !add(found, pid, Path::new(&path)) {
-            return Err(Hidden::Closed);
+            return Err(if has_ended(pid, pid) { Hidden::Ended } else { Hidden::Closed });
         }
     }
     Ok(())
@@ -251,11 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_was_killed_has_ended() {
+        let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = sleeper.id() as i32;
+        assert!(announced_areas(pid).unwrap().is_empty());
+        sleeper.kill().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !has_ended(pid, pid) && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        assert!(matches!(announced_areas(pid), Err(Hidden::Ended)));
+        sleeper.wait().unwrap();
+        assert!(matches!(announced_areas(pid), Err(Hidden::Ended)));
+    }
+
+    #[test]
     fn this_test_is_a_process_without_an_area() {
         let pid = std::process::id() as i32;
         assert!(processes().contains(&pid));
         assert!(areas(pid).unwrap().is_empty());
         assert!(!identity(pid).name.is_empty());
-        assert!(matches!(areas(i32::MAX), Err(Hidden::Io(_))));
+        assert!(matches!(areas(i32::MAX), Err(Hidden::Ended)));
     }
 }

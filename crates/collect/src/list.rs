@@ -1,6 +1,6 @@
 //! What could be recorded.
 
-use crate::discover::{Identity, areas, identity, processes};
+use crate::discover::{Hidden, Identity, areas, identity, processes};
 use serde::Serialize;
 use sordino_event::{Schema, catalogue};
 use sordino_ring::control::Program;
@@ -42,13 +42,13 @@ pub fn list() -> Listing {
                     listing.programs.push(listed(&identity(pid), pid, &Program::open(&area.file)));
                 }
             }
-            Err(crate::discover::Hidden::Closed) => {
+            Err(Hidden::Closed) => {
                 let identity = identity(pid);
-                let problem = crate::discover::Hidden::Closed.to_string();
+                let problem = Hidden::Closed.to_string();
                 listing.programs.push(Listed { problem: Some(problem), ..unknown(&identity, pid) });
             }
-            Err(crate::discover::Hidden::NotPermitted) => listing.hidden += 1,
-            Err(crate::discover::Hidden::NotItsOwn | crate::discover::Hidden::Io(_)) => {}
+            Err(Hidden::NotPermitted) => listing.hidden += 1,
+            Err(Hidden::NotItsOwn | Hidden::Ended | Hidden::Io(_)) => {}
         }
     }
     listing

@@ -9,7 +9,7 @@
 //! `/proc/PID/fd` itself, and to close a descriptor of somebody else's may take for ever (FUSE).
 
 use crate::Error;
-use crate::discover::{Found, Hidden, area_at, areas};
+use crate::discover::{Found, Hidden, announced_areas, area_at};
 use crate::refused::{Offence, Refused};
 use crate::runtime::{self, SOCKET};
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
@@ -310,7 +310,7 @@ impl Whereabouts {
         if let Some(found) = found {
             return if found.id.inode == self.inode { Ok(found) } else { Err(Hidden::NotItsOwn) };
         }
-        let all = areas(pid)?;
+        let all = announced_areas(pid)?;
         let missing = if all.is_empty() { Hidden::Closed } else { Hidden::NotItsOwn };
         all.into_iter().find(|found| found.id.inode == self.inode).ok_or(missing)
     }

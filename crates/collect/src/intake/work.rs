@@ -56,7 +56,7 @@ pub(crate) struct Job {
     /// The one that is being attached to.
     attaching: Option<FileId>,
     /// The time at which it was submitted.
-    pub(super) since: Instant,
+    pub(crate) since: Instant,
     /// Until when locks are waited for, once one was in the way.
     until: Option<Instant>,
 }

@@ -12,7 +12,6 @@ use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
 use sordino_ring::control::{FileId, PATIENCE};
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 /// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
@@ -20,6 +19,9 @@ use std::time::{Duration, Instant};
 const LOOKS: u8 = 10;
 /// How long a process may take that somebody named.
 const NAMED: Duration = Duration::from_secs(10);
+/// How long a program that has announced itself waits for an answer before it goes on, in its probes: one that ended meanwhile has
+/// hit nothing.
+const WAITING: Duration = Duration::from_secs(2);
 /// Programs that could not be let go because of a lock, at most; more are let go without it.
 const MOST_DETACHMENTS: usize = 64;
 
@@ -56,9 +58,7 @@ impl Session<'_> {
         let pid = job.pid;
         let refused = |reason: String| Error::Program { pid, reason };
         match job.hidden {
-            Some(Hidden::Io(error)) if error.kind() == ErrorKind::NotFound => {
-                return Err(refused("there is no such process".to_owned()));
-            }
+            Some(Hidden::Ended) => return Err(refused("there is no such process".to_owned())),
             Some(hidden) => return Err(refused(hidden.to_string())),
             None => {}
         }
@@ -129,7 +129,7 @@ impl Session<'_> {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
         }
-        let Job { pid, user, source, taken, known, skipped, replaced, hidden, .. } = job;
+        let Job { pid, user, source, taken, known, skipped, replaced, hidden, since, .. } = job;
         if let Source::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));
         }
@@ -152,7 +152,8 @@ impl Session<'_> {
         match &source {
             Source::Announced(_) => {
                 self.refresh_known(&known);
-                if let Some(hidden) = hidden {
+                let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && since.elapsed() < WAITING;
+                if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
