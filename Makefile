@@ -38,26 +38,44 @@ test-vm:
 bench: setup-bench build
 	scripts/bench
 
-## install: what `make build` built, to PREFIX (default /usr/local)
+## install: what `make build` built, to PREFIX (default /usr/local), without debug information
+SHARE = $(DESTDIR)$(PREFIX)/share
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+COMPLETIONS = bash:bash-completion/completions/sordino zsh:zsh/site-functions/_sordino \
+	fish:fish/vendor_completions.d/sordino.fish
+
 install:
 	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so || { echo "first build it: make build" >&2; exit 2; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
-	install -d $(DESTDIR)$(PREFIX)/include/sordino
+	install -d $(DESTDIR)$(PREFIX)/include/sordino $(SHARE)/man/man1 $(UNITS)
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
 	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/libsordino.so.0
+	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.so.0
 	ln -sf libsordino.so.0 $(DESTDIR)$(PREFIX)/lib/libsordino.so
-	install -m 644 $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
+	scripts/archive $(RELEASE)/libsordino_c.so $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
 	install -m 644 crates/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
 	for file in sordinoConfig sordinoConfigVersion; do \
 		sed 's|@VERSION@|$(VERSION)|' packaging/$$file.cmake.in \
-			> $(DESTDIR)$(PREFIX)/lib/cmake/sordino/$$file.cmake; \
+			> $(DESTDIR)$(PREFIX)/lib/cmake/sordino/$$file.cmake || exit; \
+	done
+	for unit in sordino@ sordino-grant@; do \
+		sed 's|@PREFIX@|$(PREFIX)|' packaging/systemd/$$unit.service.in > $(UNITS)/$$unit.service || exit; \
+	done
+	for page in $$($(RELEASE)/sordino man-page); do \
+		$(RELEASE)/sordino man-page $$page > $(SHARE)/man/man1/$$page.1 || exit; \
+	done
+	for completion in $(COMPLETIONS); do \
+		file=$(SHARE)/$${completion#*:}; \
+		install -d $${file%/*} && $(RELEASE)/sordino completion $${completion%%:*} > $$file || exit; \
 	done
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.* \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc $(UNITS)/sordino@.service $(UNITS)/sordino-grant@.service \
+		$(SHARE)/man/man1/sordino.1 $(SHARE)/man/man1/sordino-*.1 \
+		$(foreach completion,$(COMPLETIONS),$(SHARE)/$(lastword $(subst :, ,$(completion))))
 	rm -rf $(DESTDIR)$(PREFIX)/include/sordino $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 
 clean:

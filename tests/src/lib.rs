@@ -5,6 +5,7 @@
 //! | [`scene`] | one test: its directory, the programs and recorders it starts, the machine as it was before |
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
+//! | [`boot`] | a machine that boots with systemd and sordino's units |
 //! | [`sandbox`] | a machine of its own for one attack |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assembly;
+pub mod boot;
 pub mod disk;
 pub mod exchange;
 pub mod install;

@@ -1,8 +1,8 @@
 //! What can be typed.
 
 use crate::commands::{
-    become_user, check, compare, demo, disturb, events, explain, grant, list, npt, record, recover, session,
-    shield,
+    become_user, check, compare, demo, disturb, events, explain, grant, list, manual, npt, record, recover,
+    session, shield,
 };
 use clap::{Parser, Subcommand};
 use std::time::Duration;
@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Recover(recover::Options),
     Disturb(disturb::Options),
     Demo(demo::Options),
+    Completion(manual::CompletionOptions),
+    #[command(hide = true)]
+    ManPage(manual::PageOptions),
     #[command(hide = true)]
     SessionRecorder(session::StartOptions),
     #[command(hide = true)]

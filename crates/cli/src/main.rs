@@ -45,6 +45,8 @@ fn main() -> ExitCode {
         Command::Recover(options) => commands::recover::run(options),
         Command::Demo(options) => commands::demo::run(options),
         Command::Disturb(options) => commands::disturb::run(options),
+        Command::Completion(options) => commands::manual::completion(options),
+        Command::ManPage(options) => commands::manual::page(options),
         Command::DemoLoad(options) => commands::demo::run_load(options),
         Command::UndoGuard => commands::guard::run(),
         Command::Keep(options) => commands::check::keep(options),

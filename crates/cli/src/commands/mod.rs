@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod grant;
 pub(crate) mod guard;
 pub(crate) mod list;
+pub(crate) mod manual;
 pub(crate) mod npt;
 pub(crate) mod record;
 pub(crate) mod recover;

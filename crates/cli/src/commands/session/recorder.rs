@@ -1,48 +1,83 @@
 //! The recorder of a session: `sordino session-recorder`, which `sordino start` runs.
 
 use super::place::Place;
-use super::start::{Options, READY};
+use super::start::{Options, READY, recording};
 use crate::commands::{guard, shield};
 use crate::privilege::target;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
+use sd_notify::{NotifyState, notify};
 use sordino_collect::{Programs, keep_needed_rights, keep_session};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
-/// Records until it is told to stop. Standard output is a pipe to whoever started it, and told once how that went; standard input
-/// is the session's lock: whoever has it is its recorder.
+/// Whom a recorder tells that it records, once.
+enum Starter {
+    /// `sordino start`, which waits for it.
+    Shell(File),
+    /// What started it in the foreground: a service manager, if it asks to be told, or a person.
+    Foreground,
+}
+
+/// Records until it is told to stop. Standard input is the session's lock: whoever has it is its recorder. Standard output is a pipe to
+/// `sordino start`, and told once how that went, unless that has become this recorder (`--foreground`).
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     keep_needed_rights();
     // Before there is another thread, which a signal would end all of them in.
     let write_now = signals::write_now()?;
-    let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
     // Ours alone: a command that is started may live longer.
     let _lock = fcntl_dupfd_cloexec(stdin(), 3)?;
     dup2_stdin(File::open("/dev/null")?)?;
     let place = Place::make(&options.name)?;
-    // A command that is started has its output there, too, and nothing of the shell's.
-    let log = place.log()?;
-    dup2_stdout(&log)?;
-    // Fails for who leads a session already.
-    let _ = rustix::process::setsid();
-    let mut starter = Some(File::from(starter));
+    let mut starter = Some(match options.foreground {
+        true => Starter::Foreground,
+        false => Starter::Shell(go_to_the_background(&place)?),
+    });
     let result = record(options, &place, write_now.as_fd(), &mut starter);
-    if let (Err(failure), Some(mut starter)) = (&result, starter) {
+    if let (Err(failure), Some(Starter::Shell(mut shell))) = (&result, starter) {
         // Who started it may be gone.
-        let _ = writeln!(starter, "{}", failure.text());
+        let _ = writeln!(shell, "{}", failure.text());
     }
     result.map(|()| ExitCode::SUCCESS)
+}
+
+/// Leaves the shell, its terminal and its output, which was the pipe to `sordino start` that is returned.
+fn go_to_the_background(place: &Place) -> Result<File, Failure> {
+    let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
+    // A command that is started has its output there, too, and nothing of the shell's.
+    dup2_stdout(&place.log()?)?;
+    // Fails for who leads a session already.
+    let _ = rustix::process::setsid();
+    Ok(File::from(starter))
+}
+
+impl Starter {
+    fn ready(self, options: &Options) {
+        match self {
+            Self::Shell(mut shell) => {
+                let _ = shell.write_all(READY.as_bytes());
+            }
+            Self::Foreground => {
+                let text = recording(options);
+                if let Err(error) = notify(&[NotifyState::Ready, NotifyState::Status(&text)]) {
+                    message!(
+                        "sordino: the service manager could not be told that the session records: {error}"
+                    );
+                }
+                message!("{text}");
+            }
+        }
+    }
 }
 
 fn record(
     options: &Options,
     place: &Place,
     write_now: BorrowedFd<'_>,
-    starter: &mut Option<File>,
+    starter: &mut Option<Starter>,
 ) -> Result<(), Failure> {
     let owner = target(options.what.as_user.as_deref())?;
     let mut recording = options.recording(place, owner.as_ref())?;
@@ -52,11 +87,7 @@ fn record(
     }
     let stop: OwnedFd = signals::stop()?;
     let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
-    let ready = || {
-        if let Some(mut starter) = starter.take() {
-            let _ = starter.write_all(READY.as_bytes());
-        }
-    };
+    let ready = || starter.take().into_iter().for_each(|starter| starter.ready(options));
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));

@@ -47,6 +47,10 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
     #[command(flatten)]
     pub(super) what: What,
+    /// Record in this process, until SIGTERM or 'sordino stop NAME': for service managers, which are told when it records (sd_notify).
+    /// What the recorder has to say goes to standard error
+    #[arg(long)]
+    pub(super) foreground: bool,
     /// Begin another chunk when this one has so many bytes
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "overwrite")]
     rotate_size: Option<u64>,
@@ -158,7 +162,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, known));
     };
     let (is_new, before) = (place.is_new()?, place.definition().ok());
-    let started = define(options, &place).and_then(|definition| begin(&place, &definition, &lock));
+    let started = define(options, &place).and_then(|definition| match options.foreground {
+        true => become_recorder(&place, &definition, lock),
+        false => begin(&place, &definition, &lock),
+    });
     if started.is_err() {
         // A new session is removed, an existing one restored. One whose description is not to be read stays for whoever looks at it.
         let _ = match before {
@@ -168,17 +175,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
     }
     started?;
-    let noun = if options.what.overwrite { "records in memory" } else { "records" };
-    crate::commands::print(format!(
-        "session '{name}' {noun}; see 'sordino status {name}', end it with 'sordino stop {name}'\n"
-    ))?;
+    crate::commands::print(recording(options) + "\n")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a person is told when the session records.
+pub(super) fn recording(options: &Options) -> String {
+    let name = &options.name;
+    let verb = if options.what.overwrite { "records in memory" } else { "records" };
+    format!("session '{name}' {verb}; see 'sordino status {name}', end it with 'sordino stop {name}'")
 }
 
 /// How the session is to be recorded: as is typed or, if nothing is, as before.
 fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
-    let arguments: Vec<OsString> =
-        std::env::args_os().skip_while(|argument| argument != "start").skip(1).collect();
+    let typed = std::env::args_os().skip_while(|argument| argument != "start").skip(1);
+    let arguments = without_foreground(typed);
     let only_name = arguments.len() == 1;
     if only_name && let Ok(definition) = place.definition() {
         return Ok(definition);
@@ -202,18 +213,28 @@ fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
     Ok(definition)
 }
 
+/// How it is started says nothing of what is recorded.
+fn without_foreground(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut is_command = false;
+    typed
+        .filter(|argument| {
+            is_command |= argument == "--";
+            is_command || argument != "--foreground"
+        })
+        .collect()
+}
+
+/// Becomes the recorder, and returns only if it can't.
+fn become_recorder(place: &Place, definition: &Definition, lock: File) -> Result<(), Failure> {
+    let directory = working_directory(place, definition)?;
+    Err(recorder(definition, &directory, &["--foreground"]).stdin(lock).exec().into())
+}
+
 /// Starts the recorder, which has the lock from its first instruction on, and waits until it records.
 fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Failure> {
     let directory = working_directory(place, definition)?;
-    let log = place.log()?;
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("sordino")
-        .arg("session-recorder")
-        .args(&definition.arguments)
-        .current_dir(directory.proc_path());
-    command.env_remove(SESSION).env("SORDINO_RESERVE", "0");
-    let mut child = command.stdin(lock.try_clone()?).stdout(Stdio::piped()).stderr(log).spawn()?;
+    let mut command = recorder(definition, &directory, &[]);
+    let mut child = command.stdin(lock.try_clone()?).stdout(Stdio::piped()).stderr(place.log()?).spawn()?;
     let Some(stdout) = child.stdout.take() else { return Ok(()) };
     let mut answer = BufReader::new(stdout);
     let mut line = String::new();
@@ -229,6 +250,14 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
         reason => reason.to_owned(),
     };
     Err(Failure::new(UNUSABLE, reason))
+}
+
+/// The recorder's command line, without its standard files; it starts in the directory.
+fn recorder(definition: &Definition, directory: &Dir, mode: &[&str]) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("sordino").arg("session-recorder").args(mode).args(&definition.arguments);
+    command.current_dir(directory.proc_path()).env_remove(SESSION).env("SORDINO_RESERVE", "0");
+    command
 }
 
 /// The directory in which the session was started. Its path had no links: one that has is another directory, whoever put it there.

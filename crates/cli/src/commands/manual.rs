@@ -1,0 +1,92 @@
+//! `sordino completion` and `sordino man-page`: what `make install` makes of the arguments.
+
+use crate::arguments::Arguments;
+use crate::commands::print;
+use crate::{Failure, failure::UNUSABLE};
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use roff::{Roff, roman};
+use std::io;
+use std::process::ExitCode;
+
+/// Print the completion of a shell's command line
+///
+/// 'make install' puts them where bash, zsh and fish look.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  source <(sordino completion bash)
+  sordino completion zsh > ~/.zfunc/_sordino
+  sordino completion fish > ~/.config/fish/completions/sordino.fish")]
+pub(crate) struct CompletionOptions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Print a manual page; the names of all if none is named.
+#[derive(Args, Debug)]
+pub(crate) struct PageOptions {
+    /// Such as sordino-shield-up
+    name: Option<String>,
+}
+
+pub(crate) fn completion(options: &CompletionOptions) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Arguments::command(), "sordino", &mut script);
+    print(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn page(options: &PageOptions) -> Result<ExitCode, Failure> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    let pages = pages(&command);
+    let Some(name) = &options.name else {
+        print(pages.iter().fold(String::new(), |text, (name, _)| text + name + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let page = pages.iter().find(|(page, _)| page == name);
+    let (_, command) =
+        page.ok_or_else(|| Failure::new(UNUSABLE, format!("there is no manual page '{name}'")))?;
+    print(text_of(command)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command and its subcommands, with the names of their pages.
+fn pages(command: &Command) -> Vec<(&str, &Command)> {
+    let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    std::iter::once((name, command)).chain(subcommands.flat_map(pages)).collect()
+}
+
+fn text_of(command: &Command) -> io::Result<Vec<u8>> {
+    let page = Man::new(command.clone()).source(concat!("sordino ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+        page.render_options_section(&mut text)?;
+    }
+    if command.get_subcommands().any(|subcommand| !subcommand.is_hide_set()) {
+        page.render_subcommands_section(&mut text)?;
+    }
+    if let Some(examples) = command.get_after_help() {
+        examples_of(&examples.to_string()).to_writer(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// The examples of a command's help, each line as it stands.
+fn examples_of(help: &str) -> Roff {
+    let mut page = Roff::new();
+    page.control("SH", ["EXAMPLES"]).control("nf", []);
+    let lines = help.lines().filter(|line| !matches!(*line, "Examples:" | "Example:"));
+    for line in lines {
+        page.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+    }
+    page.control("fi", []);
+    page
+}
