@@ -69,14 +69,15 @@ pub fn run(plan: &Plan) -> Result<Measured, Error> {
 }
 
 /// The tracepoint `npt:loop`, as [`run`] hits it. A session that has the trigger `npt:loop if duration > 50us` takes a snapshot of each
-/// longer gap.
+/// longer gap; where hits are limited ([`Plan::most_hits`]), with the next hit.
 #[inline(always)]
 pub fn hit(number: u64, duration: u64) {
     sordino::tracepoint!(npt:loop, number: u64 = number, duration: u64 = duration);
 }
 
 /// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and how long the
-/// loop before took, in nanoseconds; 0 if there was none, as after a pause between two windows.
+/// loop before took, in nanoseconds (the longest of those since the hit before, where hits are limited); 0 if there was none, as after a
+/// pause between two windows.
 ///
 /// # Errors
 /// Why there was no measurement.

@@ -64,7 +64,7 @@ impl Turn for SystemCall {
     }
 }
 
-/// Hits the tracepoint: calls `hit` with the loop's number and how long the one before took, in nanoseconds.
+/// Hits the tracepoint: calls `hit` with the loop's number and a duration in nanoseconds, that of the longest loop since the hit before.
 pub(crate) struct Hit<F> {
     hit: F,
     hits: u64,
@@ -107,7 +107,8 @@ pub(crate) struct Limits {
     pub(crate) wait: u64,
 }
 
-/// Hits the tracepoint, but not always.
+/// Hits the tracepoint, but not always. A condition on the duration is a condition on each loop all the same: it meets the longest of
+/// those that hit nothing, with the next hit.
 pub(crate) struct Limited<'a, F> {
     hit: Hit<F>,
     limits: Limits,
@@ -115,13 +116,15 @@ pub(crate) struct Limited<'a, F> {
     due: u64,
     /// When the window began.
     begin: u64,
+    /// The longest loop since the last hit, in cycles.
+    longest: u64,
     monitor: &'a Monitor,
 }
 
 impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
     pub(crate) fn new(hit: Hit<F>, limits: Limits, monitor: &'a Monitor) -> Self {
         let now = cycles();
-        Self { hit, limits, due: now, begin: now, monitor }
+        Self { hit, limits, due: now, begin: now, longest: 0, monitor }
     }
 
     /// The loops' CPU does nothing else meanwhile: what a tracer does then, it does elsewhere.
@@ -140,12 +143,14 @@ impl<F: Fn(u64, u64)> Turn for Limited<'_, F> {
     #[inline(always)]
     fn turn(&mut self, number: u64, before: Gap) -> bool {
         let now = before.end;
+        self.longest = self.longest.max(before.cycles);
         if now.saturating_sub(self.begin) >= self.limits.trace {
             self.wait();
             return false;
         }
         if now >= self.due {
-            self.hit.turn(number, before);
+            self.hit.turn(number, Gap { cycles: self.longest, ..before });
+            self.longest = 0;
             self.due = next_due(self.due, now, self.limits.period);
         }
         true
@@ -211,6 +216,22 @@ mod tests {
             assert!(turn.turn(now, at(now)));
         }
         assert_eq!((turn.hits(), hits.take()), (6, vec![100, 112, 121, 130, 175, 185]));
+    }
+
+    #[test]
+    fn a_loop_that_hits_nothing_is_told_with_the_next_hit() {
+        let hits = RefCell::new(Vec::new());
+        let monitor = Monitor::default();
+        let limits = Limits { period: 1000, trace: u64::MAX, wait: 0 };
+        let hit =
+            Hit::new(|_, duration| hits.borrow_mut().push(duration), &Rate { hertz: 1e9, uncertainty: 0.0 });
+        let mut turn = Limited::new(hit, limits, &monitor);
+        turn.due = 0;
+        for (end, cycles) in [(0, 5), (100, 100), (800, 700), (810, 10), (1000, 190), (1100, 100), (2000, 3)]
+        {
+            assert!(turn.turn(0, Gap { end, cycles }));
+        }
+        assert_eq!(hits.take(), [5, 700, 100]);
     }
 
     #[test]
