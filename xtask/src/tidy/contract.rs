@@ -1,15 +1,14 @@
 //! The shared-memory layout is a contract: a change to it must reach the page that explains it.
 
-use super::{Findings, root};
-use std::fs;
+use super::{Findings, Tree};
 
 /// The files that define it.
 const FILES: [&str; 5] = ["layout.rs", "position.rs", "want.rs", "condition.rs", "value.rs"];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.
-pub fn layout_hash() -> String {
+pub fn layout_hash(tree: &Tree) -> String {
     let code = FILES.map(|file| {
-        let text = fs::read_to_string(root().join("crates/ring/src").join(file)).unwrap_or_default();
+        let text = tree.read(&format!("crates/ring/src/{file}"));
         let code = text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned();
         code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<String>()
     });
@@ -19,9 +18,9 @@ pub fn layout_hash() -> String {
     format!("{hash:016x}")
 }
 
-pub(super) fn check() -> Findings {
-    let page = fs::read_to_string(root().join("docs/layout.md")).unwrap_or_default();
-    let hash = layout_hash();
+pub(super) fn check(tree: &Tree) -> Findings {
+    let page = tree.read("docs/layout.md");
+    let hash = layout_hash(tree);
     if page.contains(&hash) {
         return Vec::new();
     }

@@ -1,8 +1,7 @@
 //! Which crate may use which. Whatever is not listed is refused.
 
-use super::{Findings, root};
+use super::{Findings, Tree};
 use serde_json::Value;
-use std::process::Command;
 
 /// A crate, by its folder, and what of ours it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -37,20 +36,14 @@ const FREE: &[&str] = &["cli", "tests", "xtask", "rust", "benches"];
 const RECORDING: &[&str] = &["clock", "percpu", "ring", "probe", "probe-c", "event"];
 const SHIM: &[&str] = &["libc"];
 
-pub(super) fn check() -> Findings {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output();
-    let metadata = output.ok().and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok());
-    let Some(metadata) = metadata else { return vec!["cargo metadata failed".to_owned()] };
-    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+pub(super) fn check(tree: &Tree) -> Findings {
+    let packages = &tree.packages;
     let folders: Vec<(String, String)> = packages
         .iter()
         .map(|package| (text(&package["name"]), folder(&text(&package["manifest_path"]))))
         .collect();
     let mut findings = Vec::new();
-    for package in &packages {
+    for package in packages {
         let user = folder(&text(&package["manifest_path"]));
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let name = text(&dependency["name"]);

@@ -5,17 +5,17 @@ mod edges;
 mod orders;
 mod sources;
 mod texts;
+mod tree;
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+pub use tree::Tree;
 
 /// What is wrong, where.
 type Findings = Vec<String>;
-type Check = fn() -> Findings;
+type Check = fn(&Tree) -> Findings;
 
 /// Runs every check.
-pub fn run() -> ExitCode {
+pub fn run(tree: &Tree) -> ExitCode {
     let checks: [(&str, Check); 5] = [
         ("edges between crates", edges::check),
         ("sources", sources::check),
@@ -25,54 +25,38 @@ pub fn run() -> ExitCode {
     ];
     let mut found = 0;
     for (name, check) in checks {
-        let findings = check();
+        let findings = check(tree);
         println!("tidy: {name}: {}", if findings.is_empty() { "ok" } else { "not tidy" });
         for finding in &findings {
             println!("  {finding}");
         }
         found += findings.len();
     }
+    if let Some(skipped) = skipped(&tree.untracked) {
+        println!("tidy: {skipped}");
+    }
     if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The workspace's directory.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+/// Names the files that were not looked at, because no commit would hold them yet.
+fn skipped(untracked: &[String]) -> Option<String> {
+    const NAMED: usize = 5;
+    let (named, count) = (untracked.iter().take(NAMED), untracked.len());
+    let named: Vec<String> = named.map(|file| format!("{file:?}")).collect();
+    let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
+    (count > 0).then(|| format!("untracked, not looked at (git add): {}{more}", named.join(", ")))
 }
 
-/// All files below `directory`, but for what is built.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let name = entry.file_name();
-        if path.is_symlink() || ["target", "build", ".git", "corpus"].iter().any(|skipped| name == *skipped) {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            found.push(path);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untracked_files_are_named_up_to_five() {
+        let files = |count: usize| (0..count).map(|number| format!("f{number}")).collect::<Vec<_>>();
+        assert_eq!(skipped(&[]), None);
+        assert_eq!(skipped(&files(1)).unwrap(), "untracked, not looked at (git add): \"f0\"");
+        assert!(skipped(&files(5)).unwrap().ends_with("\"f4\""));
+        assert!(skipped(&files(7)).unwrap().ends_with("\"f4\" and 2 more"));
     }
-    found.sort();
-    found
-}
-
-/// The files of the workspace with one of these endings, and their texts.
-fn texts_of(endings: &[&str]) -> Vec<(String, String)> {
-    let root = root();
-    let wanted = |path: &PathBuf| {
-        let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned()).unwrap_or_default();
-        endings.contains(&ending.as_str())
-    };
-    files(&root)
-        .into_iter()
-        .filter(wanted)
-        .filter_map(|path| {
-            let text = fs::read_to_string(&path).ok()?;
-            let name = path.strip_prefix(&root).ok()?.to_string_lossy().into_owned();
-            Some((name, text))
-        })
-        .collect()
 }

@@ -3,7 +3,7 @@
 //! A label is `ORDER(name:X)` in a comment; a table's row is `| `name:X` ... | `name:Y` ... | guarantee |` in the
 //! documentation of the module that writes.
 
-use super::{Findings, texts_of};
+use super::{Findings, Tree};
 use std::collections::BTreeSet;
 
 /// Stronger than relaxed.
@@ -11,10 +11,10 @@ const STRONG: &[&str] = &["Acquire", "Release", "AcqRel", "SeqCst"];
 /// Where every stronger order needs a label.
 const LABELLED: &[&str] = &["crates/ring/src/", "crates/probe/src/"];
 
-pub(super) fn check() -> Findings {
+pub(super) fn check(tree: &Tree) -> Findings {
     let (mut in_tables, mut in_code) = (BTreeSet::new(), BTreeSet::new());
     let mut findings = Vec::new();
-    for (file, text) in texts_of(&["rs"]) {
+    for (file, text) in tree.texts(&["rs"]) {
         if !LABELLED.iter().any(|folder| file.starts_with(folder)) {
             continue;
         }
@@ -25,7 +25,7 @@ pub(super) fn check() -> Findings {
                 in_code.extend(labels(line));
             }
         }
-        findings.extend(unlabelled(&file, &text));
+        findings.extend(unlabelled(file, &text));
     }
     for label in in_tables.difference(&in_code) {
         findings.push(format!("{label} is in a table of pairs, but at no place in the code"));

@@ -1,7 +1,6 @@
 //! What source files may contain, and where.
 
-use super::{Findings, root, texts_of};
-use std::fs;
+use super::{Findings, Tree};
 
 /// Folders whose code may be unsafe.
 const UNSAFE: &[&str] = &[
@@ -50,9 +49,9 @@ const TERMINAL: &str = "crates/cli/src/terminal.rs";
 /// Code in a file, tests left out, before one has to think about two files.
 const LONGEST: usize = 450;
 
-pub(super) fn check() -> Findings {
+pub(super) fn check(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
-    for (file, text) in texts_of(&["rs"]) {
+    for (file, text) in tree.texts(&["rs"]) {
         if file.starts_with("xtask/") {
             continue;
         }
@@ -71,7 +70,7 @@ pub(super) fn check() -> Findings {
             findings.push(format!("{file} has assembly: it belongs into crates/percpu/src/rseq"));
         }
         if in_crate
-            && is_recording(&file)
+            && is_recording(file)
             && has_code(&code, "sync::atomic")
             && !file.ends_with("/primitive.rs")
         {
@@ -96,7 +95,7 @@ pub(super) fn check() -> Findings {
             }
         }
     }
-    findings.extend(unforbidden());
+    findings.extend(unforbidden(tree));
     findings
 }
 
@@ -119,16 +118,15 @@ fn is_recording(file: &str) -> bool {
 }
 
 /// Crates that may not be unsafe, and do not say so to the compiler.
-fn unforbidden() -> Findings {
+fn unforbidden(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
-    for entry in fs::read_dir(root().join("crates")).into_iter().flatten().flatten() {
-        let name = format!("crates/{}/", entry.file_name().to_string_lossy());
+    for name in tree.crates() {
+        let name = format!("crates/{name}/");
         if UNSAFE.contains(&name.as_str()) {
             continue;
         }
-        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        let forbids = read("src/lib.rs").contains("#![forbid(unsafe_code)]")
-            || read("Cargo.toml").contains("unsafe_code = \"forbid\"");
+        let forbids = tree.read(&format!("{name}src/lib.rs")).contains("#![forbid(unsafe_code)]")
+            || tree.read(&format!("{name}Cargo.toml")).contains("unsafe_code = \"forbid\"");
         if !forbids {
             findings.push(format!("{name} does not forbid unsafe code"));
         }

@@ -1,26 +1,23 @@
 //! Texts: as short as they promise, about what is there, without what does not belong into them.
 
-use super::{Findings, files, root, texts_of};
-use std::fs;
+use super::{Findings, Tree};
 use std::path::Path;
 
 /// Lines that `ARCHITECTURE.md` may have: nobody reads more.
 const ARCHITECTURE: usize = 250;
 
-pub(super) fn check() -> Findings {
+pub(super) fn check(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
-    let root = root();
-    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap_or_default();
+    let architecture = tree.read("ARCHITECTURE.md");
     if architecture.is_empty() || architecture.lines().count() > ARCHITECTURE {
         findings.push(format!("ARCHITECTURE.md is missing, or longer than {ARCHITECTURE} lines"));
     }
-    for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for name in tree.crates() {
         if !architecture.contains(&format!("`{name}`")) && !architecture.contains(&format!("{name}/")) {
             findings.push(format!("ARCHITECTURE.md does not know crates/{name}"));
         }
     }
-    for (file, text) in texts_of(&["md", "rs", "c", "h", "cpp", "toml", "in"]) {
+    for (file, text) in tree.texts(&["md", "rs", "c", "h", "cpp", "toml", "in"]) {
         if file.starts_with("xtask/") {
             continue;
         }
@@ -30,12 +27,11 @@ pub(super) fn check() -> Findings {
             }
         }
         if file.ends_with(".md") {
-            findings.extend(dead_links(&root, &file, &text));
+            findings.extend(dead_links(&tree.root, file, &text));
         }
     }
-    let too_large =
-        files(&root).into_iter().filter(|path| path.metadata().is_ok_and(|file| file.len() > 1_000_000));
-    findings.extend(too_large.map(|path| format!("{} is larger than 1 MB", path.display())));
+    let is_large = |file: &&String| tree.root.join(file).metadata().is_ok_and(|file| file.len() > 1_000_000);
+    findings.extend(tree.files.iter().filter(is_large).map(|file| format!("{file} is larger than 1 MB")));
     findings
 }
 

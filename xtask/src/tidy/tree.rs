@@ -1,0 +1,78 @@
+//! The workspace as tidy sees it: the packages that Cargo knows, and the files that git tracks.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The workspace that the current directory lies in.
+pub struct Tree {
+    /// Its directory.
+    pub(super) root: PathBuf,
+    /// Its packages, as `cargo metadata` lists them.
+    pub(super) packages: Vec<Value>,
+    /// The files that a commit would hold, relative to the root. Recordings, builds and notes that lie between them are not tracked.
+    pub(super) files: Vec<String>,
+    /// The files that git neither tracks nor ignores.
+    pub(super) untracked: Vec<String>,
+}
+
+impl Tree {
+    /// Asks Cargo and git.
+    ///
+    /// # Errors
+    /// When one of them fails: its own words.
+    pub fn here() -> Result<Self, String> {
+        let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+        let metadata = output(Command::new(env!("CARGO")).args(arguments))?;
+        let metadata: Value =
+            serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+        let root = metadata["workspace_root"].as_str().map(PathBuf::from);
+        let root = root.ok_or("cargo metadata names no workspace_root")?;
+        let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+        let mut files = listed(&root, &["--cached"])?;
+        files.retain(|file| root.join(file).is_file());
+        let untracked = listed(&root, &["--others", "--exclude-standard"])?;
+        Ok(Self { root, packages, files, untracked })
+    }
+
+    /// The files with one of these endings, and their texts.
+    pub(super) fn texts(&self, endings: &[&str]) -> Vec<(&str, String)> {
+        let has_ending = |file: &&String| {
+            let ending = Path::new(file).extension().and_then(|ending| ending.to_str());
+            ending.is_some_and(|ending| endings.contains(&ending))
+        };
+        let files = self.files.iter().filter(has_ending);
+        files.map(|file| (file.as_str(), self.read(file))).collect()
+    }
+
+    /// The text of a file; empty if there is none.
+    pub(super) fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.root.join(file)).unwrap_or_default()
+    }
+
+    /// The names of the folders in `crates/`.
+    pub(super) fn crates(&self) -> BTreeSet<&str> {
+        let below = self.files.iter().filter_map(|file| file.strip_prefix("crates/")?.split_once('/'));
+        below.map(|(name, _)| name).collect()
+    }
+}
+
+/// The files that `git ls-files` lists below `root`.
+fn listed(root: &Path, which: &[&str]) -> Result<Vec<String>, String> {
+    // Root may test what belongs to a user, which git refuses unless it is told so.
+    let safe = format!("safe.directory={}", root.display());
+    let mut git = Command::new("git");
+    git.arg("-C").arg(root).args(["-c", &safe, "-c", "core.quotePath=false", "ls-files", "-z"]).args(which);
+    Ok(output(&mut git)?.split_terminator('\0').map(str::to_owned).collect())
+}
+
+/// The standard output of a command that has to succeed.
+fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
