@@ -6,7 +6,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 RELEASE = target/release
 
-.PHONY: all build demo test test-attacks test-long test-vm bench install uninstall clean setup
+.PHONY: all build demo test test-quick test-attacks test-long test-vm bench install uninstall clean setup
 
 all: build
 
@@ -21,6 +21,10 @@ demo: setup-demo build
 ## test: every test, with all that it needs
 test: setup-test
 	scripts/test
+
+## test-quick: after an edit, what three minutes allow: form, every crate's own tests, some whole programs
+test-quick: setup-test
+	scripts/test quick
 
 ## test-attacks: attacks on a recorder with all rights, as root
 test-attacks: setup-test

@@ -17,6 +17,15 @@ fn both_ways(test: impl Fn(&Path, Dir)) {
     }
 }
 
+/// Whether files can be given to other users; if not, says so past the test harness, which swallows the output of tests that pass.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        let _ = writeln!(io::stderr(), "not measured here: it needs root");
+    }
+    is_root
+}
+
 #[test]
 fn files_are_their_owners_alone_and_made_once() {
     both_ways(|path, dir| {
@@ -176,10 +185,10 @@ fn the_kernel_resolves_names_where_it_can() {
 
 #[test]
 fn only_what_is_ours_alone_is_given() {
+    if !is_root() {
+        return;
+    }
     both_ways(|path, dir| {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         dir.make_new("a").unwrap().replace("file", b"x").unwrap();
         fs::write(path.join("one"), "").unwrap();
         fs::hard_link(path.join("one"), path.join("other")).unwrap();
@@ -193,10 +202,10 @@ fn only_what_is_ours_alone_is_given() {
 
 #[test]
 fn a_directory_of_another_user_goes_with_what_that_user_could_remove() {
+    if !is_root() {
+        return;
+    }
     both_ways(|path, dir| {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         for name in ["theirs/own/deep", "theirs/roots"] {
             fs::create_dir_all(path.join(name)).unwrap();
             fs::write(path.join(name).join("file"), "").unwrap();

@@ -1,0 +1,86 @@
+# Steps of a test run: what runs now, for how long, and at the end what was not measured. Source it, then: begin, step..., finish.
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+# The whole output, and a line for each step that has ended.
+log=$target/test.log
+steps=$target/test.steps
+
+# Minutes and seconds.
+clock() {
+    printf '%d:%02d' $(($1 / 60)) $(($1 % 60))
+}
+
+elapsed() {
+    clock $(($(date +%s) - began))
+}
+
+# Says what is about to run, $1, and how long that takes, $2.
+begin() {
+    . scripts/lib/leftovers.sh
+    mkdir -p "$target"
+    : >"$log"
+    : >"$steps"
+    run=$1 current="" began=$(date +%s)
+    echo "$run: $2; the whole output goes to $log"
+    leftovers_before=$(leftovers)
+    trap 'summary $?' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+# Runs a command as the step that is called $1. What it prints is shown and kept.
+step() {
+    current=$1
+    shift
+    echo
+    echo "== [$(elapsed)] $current: $*"
+    started=$(date +%s)
+    # A pipe has the status of its last command.
+    { { "$@" 2>&1 && echo 0 >"$log.status" || echo $? >"$log.status"; } | tee -a "$log"; } || true
+    status=$(cat "$log.status")
+    rm "$log.status"
+    echo "$(clock $(($(date +%s) - started))) $current" >>"$steps"
+    [ "$status" -eq 0 ] || exit "$status"
+    current=""
+}
+
+# Notes that $1 is not checked, and why.
+not_checked() {
+    echo
+    echo "not checked here: $1" | tee -a "$log"
+}
+
+# What the log says that this machine could not test, each reason once, with the number of tests.
+skipped() {
+    grep -o 'not \(measured\|checked\) here: .*' "$log" | sed 's/ (in [^ ]*)$//' | sort | uniq -c | sort -rn |
+        sed 's/^ *\([0-9]*\) not [a-z]* here: /  \1 x /; s/^  1 x /  /'
+}
+
+# How long each step took, what was left out, and how it ended, with status $1.
+summary() {
+    trap - EXIT INT TERM
+    echo
+    echo "== $run took $(elapsed)"
+    sed 's/^/  /' "$steps"
+    if [ -n "$(skipped)" ]; then
+        echo "Not checked here:"
+        skipped
+    fi
+    case $1 in
+    0) echo "$run: all tests passed" ;;
+    *) echo "$run: ${current:+$current }failed with status $1: see above, or $log" >&2 ;;
+    esac
+    exit "$1"
+}
+
+# Compares the machine with what it was at the beginning.
+finish() {
+    current="the machine afterwards"
+    leftovers_after=$(leftovers)
+    if [ "$leftovers_before" != "$leftovers_after" ]; then
+        echo "The tests left the machine other than they found it:" >&2
+        echo "before: $leftovers_before" >&2
+        echo "after:  $leftovers_after" >&2
+        exit 1
+    fi
+}
