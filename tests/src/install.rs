@@ -65,12 +65,17 @@ fn build(arguments: &[&str]) {
     assert!(output.status.success(), "{build:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// What the release build is made of. Cargo chooses the features of dependencies for all of these together, so the same list everywhere
+/// is what lets it build them once.
+const RELEASE: [&str; 9] =
+    ["--release", "-p", "sordino-cli", "-p", "sordino-c", "-p", "sordino-example", "-p", "sordino-tests"];
+
 /// Builds sordino and installs it, once for each test program; where it is installed.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let (target, prefix) = (target(), target().join("tmp/installed"));
-        build(&["--release", "-p", "sordino-c", "-p", "sordino-cli", "-p", "sordino-example"]);
+        build(&[&RELEASE[..], &["--lib", "--bin", "sordino", "--bin", "pipeline"]].concat());
         let mut install = Command::new("make");
         install.args(["--silent", "--no-print-directory", "install"]).current_dir(root());
         install.arg(format!("PREFIX={}", prefix.display()));
@@ -87,14 +92,15 @@ pub fn installed() -> &'static Path {
 pub fn checked_sordino() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        build(&["-p", "sordino-cli"]);
+        // With a test among what it builds, Cargo chooses the features of `cargo test --workspace`, and finds all but this program built.
+        build(&["--workspace", "--bin", "sordino", "--test", "golden"]);
         target().join("debug/sordino")
     })
 }
 
 /// One of this package's programs, built as users build theirs.
 pub fn release_program(name: &str) -> PathBuf {
-    build(&["--release", "-p", "sordino-tests", "--bin", name]);
+    build(&[&RELEASE[..], &["--bin", name]].concat());
     target().join("release").join(name)
 }
 
