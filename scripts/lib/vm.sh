@@ -98,6 +98,42 @@ archive() {
     (cd "$1" && find . | cpio --quiet --create --format newc --owner 0:0)
 }
 
+# A machine is given up when its console has had nothing new for so many seconds, or when it has run for so many. Emulated beside
+# a build it may be some ten times slower than alone, and what it says comes as late.
+silence=300 longest=7200
+
+# What the console in $1 says of scenarios.
+scenarios_said() {
+    tr -d '\r' <"$1/console" 2>/dev/null | grep '^scenario ' || true
+}
+
+# Shows what the machine with the results $1 says of its scenarios, and gives it up when it gets nowhere: why goes to $1/given-up.
+watch_machine() {
+    size=0 silent=0 ran=0 shown=0
+    while sleep 5; do
+        now=$(stat --format %s "$1/console" 2>/dev/null || echo 0)
+        ran=$((ran + 5)) silent=$((silent + 5))
+        if [ "$now" != "$size" ]; then
+            size=$now silent=0
+            scenarios_said "$1" | tail -n +$((shown + 1)) | grep -v ': goes on' || true
+            shown=$(scenarios_said "$1" | wc -l)
+        fi
+        if [ $silent -ge $silence ]; then
+            echo "nothing new on its console for $silence s" >"$1/given-up"
+        elif [ $ran -ge $longest ]; then
+            echo "it was still at work after $longest s" >"$1/given-up"
+        fi
+        [ ! -e "$1/given-up" ] || { kill "$(cat "$1/pid")"; return; }
+    done
+}
+
+# Why the machine with the results $1 did not come to its end, and where it was.
+where_it_stopped() {
+    why=$(cat "$1/given-up" 2>/dev/null || echo "it stopped")
+    last=$(scenarios_said "$1" | tail -n 1)
+    echo "the virtual machine did not come to its end: $why; the last it said: ${last:-nothing, for no scenario had begun}"
+}
+
 # Runs the kernel $1 with the file system $2 and the scenarios $4, with the parameters $5 on its command line, until the machine
 # switches itself off, and unpacks to $3 what it leaves. The log of its console is $3/console.
 boot() {
@@ -106,10 +142,14 @@ boot() {
     mkdir -p "$3"
     truncate --size 1G "$3/disk"
     status=0
-    timeout 300 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
+    watch_machine "$3" &
+    watcher=$!
+    qemu-system-x86_64 -pidfile "$3/pid" -accel tcg -cpu max -smp 2 -m 2G -nic none -no-reboot -display none -monitor none \
         -kernel "$vm/$1"/boot/vmlinuz-* -initrd "$2" -append "$command_line" \
         -drive "file=$3/disk,format=raw,if=virtio" -serial "file:$3/console" </dev/null &&
         tar --extract --file "$3/disk" --directory "$3" && [ -e "$3/dmesg" ] || status=$?
+    kill $watcher 2>/dev/null || true
+    wait $watcher 2>/dev/null || true
     rm "$3/disk"
     return $status
 }
