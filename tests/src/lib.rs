@@ -14,6 +14,7 @@
 //! | [`machine`] | what tests could leave behind on a machine |
 //! | [`exchange`] | a collector of our own that exchanges sub-buffers as fast as it can |
 //! | [`stepper`] | a debugger that counts the instructions of a hit |
+//! | [`documents`] | README and the pages of docs, run as they stand |
 //! | [`order`] | a recording as a machine of the other byte order writes it |
 //! | [`storm`] | a program under all loads at once |
 //! | [`verified`] | its records, which verify themselves |
@@ -22,6 +23,7 @@
 pub mod assembly;
 pub mod boot;
 pub mod disk;
+pub mod documents;
 pub mod exchange;
 pub mod install;
 pub mod listing;

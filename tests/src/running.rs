@@ -1,6 +1,6 @@
 //! A process that is killed when it takes too long, or when nobody wants it any more.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,24 @@ impl Running {
         let _ = kill_process(pid, signal);
     }
 
+    /// Sends a signal to its group, whose leader it has to be.
+    pub fn signal_group(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid()).expect("a pid");
+        // They may have ended by now.
+        let _ = kill_process_group(pid, signal);
+    }
+
+    /// Lets it take this long from now on.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.until = Instant::now() + limit;
+        self
+    }
+
+    /// The file that has its standard output.
+    pub fn output_file(&self) -> &Path {
+        &self.output
+    }
+
     /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_none()
@@ -91,14 +109,22 @@ impl Running {
     ///
     /// # Panics
     /// If it takes too long; it is killed then.
-    pub fn end(mut self) -> Ended {
+    pub fn end(self) -> Ended {
+        self.end_or_hang().unwrap_or_else(|hang| panic!("{hang}"))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If it takes too long, what it has printed; it is killed then.
+    pub fn end_or_hang(mut self) -> Result<Ended, String> {
         loop {
             if let Some(status) = self.child.try_wait().expect("its status") {
                 let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-                return Ended { status, output: self.output(), errors: self.errors() };
+                return Ok(Ended { status, output: self.output(), errors: self.errors() });
             }
             if Instant::now() >= self.until {
-                panic!("{} hangs\n{}\n{}", self.what, self.output(), self.errors());
+                return Err(format!("{} hangs\n{}\n{}", self.what, self.output(), self.errors()));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,0 +1,61 @@
+//! The documents, run as their readers would: every block of commands as it stands, in one directory for each page.
+//!
+//! HTML comments in front of a block say what it needs. Readers of the rendered page do not see them. All are optional:
+//!
+//! | setting | meaning |
+//! |---|---|
+//! | `not run: REASON` | the block is left alone; the reason is printed |
+//! | `file: NAME`, `append: NAME` | the block is (the end of) a file, which is there before the page's first command runs |
+//! | `in: DIRECTORY` | where the commands run, below the page's directory, in which `sordino` are the sources |
+//! | `needs: root, 2 CPUs, jq` | without one of these the block is skipped, and listed; a block with `sudo` needs root |
+//! | `before: COMMANDS`, `after: COMMANDS` | commands around the block, which have to succeed; any number of lines |
+//! | `finally: COMMANDS` | commands at the end of the page, also where a block failed |
+//! | `with: WORDS = OTHERS` | words of the block that are replaced |
+//! | `status: PART = 0 1` | exit statuses of the commands that contain PART; 0 otherwise |
+//! | `interrupt: PART = COMMANDS` | such a command gets Ctrl-C when COMMANDS have ended; its standard output is in `$OUTPUT` |
+//! | `limit: SECONDS` | how long each command may take; 100 otherwise |
+//! | `shape: LINES` | lines of the output in their order, `*` for anything; a block without prints nothing |
+//!
+//! `$BUILT` is a directory for what takes long to build, which stays from run to run.
+//!
+//! Blocks of `text` show output or a grammar, and are not looked at. A block of any other language is a file, or says why it is not
+//! run.
+
+mod page;
+mod shape;
+mod walk;
+
+pub use page::{Block, Page, Role};
+pub use walk::{Outcome, walk};
+
+use crate::install::root;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The pages: README.md, and all below docs/.
+///
+/// # Errors
+/// The first setting or block that makes no sense, with its place.
+pub fn pages() -> Result<Vec<Page>, String> {
+    let mut files = vec![root().join("README.md")];
+    files.extend(markdown_below(&root().join("docs")));
+    let page = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.strip_prefix(root()).unwrap_or(path).to_string_lossy().into_owned();
+        Page::parse(&name, &text)
+    };
+    files.iter().map(page).collect()
+}
+
+fn markdown_below(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            files.extend(markdown_below(&path));
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
