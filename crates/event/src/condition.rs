@@ -7,6 +7,8 @@
 //! text -> lexer -> parse -> tree -> resolve (layout) -> plan -> emit -> code ... machine
 //! ```
 //!
+//! [`Expression::is_met_by`] evaluates the same text on an event that was recorded and decoded, without code.
+//!
 //! The code crosses the shared memory, so the machine trusts none of it; for the same reason it is the only part that
 //! runs in a traced program.
 //!
@@ -26,6 +28,7 @@
 
 mod bounds;
 mod code;
+mod decoded;
 mod emit;
 mod gate;
 mod layout;
@@ -39,11 +42,12 @@ mod resolve;
 mod tree;
 
 pub use code::{MAX_CODE, Sole};
+pub use decoded::Known;
 pub use gate::Gate;
 pub use machine::holds;
 pub use payload::Interval;
 
-use crate::{Invalid, Pid, Schema};
+use crate::{Class, Event, Invalid, Pid, Schema};
 use layout::Layout;
 use plan::Test;
 use resolve::{Resolver, field};
@@ -89,6 +93,28 @@ impl Expression {
     /// label; or that it takes more than [`MAX_CODE`] bytes. The place is one of the text that was parsed.
     pub fn compile(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Invalid> {
         compile_any(&[self], schema, context).map_err(|(_, invalid)| invalid)
+    }
+
+    /// Whether a decoded event meets the condition.
+    ///
+    /// # Errors
+    /// The part that does not fit the event: a field that `class` does not have, a text compared with a number. The
+    /// place is one of the text that was parsed.
+    pub fn is_met_by(&self, class: &Class, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
+        decoded::is_met(&self.0, class, event, known)
+    }
+
+    /// The fields that it asks for, each once.
+    pub fn fields(&self) -> Vec<&str> {
+        let mut fields = self.0.fields();
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+
+    /// The first field that it asks for and decoded events of `class` do not have, if there is one.
+    pub fn lacking_in(&self, class: &Class) -> Option<Invalid> {
+        decoded::lacking(&self.0, class)
     }
 
     /// The fields that it compares with something by less or greater, each with whether the lesser ones meet it.

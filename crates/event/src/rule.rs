@@ -17,8 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod filter;
 mod ranking;
 
+pub use filter::Filter;
 pub use ranking::Ranking;
 
 use crate::condition::{Condition, Context, Expression, compile_any};

@@ -154,6 +154,10 @@ impl<'a> Resolver<'a> {
             Node::Variable(Variable::Tid) => Value::Tid,
             Node::Variable(Variable::Pid) => integer(self.context.pid.0.into()),
             Node::Variable(Variable::Level) => integer(self.schema.level.number().into()),
+            Node::Variable(Variable::Cpu | Variable::Comm) => {
+                let message = format!("{} is known of recorded events only", self.described(tree));
+                return Err(Invalid::new(tree.at.clone(), message));
+            }
             Node::Field { name, index } => {
                 let (number, field) = field(self.schema, name, &tree.at)?;
                 self.layout.number(number, field, *index, &tree.at)?.0
@@ -231,7 +235,7 @@ fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: boo
 }
 
 /// As many names as a message can bear.
-fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 16;
     let first: Vec<_> = names.by_ref().take(SHOWN).collect();
     match (first.is_empty(), names.len()) {

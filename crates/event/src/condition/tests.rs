@@ -401,7 +401,12 @@ fn errors_name_the_place_and_the_remedy() {
         ("1 < count < 5", "^ one comparison at a time: connect two with &&"),
         ("path == \"x", "^^ the quote that ends this text is missing"),
         (r#"path == "a\nb""#, r#"^^ no escape: there are \" \\ \* \?"#),
-        ("$cpu == 1", "^^^^ no such variable; there are $tid, $pid, $procname, $level, $provider, $name"),
+        (
+            "$core == 1",
+            "^^^^^ no such variable; there are $tid, $pid, $cpu, $comm, $procname, $level, $provider, $name",
+        ),
+        ("$cpu == 1", "^^^^ $cpu is known of recorded events only"),
+        ("!($comm == \"x\")", "^^^^^ $comm is known of recorded events only"),
         ("$level < loud", "^^^^ no level; there are emergency, alert,"),
         ("data[-1] == 0", "^ an element's number is missing here: 0 is the first"),
         ("data[1 == 0", "^^ ']' is missing here"),

@@ -38,6 +38,9 @@ pub(super) enum Node {
 pub(super) enum Variable {
     Tid,
     Pid,
+    /// Known of decoded events only, as is [`Comm`](Self::Comm).
+    Cpu,
+    Comm,
     Procname,
     Level,
     Provider,
@@ -45,14 +48,24 @@ pub(super) enum Variable {
 }
 
 impl Variable {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Tid, Self::Pid, Self::Procname, Self::Level, Self::Provider, Self::Name];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Tid,
+        Self::Pid,
+        Self::Cpu,
+        Self::Comm,
+        Self::Procname,
+        Self::Level,
+        Self::Provider,
+        Self::Name,
+    ];
 
     /// As it is written behind the `$`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tid => "tid",
             Self::Pid => "pid",
+            Self::Cpu => "cpu",
+            Self::Comm => "comm",
             Self::Procname => "procname",
             Self::Level => "level",
             Self::Provider => "provider",
@@ -65,6 +78,14 @@ impl Tree {
     pub(super) fn new(at: Range<usize>, node: Node) -> Self {
         let height = 1 + Self::parts(&node).iter().map(|part| part.height).max().unwrap_or(0);
         Self { at, height, node }
+    }
+
+    /// The fields in it.
+    pub(super) fn fields(&self) -> Vec<&str> {
+        match &self.node {
+            Node::Field { name, .. } => vec![name],
+            node => Self::parts(node).into_iter().flat_map(Self::fields).collect(),
+        }
     }
 
     /// The parts that a node consists of.

@@ -4,9 +4,9 @@ mod reference;
 
 use proptest::prelude::*;
 use reference::{logic, record, seeds};
-use sordino_event::condition::{Condition, Context, Expression, MAX_CODE, holds};
+use sordino_event::condition::{Condition, Context, Expression, Known, MAX_CODE, holds};
 use sordino_event::rule::{Rule, Rules};
-use sordino_event::{Invalid, Pid};
+use sordino_event::{Invalid, Pid, Tid};
 
 const CONTEXT: Context<'static> = Context { pid: Pid(4711), procname: "motor" };
 
@@ -89,6 +89,16 @@ proptest! {
             }
         };
         prop_assert_eq!(found, expected == Some(true), "{}", text);
+    }
+
+    #[test]
+    fn a_decoded_event_meets_the_conditions_that_its_record_met(seeds in seeds(), logic in logic(), tid in 0..4_u32) {
+        let record = record(&seeds);
+        let (text, expected) = logic.of(&record, tid);
+        let expression = Expression::parse(&text).unwrap();
+        let known = Known { tid: Some(Tid(tid as i32)), ..Known::default() };
+        let found = expression.is_met_by(&record.classes()[record.event.class], &record.event, &known);
+        prop_assert_eq!(found, Ok(expected == Some(true)), "{}", text);
     }
 
     #[test]

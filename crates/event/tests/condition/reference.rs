@@ -2,7 +2,7 @@
 //! over decoded values. It shares nothing with the compiler and the machine.
 
 use proptest::prelude::*;
-use sordino_event::{Field, Level, Range, Schema};
+use sordino_event::{Class, ClassId, Classes, Domain, Event, Field, Level, Range, Schema, Time, Value};
 use std::cmp::Ordering;
 
 /// `None`: there is no such number.
@@ -28,6 +28,8 @@ impl Number {
 pub(crate) struct Record {
     pub(crate) schema: Schema,
     pub(crate) payload: Vec<u8>,
+    /// The same as a reader decodes it.
+    pub(crate) event: Event,
     /// How a number is written, what it is, and whether its type is a floating-point one.
     numbers: Vec<(String, Known, bool)>,
     texts: Vec<(String, String)>,
@@ -62,7 +64,9 @@ pub(crate) fn record(seeds: &[Seed]) -> Record {
         fields: Vec::new(),
     };
     let (payload, numbers, texts, labels) = Default::default();
-    let mut record = Record { schema, payload, numbers, texts, labels };
+    let mut event = Event::default();
+    event.begin(Time(0), ClassId::default());
+    let mut record = Record { schema, payload, event, numbers, texts, labels };
     for (index, seed) in seeds.iter().enumerate() {
         record.add(format!("f{index}"), seed);
     }
@@ -70,6 +74,15 @@ pub(crate) fn record(seeds: &[Seed]) -> Record {
 }
 
 impl Record {
+    /// The class of the decoded event, which is the first of its recording.
+    pub(crate) fn classes(&self) -> Classes {
+        let mut classes = Classes::default();
+        let fields = self.schema.fields.iter().map(|field| field.name.as_str());
+        let class = Class::new(Domain::User, self.schema.full_name(), fields);
+        classes.add(Class { level: Some(self.schema.level), ..class });
+        classes
+    }
+
     fn add(&mut self, name: String, (kind, bits, count, text): &Seed) {
         let ty = match kind - kind.min(&SHAPES) {
             0 if *kind < SHAPES => {
@@ -80,11 +93,13 @@ impl Record {
                         scalar.to_owned()
                     }
                     1 => {
+                        self.event.push(Value::List(2));
                         self.elements(scalar, &name, &bits[..2]);
                         format!("[{scalar};2]")
                     }
                     _ => {
                         self.payload.extend((*count as u16).to_ne_bytes());
+                        self.event.push(Value::List(*count as u32));
                         self.elements(scalar, &name, &bits[..*count]);
                         format!("[{scalar}]")
                     }
@@ -97,20 +112,22 @@ impl Record {
             1 => {
                 self.texts.push((name.clone(), format!("{text}é")));
                 self.payload.extend(format!("{text}é\0").bytes());
+                self.event.push_text(format!("{text}é").as_bytes());
                 "string".to_owned()
             }
             2 => {
                 self.texts.push((name.clone(), text.clone()));
                 self.payload.extend(text.bytes().chain(std::iter::repeat(0)).take(4));
+                self.event.push_text(text.as_bytes());
                 "text:4".to_owned()
             }
             _ => {
                 let value = bits[0] % 6;
-                self.labels.push((
-                    name.clone(),
-                    [Some("one"), Some("two"), Some("two"), Some("one"), None, None][value as usize],
-                ));
-                self.scalar("u8", &name, value);
+                let label = [Some("one"), Some("two"), Some("two"), Some("one"), None, None][value as usize];
+                self.labels.push((name.clone(), label));
+                let interned = label.map(|label| self.event.intern(label.as_bytes()));
+                self.event.push(Value::Label(value as i64, interned));
+                self.undecoded("u8", &name, value);
                 "enum:u8".to_owned()
             }
         };
@@ -131,6 +148,14 @@ impl Record {
     }
 
     fn scalar(&mut self, scalar: &str, name: &str, bits: u64) {
+        match self.undecoded(scalar, name, bits) {
+            Number::Integer(value) if value < 0 => self.event.push(Value::signed(value as i64)),
+            Number::Integer(value) => self.event.push(Value::unsigned(value as u64)),
+            Number::Float(value) => self.event.push(Value::Float(value)),
+        }
+    }
+
+    fn undecoded(&mut self, scalar: &str, name: &str, bits: u64) -> Number {
         macro_rules! integer {
             ($ty:ty, $bytes:ident) => {{ (Number::Integer((bits as $ty).into()), (bits as $ty).$bytes().to_vec()) }};
         }
@@ -154,6 +179,7 @@ impl Record {
         };
         self.numbers.push((name.to_owned(), Some(number), scalar.starts_with('f')));
         self.payload.extend(bytes);
+        number
     }
 }
 

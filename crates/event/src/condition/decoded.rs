@@ -1,0 +1,208 @@
+//! Conditions on decoded events: evaluated on the tree, with the arithmetic that the machine has.
+//!
+//! A decoded event has values and no layout, so types are known only when a value is looked at.
+
+use super::number::{Number, Relation};
+use super::resolve::listed;
+use super::tree::{Node, Tree, Variable};
+use crate::{Class, Cpu, Event, Invalid, Pid, Tid, View, glob};
+use std::ops::Range;
+
+/// What is known of a decoded event besides its class and its fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known<'a> {
+    /// `$cpu`.
+    pub cpu: Option<Cpu>,
+    /// `$pid`.
+    pub pid: Option<Pid>,
+    /// `$tid`.
+    pub tid: Option<Tid>,
+    /// `$comm`, the thread's name.
+    pub comm: Option<&'a str>,
+    /// `$procname`, the program's name.
+    pub procname: Option<&'a str>,
+}
+
+/// One side of a comparison.
+enum Side<'a> {
+    Number(Number),
+    /// An enumeration's label, if its value has one.
+    Label(Number, Option<&'a [u8]>),
+    Text(&'a [u8]),
+    /// A text in quotes.
+    Pattern(&'a str),
+    /// The trace does not tell, or the element is not there: no comparison holds.
+    Unknown,
+}
+
+/// Where a tree is evaluated.
+struct Evaluation<'a> {
+    class: &'a Class,
+    event: &'a Event,
+    known: &'a Known<'a>,
+}
+
+pub(super) fn is_met(tree: &Tree, class: &Class, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
+    Evaluation { class, event, known }.test(tree, false)
+}
+
+pub(super) fn lacking(tree: &Tree, class: &Class) -> Option<Invalid> {
+    match &tree.node {
+        Node::Field { name, .. } => field(class, name, &tree.at).err(),
+        node => Tree::parts(node).into_iter().find_map(|part| lacking(part, class)),
+    }
+}
+
+fn field(class: &Class, name: &str, at: &Range<usize>) -> Result<usize, Invalid> {
+    class.field(name).ok_or_else(|| {
+        let fields = listed(class.fields.iter().map(String::as_str));
+        Invalid::new(at.clone(), format!("no field '{name}': {} has {fields}", class.name))
+    })
+}
+
+impl<'a> Evaluation<'a> {
+    /// Whether `tree` holds; if `negated`, whether its opposite does. A comparison that cannot be made holds in neither
+    /// case.
+    fn test(&self, tree: &'a Tree, negated: bool) -> Result<bool, Invalid> {
+        match &tree.node {
+            Node::Not(part) => self.test(part, !negated),
+            Node::All(parts) | Node::Any(parts) => {
+                let all = matches!(tree.node, Node::All(_)) != negated;
+                for part in parts {
+                    if self.test(part, negated)? != all {
+                        return Ok(!all);
+                    }
+                }
+                Ok(all)
+            }
+            Node::Compare(relation, left, right) => {
+                let relation = if negated { relation.opposite() } else { *relation };
+                self.comparison(tree, relation, left, right)
+            }
+            _ => {
+                let relation = if negated { Relation::Equal } else { Relation::Unequal };
+                Ok(relation.holds(self.value(tree)?, Number::Integer(0)))
+            }
+        }
+    }
+
+    fn comparison(
+        &self,
+        tree: &'a Tree,
+        relation: Relation,
+        left: &'a Tree,
+        right: &'a Tree,
+    ) -> Result<bool, Invalid> {
+        // A text in quotes goes to the right.
+        let (left, right, relation) = match left.node {
+            Node::Text(_) => (right, left, relation.mirrored()),
+            _ => (left, right, relation),
+        };
+        let matches = |pattern: &str, text: Option<&[u8]>| {
+            let unlike = match relation {
+                Relation::Equal => false,
+                Relation::Unequal => true,
+                _ => {
+                    let message = "texts and labels are compared with == and != only";
+                    return Err(Invalid::new(tree.at.clone(), message));
+                }
+            };
+            Ok(text.is_some_and(|text| glob::matches(pattern.as_bytes(), text)) != unlike)
+        };
+        let wants = |tree: &Tree, what: &str| {
+            let written = match &tree.node {
+                Node::Field { name, .. } => format!("'{name}' of {}", self.class.name),
+                Node::Variable(variable) => format!("${}", variable.name()),
+                _ => "a text".to_owned(),
+            };
+            Err(Invalid::new(tree.at.clone(), format!("{written} is {what}")))
+        };
+        match (self.side(left)?, self.side(right)?) {
+            (Side::Unknown, _) | (_, Side::Unknown) => Ok(false),
+            (Side::Text(text), Side::Pattern(pattern)) => matches(pattern, Some(text)),
+            (Side::Label(_, label), Side::Pattern(pattern)) => matches(pattern, label),
+            (Side::Number(a) | Side::Label(a, _), Side::Number(b) | Side::Label(b, _)) => {
+                Ok(relation.holds(a, b))
+            }
+            (Side::Number(_), Side::Pattern(_)) => wants(left, "not compared with a text"),
+            (_, Side::Text(_)) => wants(right, "compared with a text in quotes only"),
+            (Side::Text(_) | Side::Pattern(_), _) => wants(left, "compared with a text in quotes only"),
+        }
+    }
+
+    fn side(&self, tree: &'a Tree) -> Result<Side<'a>, Invalid> {
+        let name = || self.class.name.as_str();
+        let known =
+            |text: Option<&'a str>| Ok(text.map_or(Side::Unknown, |text| Side::Text(text.as_bytes())));
+        match &tree.node {
+            Node::Text(pattern) => Ok(Side::Pattern(pattern)),
+            Node::Variable(Variable::Comm) => known(self.known.comm),
+            Node::Variable(Variable::Procname) => known(self.known.procname),
+            Node::Variable(Variable::Provider) => known(name().split_once(':').map(|(provider, _)| provider)),
+            Node::Variable(Variable::Name) => {
+                known(Some(name().split_once(':').map_or(name(), |(_, name)| name)))
+            }
+            Node::Field { name, index } => Ok(match self.view(name, *index, &tree.at)? {
+                Some(View::Text(text)) => Side::Text(text),
+                Some(View::Label(value, label)) => Side::Label(Number::Integer(value.into()), label),
+                Some(view) => Side::Number(self.number(&view, tree)?),
+                None => Side::Unknown,
+            }),
+            _ => self.value(tree).map(Side::Number),
+        }
+    }
+
+    fn value(&self, tree: &Tree) -> Result<Number, Invalid> {
+        let integer = |value: Option<i128>| value.map_or(Number::Nothing, Number::Integer);
+        Ok(match &tree.node {
+            Node::Number(number) => *number,
+            Node::Variable(Variable::Tid) => integer(self.known.tid.map(|tid| tid.0.into())),
+            Node::Variable(Variable::Pid) => integer(self.known.pid.map(|pid| pid.0.into())),
+            Node::Variable(Variable::Cpu) => integer(self.known.cpu.map(|cpu| cpu.0.into())),
+            Node::Variable(Variable::Level) => integer(self.class.level.map(|level| level.number().into())),
+            Node::Field { name, index } => match self.view(name, *index, &tree.at)? {
+                Some(view) => self.number(&view, tree)?,
+                None => Number::Nothing,
+            },
+            Node::Negate(part) => self.value(part)?.negated(),
+            Node::Complement(part) => self.value(part)?.complement(),
+            Node::Apply(operator, left, right) => operator.apply(self.value(left)?, self.value(right)?),
+            Node::Variable(Variable::Comm | Variable::Procname | Variable::Provider | Variable::Name)
+            | Node::Text(_)
+            | Node::Compare(..)
+            | Node::Not(_)
+            | Node::All(_)
+            | Node::Any(_) => return Err(Invalid::new(tree.at.clone(), "a number is needed here")),
+        })
+    }
+
+    /// The field's value, or that of its element.
+    fn view(&self, name: &str, index: Option<i128>, at: &Range<usize>) -> Result<Option<View<'a>>, Invalid> {
+        let view = self.event.value(field(self.class, name, at)?);
+        let Some(index) = index else { return Ok(view) };
+        match view {
+            Some(View::List(mut elements)) => {
+                Ok(usize::try_from(index).ok().and_then(|index| elements.nth(index)))
+            }
+            Some(_) => {
+                let message = format!("'{name}' of {} has no elements", self.class.name);
+                Err(Invalid::new(at.clone(), message))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn number(&self, view: &View<'_>, tree: &Tree) -> Result<Number, Invalid> {
+        match *view {
+            View::Unsigned(value, _) => Ok(Number::Integer(value.into())),
+            View::Signed(value, _) | View::Label(value, _) => Ok(Number::Integer(value.into())),
+            View::Float(value) => Ok(Number::Float(value)),
+            View::Text(_) => Err(Invalid::new(tree.at.clone(), "a text is no number")),
+            View::List(_) => {
+                let message = "these are many values: choose one, as in NAME[0]";
+                Err(Invalid::new(tree.at.clone(), message))
+            }
+            View::Group(_) => Err(Invalid::new(tree.at.clone(), "a structure is no number")),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Rules for decoded events: which of a recording's events a reader is shown.
+
+use super::{Rule, Rules};
+use crate::condition::{Expression, Known};
+use crate::{Class, ClassId, Classes, Event, Invalid, glob};
+
+/// Rules and a condition, applied to the classes of a recording.
+///
+/// An event passes if the rules choose it, as [`Rules::choose`] does for tracepoints, and it meets the condition.
+/// Without a rule that includes anything, the rules choose all events of the classes that are shown by default.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Indexed by class.
+    picks: Vec<Pick>,
+}
+
+/// Which events of a class pass.
+#[derive(Clone, Debug)]
+enum Pick {
+    None,
+    All,
+    Some(Box<Part>),
+}
+
+/// The events of one class that meet a condition.
+#[derive(Clone, Debug)]
+struct Part {
+    class: Class,
+    /// One of these has to be met, if there are any.
+    any: Vec<Expression>,
+    /// And this one.
+    condition: Option<Expression>,
+}
+
+impl Filter {
+    /// The filter for events of `classes`; `is_default` says which of them are shown where no rule includes any by
+    /// name.
+    pub fn new(
+        rules: &Rules,
+        condition: Option<&Expression>,
+        classes: &Classes,
+        is_default: impl Fn(&Class) -> bool,
+    ) -> Self {
+        let pick = |class: &Class| match rules.pick(class, &is_default) {
+            _ if condition.is_some_and(|condition| condition.lacking_in(class).is_some()) => Pick::None,
+            None => Pick::None,
+            Some(any) if any.is_empty() && condition.is_none() => Pick::All,
+            Some(any) => {
+                Pick::Some(Box::new(Part { class: class.clone(), any, condition: condition.cloned() }))
+            }
+        };
+        Self { picks: classes.iter().map(|(_, class)| pick(class)).collect() }
+    }
+
+    /// Whether `event` passes; `known` is asked where a condition decides.
+    ///
+    /// # Errors
+    /// The part of a condition that does not fit the event.
+    pub fn passes<'a>(&self, event: &Event, known: impl FnOnce() -> Known<'a>) -> Result<bool, Invalid> {
+        match self.picks.get(event.class.index()) {
+            Some(Pick::All) => Ok(true),
+            Some(Pick::Some(part)) => part.has(event, &known()),
+            Some(Pick::None) | None => Ok(false),
+        }
+    }
+
+    /// Whether events of this class can pass.
+    pub fn chooses(&self, class: ClassId) -> bool {
+        !matches!(self.picks.get(class.index()), Some(Pick::None) | None)
+    }
+}
+
+impl Part {
+    fn has(&self, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
+        let is_met = |expression: &Expression| expression.is_met_by(&self.class, event, known);
+        if let Some(condition) = &self.condition
+            && !is_met(condition)?
+        {
+            return Ok(false);
+        }
+        for expression in &self.any {
+            if is_met(expression)? {
+                return Ok(true);
+            }
+        }
+        Ok(self.any.is_empty())
+    }
+}
+
+impl Rules {
+    /// The conditions of which an event of `class` has to meet one, none if it need not; `None` if the rules do not
+    /// choose the class.
+    fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<Expression>> {
+        let matching: Vec<&Rule> = self.0.iter().filter(|rule| rule.matches_class(class)).collect();
+        let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();
+        if matching.is_empty() && self.0.iter().all(|rule| rule.excludes) && is_default(class) {
+            return Some(Vec::new());
+        }
+        let mut any = Vec::new();
+        for rule in included {
+            match rule.condition() {
+                None => return Some(Vec::new()),
+                Some(condition) if condition.lacking_in(class).is_none() => any.push(condition.clone()),
+                Some(_) => {}
+            }
+        }
+        (!any.is_empty()).then_some(any)
+    }
+}
+
+impl Rule {
+    /// Whether it is about events of this class, by their name. A kernel event has no provider: its bare name is
+    /// enough.
+    pub fn matches_class(&self, class: &Class) -> bool {
+        let matches = |name: &str| glob::matches(self.pattern.as_bytes(), name.as_bytes());
+        matches(&class.name) || (!class.name.contains(':') && matches(&format!("{}:", class.name)))
+    }
+
+    /// The pattern of the names that it is about.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The condition of those events that it adds, if it has one.
+    pub fn condition(&self) -> Option<&Expression> {
+        self.condition.as_ref().map(|(_, condition)| condition)
+    }
+
+    /// Whether it takes away instead of adding.
+    pub fn is_exclusion(&self) -> bool {
+        self.excludes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cpu, Domain, Time, Value};
+
+    fn classes() -> Classes {
+        let mut classes = Classes::default();
+        let mut add = |domain, name: &str, fields: &[&str]| {
+            classes.add(Class::new(domain, name, fields.iter().copied()));
+        };
+        add(Domain::User, "motor:period", &["late", "state"]);
+        add(Domain::User, "motor:noise", &[]);
+        add(Domain::Kernel, "sched_switch", &["late"]);
+        add(Domain::Kernel, "dump", &[]);
+        classes
+    }
+
+    /// Which classes' events pass whose first field is 7, by their places.
+    fn passing(rules: &str, condition: Option<&str>) -> Vec<usize> {
+        let rules = Rules(if rules.is_empty() { Vec::new() } else { Rule::list(rules).unwrap() });
+        let condition = condition.map(|text| Expression::parse(text).unwrap());
+        let classes = classes();
+        let filter = Filter::new(&rules, condition.as_ref(), &classes, |class| class.name != "dump");
+        let passes = |id: ClassId, class: &Class| {
+            let mut event = Event::default();
+            event.begin(Time(1), id);
+            if !class.fields.is_empty() {
+                event.push(Value::unsigned(7));
+            }
+            let known = Known { cpu: Some(Cpu(1)), comm: Some("motor"), ..Known::default() };
+            filter.passes(&event, || known)
+        };
+        let ids = classes.iter().filter(|(id, class)| passes(*id, class).unwrap());
+        ids.map(|(id, _)| id.index()).collect()
+    }
+
+    #[test]
+    fn rules_choose_events_by_name_and_condition() {
+        for (rules, expected) in [
+            ("", &[0, 1, 2][..]),
+            ("motor", &[0, 1]),
+            ("motor:*, !motor:noise", &[0]),
+            ("!motor:noise", &[0, 2]),
+            ("!motor", &[2]),
+            ("sched_switch", &[2]),
+            ("sched_*", &[2]),
+            ("dump", &[3]),
+            ("*", &[0, 1, 2, 3]),
+            ("* if late > 6", &[0, 2]),
+            ("* if late > 7", &[]),
+            ("motor:period if late > 7, sched_switch if late == 7", &[2]),
+            ("motor if late > 7, motor", &[0, 1]),
+        ] {
+            assert_eq!(passing(rules, None), expected, "{rules}");
+        }
+    }
+
+    #[test]
+    fn a_condition_holds_for_all_that_the_rules_choose() {
+        for (condition, expected) in [
+            ("late == 7", &[0, 2][..]),
+            ("$name == \"p*\" && $provider == \"motor\"", &[0]),
+            ("$cpu == 1 && $comm == \"mot*\"", &[0, 1, 2]),
+            // A kernel event has no provider: neither it nor its opposite holds.
+            ("!($provider == \"x\")", &[0, 1]),
+            ("$tid > 0 || !($tid > 0)", &[]),
+            ("nowhere == 1", &[]),
+        ] {
+            assert_eq!(passing("", Some(condition)), expected, "{condition}");
+        }
+        assert_eq!(passing("sched_switch", Some("late == 7")), [2]);
+    }
+
+    #[test]
+    fn a_comparison_that_makes_no_sense_is_an_error_with_its_place() {
+        let classes = classes();
+        let mut event = Event::default();
+        event.begin(Time(1), classes.iter().next().unwrap().0);
+        event.push(Value::unsigned(7));
+        event.push_text(b"running");
+        for (text, at) in [("late == \"x\"", 0..4), ("late > 0 && state > 5", 12..17), ("state", 0..5)] {
+            let condition = Expression::parse(text).unwrap();
+            let filter = Filter::new(&Rules::default(), Some(&condition), &classes, |_| true);
+            let invalid = filter.passes(&event, Known::default).unwrap_err();
+            assert_eq!(invalid.at, at, "{text}: {invalid}");
+        }
+    }
+}
