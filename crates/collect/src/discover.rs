@@ -4,6 +4,7 @@ use crate::proc::{self, Stat, innermost, status_line};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use sordino_ring::control::FileId;
+use sordino_sched::Right;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -49,8 +50,10 @@ pub enum Hidden {
 impl std::fmt::Display for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotPermitted => f.write_str("another user's: needs the right to trace it (run as root)"),
-            Self::Closed => f.write_str("it has closed all its descriptors: run as root"),
+            Self::NotPermitted => {
+                write!(f, "another user's: needs the right to trace it ({})", Right::Trace.remedy())
+            }
+            Self::Closed => write!(f, "it has closed all its descriptors: {}", Right::FindClosed.remedy()),
             Self::NotItsOwn => f.write_str("the area that it announced is not one that it has open"),
             Self::Ended => f.write_str("it ended before it was looked at"),
             Self::Io(error) => write!(f, "{error}"),

@@ -97,9 +97,10 @@ pub enum Error {
     Thread(io::Error),
     /// The kernel module can't be had that measures with interrupts disabled.
     #[error(
-        "no loop with interrupts disabled: {device}: {0}; no program can disable interrupts, a kernel module does: as root, \
-         make -C crates/npt/module && insmod crates/npt/module/sordino_npt.ko (not on a kernel without modules)",
-        device = crate::interrupts_off::DEVICE
+        "no loop with interrupts disabled: {device}: {0}; no program can disable interrupts, a kernel module does: {as_root}make \
+         -C crates/npt/module && insmod crates/npt/module/sordino_npt.ko (not on a kernel without modules)",
+        device = crate::interrupts_off::DEVICE,
+        as_root = sordino_sched::as_root()
     )]
     Module(io::Error),
     /// Nothing was measured.

@@ -1,5 +1,6 @@
 //! The calling thread's place with the scheduler.
 
+use crate::Right;
 use std::fmt;
 use std::io;
 
@@ -35,7 +36,7 @@ pub enum BadPolicy {
     #[error("priority {0} is not one of 1 to 99")]
     Priority(u8),
     /// The thread may not have it.
-    #[error("no right to {0}: needs CAP_SYS_NICE (run as root) or a larger RLIMIT_RTPRIO (ulimit -r)")]
+    #[error("no right to {0}: {remedy}; a larger RLIMIT_RTPRIO (ulimit -r) does, too", remedy = Right::Schedule.remedy())]
     Permission(Policy),
     /// The kernel has another reason.
     #[error("can't get {0}: {1}")]

@@ -1,6 +1,6 @@
 //! Why there is no shield.
 
-use sordino_sched::CpuList;
+use sordino_sched::{CpuList, Right, as_root};
 use sordino_undo::{Failure, Unreadable};
 use std::io;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub enum Error {
         failures: Vec<Failure>,
     },
     /// The right to change it is missing.
-    #[error("{what} can't be changed (a shield needs root, and a file system that is writable): {source}")]
+    #[error("{what} can't be changed: {source} ({})", needs(source))]
     Permission {
         /// What.
         what: String,
@@ -101,5 +101,14 @@ impl Error {
     /// For `map_err`.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.into(), source }
+    }
+}
+
+/// What it takes to change the machine, and is not there.
+fn needs(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => "a shield needs a file system that is writable".to_owned(),
+        _ if as_root().is_empty() => Right::Administer.remedy(),
+        _ => "a shield needs root".to_owned(),
     }
 }

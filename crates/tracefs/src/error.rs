@@ -1,7 +1,12 @@
 //! What can go wrong with the kernel's tracer.
 
+use sordino_sched::{Right, as_root};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What does instead of being root.
+const OTHERWISE: &str = ", or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be in a group that root lets trace the kernel (sudo sordino \
+                         grant GROUP)";
 
 /// Why the kernel's tracer can't be used as asked.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +23,10 @@ pub enum Error {
     Lockdown,
     /// The caller may not.
     #[error(
-        "no permission for {}; be root, or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be in a group that root lets \
-         trace the kernel (sudo sordino grant GROUP)",
-        path.display()
+        "no permission for {}; {}{}",
+        path.display(),
+        Right::Administer.remedy(),
+        if as_root().is_empty() { "" } else { OTHERWISE }
     )]
     NotPermitted {
         /// What it may not use.

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("probe", &["ring", "percpu", "clock", "event"]),
     ("probe-c", &["probe"]),
     ("ctf", &["event"]),
-    ("tracefs", &["event"]),
+    ("tracefs", &["event", "sched"]),
     ("collect", &["ring", "tracefs", "ctf", "clock", "dirfd", "event", "sched", "undo"]),
     ("npt", &["clock", "event", "probe", "sched"]),
     ("peers", &[]),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sordino_collect::{Listed, Listing};
 use sordino_event::Schema;
 use sordino_event::text::printable;
+use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -52,7 +53,11 @@ fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: 
         text += "  none is running that is linked with sordino\n";
     }
     if listing.hidden > 0 {
-        text += &format!("  {} processes of other users can't be looked into: run as root\n", listing.hidden);
+        text += &format!(
+            "  {} processes of other users can't be looked into: {}\n",
+            listing.hidden,
+            Right::Trace.remedy()
+        );
     }
     text += "\nKernel\n";
     match kernel {

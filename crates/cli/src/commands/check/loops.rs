@@ -7,7 +7,7 @@ use crate::commands::shield::Switches;
 use crate::privilege::is_root;
 use sordino_check::{Interrupter, Measurement, Samples, Step, Verdict, time};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
-use sordino_sched::{CpuList, Policy, set_policy};
+use sordino_sched::{CpuList, Policy, Right, set_policy};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::thread;
@@ -23,7 +23,7 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
     let mut step = Step::new("npt", "For how long a thread is stopped that should never be (npt)");
     let policy = policy();
     if policy == Policy::Other {
-        step.notes.push("no right to real-time priority: an ordinary thread was measured, which waits for all others (run as root, or raise ulimit -r)".to_owned());
+        step.notes.push(format!("no right to real-time priority: an ordinary thread was measured, which waits for all others ({}, or raise ulimit -r)", Right::Schedule.remedy()));
     }
     for group in run.groups() {
         let running = run.loads.start(&group, &mut run.watch)?;

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::privilege::is_root;
 use sordino_check::peers::{cyclictest, pi_stress};
 use sordino_check::{Explained, Measurement, Step, Verdict, preemption, time};
-use sordino_sched::CpuList;
+use sordino_sched::{CpuList, Right};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -24,7 +24,10 @@ const KERNEL: &str = "sched,irq,irq_vectors,timer";
 /// How much of it is kept for each CPU.
 const BUFFER: &str = "8M";
 
-const NEEDS_ROOT: &str = "real-time priority is root's: run as root";
+/// Why no real-time thread could be measured.
+fn no_priority() -> String {
+    format!("no right to real-time priority: {}", Right::Schedule.remedy())
+}
 
 /// The steps `wake-up` and, with the kernel traced meanwhile, `wake-up-traced`.
 pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
@@ -36,7 +39,7 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
         return Ok(step.not_measured(reason, next));
     }
     if !is_root() {
-        return Ok(step.not_measured(NEEDS_ROOT, None));
+        return Ok(step.not_measured(no_priority(), None));
     }
     for group in run.groups() {
         if !one_group(run, &group, is_traced, &mut step)? || run.watch.is_interrupted() {
@@ -194,7 +197,7 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
         });
         run.loads.stop(running);
         match result {
-            Err(preemption::Error::Policy(_)) => return Ok(step.not_measured(NEEDS_ROOT, None)),
+            Err(preemption::Error::Policy(_)) => return Ok(step.not_measured(no_priority(), None)),
             Err(error) => return Ok(step.not_measured(error.to_string(), None)),
             Ok(measured) => {
                 rounds += measured.rounds;
@@ -226,7 +229,7 @@ pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
         return Ok(step.not_measured(reason, next));
     }
     if !is_root() {
-        return Ok(step.not_measured(NEEDS_ROOT, None));
+        return Ok(step.not_measured(no_priority(), None));
     }
     let directory = tool::scratch()?;
     let json = directory.path().join("pi_stress.json");

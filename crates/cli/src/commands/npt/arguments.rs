@@ -7,7 +7,7 @@ use crate::commands::shield;
 use crate::failure::UNUSABLE;
 use sordino_npt::{Body, Plan};
 use sordino_peers::provider::Kind;
-use sordino_sched::{CpuList, Lock, Policy};
+use sordino_sched::{CpuList, Lock, Policy, Right};
 use std::path::PathBuf;
 
 /// A part of what each loop does.
@@ -142,7 +142,8 @@ fn policy(priority: u8) -> Policy {
         return Policy::Fifo(priority);
     }
     message!(
-        "sordino: no right to real-time priority: measuring an ordinary thread (run as root, or raise ulimit -r)"
+        "sordino: no right to real-time priority: measuring an ordinary thread ({}, or raise ulimit -r)",
+        Right::Schedule.remedy()
     );
     Policy::Other
 }
@@ -152,7 +153,8 @@ fn may_lock_memory() -> bool {
     let result = sordino_sched::lock_memory(Lock::All);
     if let Err(error) = &result {
         message!(
-            "sordino: memory stays unlocked, page faults may show: {error} (run as root, or raise ulimit -l)"
+            "sordino: memory stays unlocked, page faults may show: {error} ({}, or raise ulimit -l)",
+            Right::LockMemory.remedy()
         );
     }
     result.is_ok()

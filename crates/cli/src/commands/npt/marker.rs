@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use sordino_sched::as_root;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ impl Marker {
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let known = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
         let path = path.map(Path::to_owned).or_else(known).ok_or_else(|| {
-            let text = "there is no trace_marker: as root, mount -t tracefs nodev /sys/kernel/tracing";
+            let text =
+                format!("there is no trace_marker: {}mount -t tracefs nodev /sys/kernel/tracing", as_root());
             Failure::new(UNUSABLE, text)
         })?;
         let refused = |error: std::io::Error| {

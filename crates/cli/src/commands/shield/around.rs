@@ -6,7 +6,7 @@ use crate::commands::become_user::hand_over;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::is_root;
 use clap::Args;
-use sordino_sched::{CpuList, affinity, set_affinity};
+use sordino_sched::{CpuList, Right, affinity, set_affinity};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -28,7 +28,8 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
     let (cpus, was_inside) = if outside.is_empty() { (&shield.rest, true) } else { (&outside, false) };
     if was_inside && let Err(error) = shield.send_out(std::process::id()) {
         message!(
-            "sordino: the collector stays on CPU {own}, which is shielded, beside what it records: {error} (run as root)"
+            "sordino: the collector stays on CPU {own}, which is shielded, beside what it records: {error} ({})",
+            Right::Administer.remedy()
         );
         return Ok(Vec::new());
     }
@@ -56,7 +57,11 @@ pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
     shield.take_in(std::process::id()).map_err(|error| {
         Failure::new(
             UNUSABLE,
-            format!("CPU {cpu} is shielded, and only root can go there: {}", Failure::text_of(&error)),
+            format!(
+                "CPU {cpu} is shielded, and this process can't go there: {} ({})",
+                Failure::text_of(&error),
+                Right::Administer.remedy()
+            ),
         )
     })?;
     message!("sordino: CPU {cpu} is shielded: measuring inside the shield");

@@ -1,0 +1,71 @@
+//! Rights that root has, and what to say where one is missing: root is not told to be root.
+
+use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
+
+/// Something that takes a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// To look into processes of other users.
+    Trace,
+    /// To find files that a process has closed but still maps.
+    FindClosed,
+    /// Real-time priority, and CPUs for other users' threads.
+    Schedule,
+    /// To lock any amount of memory.
+    LockMemory,
+    /// To mount file systems and change the kernel's settings.
+    Administer,
+}
+
+impl Right {
+    fn capability(self) -> (&'static str, CapabilitySet) {
+        match self {
+            Self::Trace => ("SYS_PTRACE", CapabilitySet::SYS_PTRACE),
+            Self::FindClosed => ("CHECKPOINT_RESTORE", CapabilitySet::CHECKPOINT_RESTORE),
+            Self::Schedule => ("SYS_NICE", CapabilitySet::SYS_NICE),
+            Self::LockMemory => ("IPC_LOCK", CapabilitySet::IPC_LOCK),
+            Self::Administer => ("SYS_ADMIN", CapabilitySet::SYS_ADMIN),
+        }
+    }
+
+    /// What to do where the kernel refuses this to the calling thread.
+    pub fn remedy(self) -> String {
+        let has = capabilities(None).is_ok_and(|sets| sets.effective.contains(self.capability().1));
+        self.remedy_for(geteuid().is_root(), has)
+    }
+
+    fn remedy_for(self, is_root: bool, has: bool) -> String {
+        let (name, _) = self.capability();
+        match (is_root, has) {
+            (false, _) => "run as root".to_owned(),
+            (true, false) => {
+                format!("root lacks CAP_{name} here; a container gets it by --cap-add {name}")
+            }
+            (true, true) => format!(
+                "root has CAP_{name} here and is refused all the same: by a seccomp filter, a security module or a user namespace"
+            ),
+        }
+    }
+}
+
+/// What stands before a command that only root can type: nothing for root.
+pub fn as_root() -> &'static str {
+    if geteuid().is_root() { "" } else { "as root, " }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_told_which_capability_is_missing_and_others_to_be_root() {
+        assert_eq!(Right::Trace.remedy_for(false, false), "run as root");
+        assert_eq!(
+            Right::Schedule.remedy_for(true, false),
+            "root lacks CAP_SYS_NICE here; a container gets it by --cap-add SYS_NICE"
+        );
+        let refused = Right::Administer.remedy_for(true, true);
+        assert!(refused.contains("CAP_SYS_ADMIN") && !refused.contains("as root"), "{refused}");
+    }
+}
