@@ -6,6 +6,7 @@ use sordino_tests::{NOBODY, Recording, Scene};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Asks for a recording of a command that leaves a file. That is bad usage, each of the words is said, and nothing was started.
 #[track_caller]
@@ -181,4 +182,56 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
         drop(disk);
         fs::remove_dir(&place).unwrap();
     }
+}
+
+#[test]
+fn a_forgotten_double_dash_is_shown_where_it_goes() {
+    let scene = Scene::new();
+    let own = ["record", "--subbuf-size", "64K", "./x y", "--its-option"];
+    scene.refuses(
+        2,
+        &["a command stands behind '--'", "record --subbuf-size 64K -- './x y' --its-option"],
+        &own,
+    );
+    scene.refuses(2, &["start box -- ./x"], &["start", "box", "./x"]);
+    scene.refuses(2, &["no command behind '--'", "record -- ./motor", "every program"], &["record", "--"]);
+    scene.refuses(
+        2,
+        &["unexpected argument '--subuf-size'", "--subbuf-size"],
+        &["record", "--subuf-size", "1M"],
+    );
+    for option in [&["--kernel-tid", "1"][..], &["--kernel-buffer", "1M"], &["--no-user"]] {
+        is_refused(&scene, option, &["--kernel <EVENTS>"]);
+    }
+    is_refused(&scene, &["--kernel", "sched", "--no-user", "--user", "motor"], &["--no-user", "--user"]);
+}
+
+#[test]
+fn the_end_of_a_recording_says_what_reads_it() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let ended = scene.sordino(&["record", "-o", "a trace", "--", program.to_str().unwrap()]);
+    let line = ended.errors.lines().last().unwrap().to_owned();
+    let path = scene.path("a trace");
+    let path = format!("'{}'", path.display());
+    assert!(
+        line.contains(&format!("look at it with: sordino events {path}, sordino explain {path} (or")),
+        "{line}"
+    );
+    scene.sordino(&["explain", "a trace", "--event", "net:request"]).succeeded();
+}
+
+#[test]
+fn root_is_told_which_capability_it_lacks_and_not_to_be_root() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_nice"]).arg(scene.path("sordino"));
+    command.args(["npt", "--prio", "50", "--warm-up", "0", "--loops", "10"]).current_dir(scene.path(""));
+    let ended = scene.run(&mut command);
+    ended.succeeded();
+    assert!(ended.errors.contains("root lacks CAP_SYS_NICE here"), "{}", ended.errors);
+    assert!(!ended.errors.contains("as root"), "{}", ended.errors);
+    let nobody =
+        scene.run(&mut scene.command_of(NOBODY, &["npt", "--prio", "50", "--warm-up", "0", "--loops", "10"]));
+    assert!(nobody.errors.contains("(run as root, or raise ulimit -r)"), "{}", nobody.errors);
 }

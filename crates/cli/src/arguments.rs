@@ -1,10 +1,15 @@
 //! What can be typed.
 
+use crate::Failure;
 use crate::commands::{
     become_user, check, compare, demo, disturb, events, explain, grant, list, manual, npt, record, recover,
     session, shield,
 };
+use crate::failure::UNUSABLE;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use sordino_event::text::printable;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 /// Low-latency tracing for multicore real-time Linux.
@@ -63,6 +68,77 @@ pub(crate) enum Command {
     Become(become_user::Options),
 }
 
+/// Why words are not understood.
+#[derive(Debug)]
+pub(crate) enum Misunderstood {
+    /// clap says it, also where help is asked for.
+    Clap(clap::Error),
+    /// sordino does.
+    Failure(Failure),
+}
+
+impl Arguments {
+    /// The command line of this process.
+    pub(crate) fn of(words: &[OsString]) -> Result<Self, Misunderstood> {
+        let arguments = Self::try_parse_from(words).map_err(|error| match with_dashes(words, &error) {
+            Some(failure) => Misunderstood::Failure(failure),
+            None => Misunderstood::Clap(error),
+        })?;
+        match arguments.lacks_command() && words.last().is_some_and(|word| word == "--") {
+            true => Err(Misunderstood::Failure(nothing_behind(words))),
+            false => Ok(arguments),
+        }
+    }
+
+    /// Whether a command could be given and is not.
+    fn lacks_command(&self) -> bool {
+        match &self.command {
+            Command::Record(options) => options.what.command.is_empty(),
+            Command::Start(options) => options.what.command.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// The whole command with a `--` in front of a word that is no option, if that makes sense of it.
+fn with_dashes(words: &[OsString], error: &clap::Error) -> Option<Failure> {
+    let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || stray.starts_with('-') {
+        return None;
+    }
+    let places = (2..words.len()).filter(|place| words[*place] == OsStr::new(stray));
+    let mut corrected = places.map(|place| [&words[..place], &["--".into()], &words[place..]].concat());
+    let corrected = corrected.find(|words| Arguments::try_parse_from(words).is_ok())?;
+    let text = format!("'{}': a command stands behind '--': {}", printable(stray), typed(&corrected));
+    Some(Failure::new(UNUSABLE, text))
+}
+
+fn nothing_behind(words: &[OsString]) -> Failure {
+    let without = words.split_last().map_or(words, |(_, others)| others);
+    let with = [words, &["./motor".into()]].concat();
+    Failure::new(
+        UNUSABLE,
+        format!(
+            "no command behind '--': name one ({}), or leave '--' out to record every program ({})",
+            typed(&with),
+            typed(without)
+        ),
+    )
+}
+
+/// Words as they are typed into a shell.
+fn typed(words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    quoted(words.iter().map(|word| &**word))
+}
+
+/// Words as they can be typed into a shell, and are shown.
+pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    // No word of a command line holds a zero byte, the only thing that cannot be quoted.
+    let text = shlex::try_join(words).unwrap_or_default();
+    printable(&text).into_owned()
+}
+
 /// `200us`, `1.5s`, `2min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let fraction = text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end));
@@ -97,6 +173,52 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    fn failure(words: &str) -> Option<String> {
+        let words: Vec<OsString> = words.split('|').map(OsString::from).collect();
+        match Arguments::of(&words) {
+            Err(Misunderstood::Failure(failure)) => Some(failure.text().to_owned()),
+            Ok(_) | Err(Misunderstood::Clap(_)) => None,
+        }
+    }
+
+    #[test]
+    fn a_command_without_dashes_is_shown_with_them() {
+        for (words, corrected) in [
+            ("sordino|record|./x", "sordino record -- ./x"),
+            ("sordino|record|-o|./x|./x|-o|a b", "sordino record -o ./x -- ./x -o 'a b'"),
+            ("sordino|record|--kernel|sched|./x|--own", "sordino record --kernel sched -- ./x --own"),
+            ("sordino|start|box|--overwrite|./x", "sordino start box --overwrite -- ./x"),
+            ("sordino|shield|run|./x", "sordino shield run -- ./x"),
+        ] {
+            let text = failure(words).expect(words);
+            assert!(text.ends_with(&format!("'--': {corrected}")), "{text}");
+        }
+        for words in ["sordino|events|a|b", "sordino|record|--kernle|sched", "sordino|record|--|./x"] {
+            assert_eq!(failure(words), None, "{words}");
+        }
+    }
+
+    #[test]
+    fn dashes_without_a_command_are_refused() {
+        let text = failure("sordino|record|--duration|1s|--").unwrap();
+        assert!(text.contains("(sordino record --duration 1s -- ./motor)"), "{text}");
+        assert!(text.contains("every program (sordino record --duration 1s)"), "{text}");
+        assert!(failure("sordino|start|box|--").is_some());
+        assert_eq!(failure("sordino|record|--|echo|--"), None);
+    }
+
+    #[test]
+    fn options_for_the_kernel_need_the_kernel() {
+        for words in ["--kernel-tid|7", "--kernel-buffer|1M", "--no-user"] {
+            let parse = |words: &str| Arguments::try_parse_from(words.split('|')).map(drop);
+            let error = parse(&format!("sordino|record|{words}")).unwrap_err();
+            assert!(error.to_string().contains("--kernel <EVENTS>"), "{error}");
+            parse(&format!("sordino|record|--kernel|sched|{words}")).unwrap();
+        }
+        let both = ["sordino", "record", "--kernel", "sched", "--no-user", "--user", "motor"];
+        assert!(Arguments::try_parse_from(both).is_err());
     }
 
     #[test]

@@ -14,13 +14,17 @@ mod temporary;
 mod trace;
 mod what;
 
-use arguments::{Arguments, Command};
-use clap::Parser;
+use arguments::{Arguments, Command, Misunderstood};
 use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let words: Vec<_> = std::env::args_os().collect();
+    let arguments = match Arguments::of(&words) {
+        Ok(arguments) => arguments,
+        Err(Misunderstood::Failure(failure)) => return failure.report(),
+        Err(Misunderstood::Clap(error)) => error.exit(),
+    };
     let result = match &arguments.command {
         Command::Record(options) => commands::record::run(options),
         Command::Start(options) => commands::session::start(options),

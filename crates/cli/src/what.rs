@@ -21,14 +21,17 @@ pub(crate) struct What {
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
     /// Kernel buffer for each CPU
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size, requires = "kernel")]
     kernel_buffer: u64,
     /// The kernel's events of these threads and what they fork, not of all
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    #[arg(long, value_name = "TID", value_delimiter = ',', requires = "kernel")]
     kernel_tid: Vec<i32>,
     /// The programs' tracepoints: rules such as 'motor:*, !motor:noise*, net:tx if len > 1500'
     #[arg(short, long, value_name = "RULES", default_value = "*")]
     user: Vec<String>,
+    /// The kernel alone: no program is recorded, COMMAND is only started and waited for
+    #[arg(long, requires = "kernel", conflicts_with_all = ["user", "pid", "context"])]
+    no_user: bool,
     /// What to tell of the programs' threads besides their events: comm, ids, priority, cgroup, looked at ten times a second; values
     /// (what they say of themselves), counters (those they opened, with each event); all
     #[arg(long, value_name = "CONTEXT,...")]
@@ -139,6 +142,7 @@ impl What {
             collector_cpu: self.collector_cpu,
             collector_priority: self.collector_prio,
             programs: programs(self, owner)?,
+            kernel_only: self.no_user,
             session: None,
         })
     }

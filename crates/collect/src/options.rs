@@ -52,6 +52,8 @@ pub struct Options {
     pub collector_priority: Option<u8>,
     /// Which programs.
     pub programs: Programs,
+    /// Whether none of them is recorded: a command is only started and waited for.
+    pub kernel_only: bool,
     /// What makes it a session, which outlives the shell that started it; then `output` is a directory of recordings.
     pub session: Option<SessionOptions>,
 }

@@ -4,6 +4,7 @@ mod load;
 mod planted;
 
 use crate::Failure;
+use crate::arguments::quoted;
 use crate::commands::{explain, record, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
@@ -12,7 +13,6 @@ use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
 use sordino_analyze::{Explanation, Options as Wanted, Rule};
-use sordino_event::text::printable;
 use sordino_report::{headline, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -74,9 +74,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         crate::commands::print(&verdicts)?;
     }
     let path = output.to_string_lossy();
-    let path = printable(&path);
+    let path = quoted([&*path]);
     crate::commands::print(format!(
-        "\nThe trace is in {path}. Look at it with:\n  babeltrace2 {path}\n  sordino events {path}\n"
+        "\nThe trace is in {path}. Look at it with:\n  sordino explain {path}\n  sordino events {path}\n  babeltrace2 {path}\n"
     ))?;
     recording.close()?;
     Ok(if all_found || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })

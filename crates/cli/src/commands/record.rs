@@ -3,6 +3,7 @@
 mod stream;
 
 use crate::Failure;
+use crate::arguments::quoted;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
@@ -32,6 +33,7 @@ Examples:
   sordino record -- ./my-program --its-option
   sudo sordino record --kernel sched,irq,irq_vectors -- ./my-program
   sudo sordino record --kernel 'sched_switch if prev_prio < 100' --cpus 1 --duration 10s
+  sudo sordino record --kernel sched,irq --no-user --duration 10s
   sordino record --pid 4711 --user 'motor:*' -o trace
   sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
   sordino record -o - -- ./motor | ssh host sordino record --from - -o trace")]
@@ -40,10 +42,10 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Record nothing here, but put a stream into the output's directory: a file, or '-'
-    #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "overwrite", "duration"])]
+    #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
     from: Option<PathBuf>,
     #[command(flatten)]
-    what: What,
+    pub(crate) what: What,
     /// Exit with 1 if anything was lost
     #[arg(long)]
     fail_on_loss: bool,
@@ -186,7 +188,17 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     );
     let path = directory.path().to_string_lossy();
     let path = printable(&path);
-    text + &format!("{path}: {}; read it with: babeltrace2 {path}\n", bytes(summary.bytes()))
+    text + &format!(
+        "{path}: {}; {}\n",
+        bytes(summary.bytes()),
+        next_steps(&directory.path().to_string_lossy())
+    )
+}
+
+/// The commands that read a recording, as they can be typed.
+fn next_steps(path: &str) -> String {
+    let path = quoted([path]);
+    format!("look at it with: sordino events {path}, sordino explain {path} (or babeltrace2 {path})")
 }
 
 fn loss(total: u64, causes: &[(&str, u64)]) -> String {

@@ -292,6 +292,7 @@ impl<'a> Session<'a> {
                 self.child = Some(child.map_err(failed)?);
             }
             Programs::Pids(_) => {}
+            Programs::All if self.options.kernel_only => {}
             Programs::All => {
                 self.scan();
                 self.take_up_all_until(Instant::now() + FIRST_SCAN);

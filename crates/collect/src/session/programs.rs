@@ -99,6 +99,10 @@ impl Session<'_> {
     pub(super) fn take_announced(&mut self) {
         for announced in self.listener.accept() {
             let (pid, user) = (announced.pid, announced.user);
+            if self.options.kernel_only {
+                // It goes on when the connection closes.
+                continue;
+            }
             if pid <= 0 {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
             } else if self.listener.is_private() || self.wants(pid) {
@@ -240,7 +244,7 @@ impl Session<'_> {
     /// Whether processes are to be looked through again. That takes one part in ten of the time at most: somebody may have a great many.
     pub(super) fn is_scan_due(&self) -> bool {
         let pause = if self.outlet.is_none() { Duration::ZERO } else { SCAN };
-        self.scanned.elapsed() >= pause.max(10 * self.scan_time)
+        !self.options.kernel_only && self.scanned.elapsed() >= pause.max(10 * self.scan_time)
     }
 
     /// Looks for tracepoints that are new in all programs.

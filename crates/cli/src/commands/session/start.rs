@@ -34,9 +34,9 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   sordino start motor --user 'motor:*' --rotate-every 1h --keep 24
-  sudo sordino start box --overwrite --kernel sched,irq --last 1s --trigger 'npt:loop if duration > 50us'
+  sudo sordino start box --overwrite --kernel sched,irq --last 1s --trigger 'motor:period if late > 50us'
   sordino start box --overwrite --on-exit crash -- ./motor
-  sordino start worst --overwrite --trigger 'npt:loop if duration > 50us' --worst 10 --hold-off 100ms
+  sordino start worst --overwrite --trigger 'motor:period if late > 50us' --worst 10 --hold-off 100ms
   sordino status box
   sordino snapshot box")]
 pub(crate) struct Options {
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) what: What,
+    pub(crate) what: What,
     /// Record in this process, until SIGTERM or 'sordino stop NAME': for service managers, which are told when it records (sd_notify).
     /// What the recorder has to say goes to standard error
     #[arg(long)]
