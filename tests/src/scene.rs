@@ -140,10 +140,10 @@ impl Scene {
         self.sordino(arguments).failed(status, words);
     }
 
-    /// What `sordino events --json` lists of a trace that has nothing wrong with it.
+    /// What `sordino events --json` lists of a trace that has nothing wrong with it, the state dump too.
     #[track_caller]
     pub fn listed(&self, trace: &Path) -> Vec<Value> {
-        items(self.run(self.command(&["events", "--json"]).arg(trace)).succeeded())
+        items(self.run(self.command(&["events", "--json", "--statedump"]).arg(trace)).succeeded())
     }
 
     /// A recorder that is about to be started, and where it will record to: `sordino record --json -o ... ARGUMENTS`.

@@ -27,7 +27,7 @@ fn text_json_and_babeltrace2_have_the_same_events() {
     assert_eq!(count, counts(other.iter().map(|line| name_in(line))));
     let of_user = events.iter().filter(|event| event["domain"] == "user").count();
     assert_eq!((count["npt:loop"], of_user as u64), (50_000, recording.user_events()));
-    let text = scene.sordino(&["events", "--time", "seconds", recording.name()]);
+    let text = scene.sordino(&["events", "--statedump", "--time", "seconds", recording.name()]);
     let text: Vec<&str> = text.succeeded().lines().collect();
     assert_eq!(text.len(), events.len());
     // In the order of time, and the same event in the same line.
@@ -50,8 +50,8 @@ fn times_are_written_as_asked_for() {
     let scene = Scene::checked();
     let recording = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--loops", "10"]);
     let first = |time: &str| {
-        let ended =
-            scene.run(scene.command(&["events", "--time", time, recording.name()]).env("TZ", "Asia/Tokyo"));
+        let events = ["events", "--statedump", "--time", time, recording.name()];
+        let ended = scene.run(scene.command(&events).env("TZ", "Asia/Tokyo"));
         ended.succeeded().lines().next().unwrap().split("cpu").next().unwrap().trim().to_owned()
     };
     let begin_s = recording.summary["begin_ns"].as_u64().unwrap() / 1_000_000_000;
@@ -138,7 +138,7 @@ fn an_unfinished_recording_is_listed_and_said_to_be_unfinished() {
     let listed = scene.listed(trace.as_ref());
     let after = named(&listed, "steady:step").len();
     assert!(after >= count, "{after} after recovery, {count} before");
-    assert_eq!(scene.sordino(&["events", trace]).succeeded().lines().count(), listed.len());
+    assert_eq!(scene.sordino(&["events", "--statedump", trace]).succeeded().lines().count(), listed.len());
     running.signal(Signal::TERM);
     running.end().succeeded();
 }
@@ -214,4 +214,104 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     let text = fs::read_to_string(&metadata).unwrap();
     fs::write(&metadata, text.replacen("event {", "event { nonsense", 1)).unwrap();
     scene.refuses(2, &["metadata"], &["events", recording.name()]);
+}
+
+/// The names of the events that `sordino events` lists with these options, and how often each is there; in text as in JSON.
+fn selected(scene: &Scene, trace: &str, options: &[&str]) -> std::collections::BTreeMap<String, usize> {
+    let json = scene.sordino(&[&["events", "--json", trace], options].concat());
+    let items = items(json.succeeded());
+    let names = counts(items.iter().map(|event| event["name"].as_str().unwrap()));
+    let text = scene.sordino(&[&["events", trace], options].concat());
+    assert_eq!(text.succeeded().lines().count(), items.len(), "{options:?}");
+    names
+}
+
+#[test]
+fn events_are_selected_by_rules_and_by_a_condition() {
+    let scene = Scene::checked();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let trace = recording.name();
+    for (options, expected) in [
+        (&["--event", "net"][..], &[("net:answer", 20), ("net:request", 20)][..]),
+        (&["--event", "net", "--event", "!net:answer"], &[("net:request", 20)]),
+        (&["--event", "!net, !work:end"], &[("work:begin", 20)]),
+        (&["--event", "*:end if id < 3, net:request if id == 7"], &[("net:request", 1), ("work:end", 3)]),
+        (
+            &["--where", "id == 7"],
+            &[("net:answer", 1), ("net:request", 1), ("work:begin", 1), ("work:end", 1)],
+        ),
+        (&["--where", "id >= 18 && $provider == \"work\"", "--event", "*:begin"], &[("work:begin", 2)]),
+        (&["--where", "$comm == \"nobody\""], &[]),
+        (&["--where", "$pid == 0 || $cpu > 4095"], &[]),
+        (&["--where", "$procname == \"pairs*\" && $tid > 0", "--event", "work:end"], &[("work:end", 20)]),
+        (&["--event", "lttng_statedump_start"], &[("lttng_statedump_start", 1)]),
+    ] {
+        let expected = expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        assert_eq!(selected(&scene, trace, options), expected, "{options:?}");
+    }
+    let none = scene.sordino(&["events", trace, "--where", "id > 99"]);
+    assert!(none.errors.contains("no event is listed"), "{}", none.errors);
+}
+
+#[test]
+fn the_state_dump_is_listed_where_it_is_asked_for() {
+    let scene = Scene::checked();
+    let recording = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "9"]);
+    let dumped = |options: &[&str]| {
+        let names = selected(&scene, recording.name(), options);
+        assert_eq!(names["npt:loop"], 9);
+        names.keys().filter(|name| name.contains("_statedump_")).count()
+    };
+    assert_eq!(dumped(&[]), 0);
+    assert!(dumped(&["--statedump"]) > 2);
+    assert!(dumped(&["--event", "*"]) > 2);
+}
+
+#[test]
+fn the_last_events_are_those_at_the_end() {
+    let scene = Scene::checked();
+    let recording =
+        scene.record(&[], &["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "5000"]);
+    let trace = recording.name();
+    let numbers = |options: &[&str]| -> Vec<u64> {
+        let ended = scene.sordino(&[&["events", "--json", trace], options].concat());
+        let items = items(ended.succeeded());
+        items.iter().map(|event| event["fields"]["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers(&["--event", "npt:loop", "--last", "3"]), [4998, 4999, 5000]);
+    let odd = ["--event", "npt:loop", "--where", "number % 2 == 1", "--last", "2"];
+    assert_eq!(numbers(&odd), [4997, 4999]);
+    assert_eq!(numbers(&["--event", "npt:loop", "--last", "1000000"]).len(), 5000);
+    let all = scene.sordino(&["events", trace]);
+    let last = scene.sordino(&["events", trace, "--last", "7"]);
+    let (all, last): (Vec<_>, Vec<_>) =
+        (all.succeeded().lines().collect(), last.succeeded().lines().collect());
+    assert_eq!(all[all.len() - 7..], last);
+    for bad in ["0", "1000001", "x"] {
+        scene.refuses(2, &["--last"], &["events", trace, "--last", bad]);
+    }
+    for option in [&["--last", "1"][..], &["--statedump"]] {
+        scene.refuses(2, &["--follow", option[0]], &[&["events", "--follow", "box"], option].concat());
+    }
+}
+
+#[test]
+fn a_name_or_a_field_that_no_event_has_is_said_with_what_there_is() {
+    let scene = Scene::checked();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let refused = |options: &[&str], words: &[&str]| {
+        scene.sordino(&[&["events", recording.name()], options].concat()).failed(2, words);
+    };
+    refused(&["--event", "net:reqest"], &["--event 'net:reqest'", "did you mean net:request?"]);
+    refused(&["--event", "zzz"], &["no event of that name", "there are ", "net:answer"]);
+    refused(&["--where", "idd == 7"], &["--where", "field 'idd'", "did you mean id?"]);
+    refused(&["--event", "net:* if idd == 7"], &["--event 'net:* if idd == 7'", "did you mean id?"]);
+    refused(&["--where", "id == "], &["--where", "is missing here", "^"]);
+    refused(&["--event", "net:request if"], &["--event", "^"]);
+    refused(&["--where", "id = 7"], &["equality is written =="]);
+    let unfit = scene.sordino(&["events", recording.name(), "--event", "net", "--where", "id == \"x\""]);
+    assert_eq!(unfit.succeeded(), "");
+    assert!(unfit.errors.contains("40 events do not fit the condition: 'id' of net:"), "{}", unfit.errors);
 }

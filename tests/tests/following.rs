@@ -138,3 +138,31 @@ fn a_follower_that_was_killed_leaves_nothing_that_piles_up() {
     assert!(!place.join("live").exists());
     session.destroy();
 }
+
+#[test]
+fn what_is_not_selected_is_not_shown() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "some", &["--user", "steady"]);
+    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
+    running.says("recorded");
+    let (variable, path) = Session::environment(&scene);
+    let events = [
+        "events",
+        "--follow",
+        "some",
+        "--json",
+        "--event",
+        "steady:step if number % 100 == 0",
+        "--where",
+        "$cpu < 4096",
+    ];
+    let follower = scene.start(scene.command(&events).env(variable, path));
+    wait_until("something is shown", || shown(&follower, step).len() > 100);
+    running.signal(Signal::TERM);
+    running.end().succeeded();
+    let numbers = shown(&follower, step);
+    assert!(numbers.iter().all(|number| number % 100 == 0) && numbers.is_sorted(), "{numbers:?}");
+    session.stop();
+    follower.end().succeeded();
+    session.destroy();
+}

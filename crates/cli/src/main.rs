@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod locks;
+mod names;
 mod privilege;
 mod progress;
 mod signals;

@@ -105,11 +105,13 @@ impl Listing {
         result
     }
 
-    /// Writes what stands there without any item: the first line of [`Format::Json`].
+    /// Writes what stands before the first item's line, if no line is written yet: the first line of [`Format::Json`].
     ///
     /// # Errors
     /// When `out` takes no more.
-    pub fn finish(self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(&self.buffer)
+    pub fn head(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let result = out.write_all(&self.buffer);
+        self.buffer.clear();
+        result
     }
 }

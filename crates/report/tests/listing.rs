@@ -17,7 +17,7 @@ fn listed(script: &Script, format: Format) -> String {
     let mut listing = Listing::new(&script.classes, format);
     let mut out = Vec::new();
     script.play(|item| listing.write(item, &mut out).unwrap());
-    listing.finish(&mut out).unwrap();
+    listing.head(&mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -51,4 +51,4 @@ pub use source::Source;
 pub use super_trace::{Item, Moment, SuperTrace};
 pub use system::System;
 pub use task::{Priority, TaskState};
-pub use vocabulary::{Recorded, Vocabulary};
+pub use vocabulary::{Recorded, Vocabulary, is_statedump};

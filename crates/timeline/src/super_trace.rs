@@ -124,6 +124,11 @@ impl Moment<'_> {
         context.or_else(|| self.system.comm(self.tid?))
     }
 
+    /// The name of the event's program: as its own trace says, or else that of its first thread.
+    pub fn program(&self) -> Option<&Arc<str>> {
+        self.system.program(self.pid()?)
+    }
+
     /// What else is known of the thread, if a program's event this is and the recording was to tell.
     pub fn context(&self) -> Option<&Context> {
         match self.domain {

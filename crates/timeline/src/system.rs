@@ -64,6 +64,11 @@ impl System {
         thread.comm.as_ref().or_else(|| self.programs.get(&thread.pid?))
     }
 
+    /// The program's name, as its own trace says; the name of the process's first thread if there is none.
+    pub fn program(&self, pid: Pid) -> Option<&Arc<str>> {
+        self.programs.get(&pid).or_else(|| self.threads.get(&Tid(pid.0))?.comm.as_ref())
+    }
+
     /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise
     /// are known by the idle thread's priority; what was asked for before it ran may be 100 too low.
     pub fn priority(&self, tid: Tid) -> Option<Priority> {

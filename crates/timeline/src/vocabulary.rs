@@ -26,6 +26,8 @@ pub struct Recorded {
     pub faults: bool,
     /// `nmi_handler`.
     pub nmis: bool,
+    /// Anything that the kernel's tracer records; a state dump and what a recorder sees by itself do not count.
+    pub any: bool,
 }
 
 /// Reads the kernel's events under the names that the kernel, LTTng and perf give them.
@@ -168,7 +170,11 @@ impl Vocabulary {
     /// Looks through `classes` for events of the kernel.
     pub fn new(classes: &Classes) -> Self {
         let meanings: Vec<_> = classes.iter().map(|(_, class)| (class.domain, meaning(class))).collect();
-        let mut recorded = Recorded::default();
+        let is_traced = |class: &Class| {
+            class.domain == Domain::Kernel && !is_statedump(class) && !class.name.starts_with("sordino_")
+        };
+        let any = classes.iter().any(|(_, class)| is_traced(class));
+        let mut recorded = Recorded { any, ..Recorded::default() };
         for meaning in meanings.iter().filter_map(|(_, meaning)| meaning.as_ref()) {
             let seen = match meaning.kind {
                 Kind::Switch => &mut recorded.switches,
@@ -225,6 +231,16 @@ impl Vocabulary {
         let meaning = self.meanings.get(event.class.index())?.1.as_ref()?;
         Reader { event, meaning }.read()
     }
+}
+
+/// Whether events of `class` belong to a state dump, as LTTng's tracers and sordino write it: what was there already
+/// when the recording began.
+pub fn is_statedump(class: &Class) -> bool {
+    let prefixes: &[&str] = match class.domain {
+        Domain::Kernel => &["lttng_statedump_", "sordino_statedump_"],
+        Domain::User => &["lttng_ust_statedump:"],
+    };
+    prefixes.iter().any(|prefix| class.name.starts_with(prefix))
 }
 
 fn is_own(class: &Class, name: &str) -> bool {

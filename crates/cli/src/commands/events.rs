@@ -1,30 +1,49 @@
 //! `sordino events`
 
+mod last;
+mod wanted;
+
 use crate::Failure;
 use crate::commands::session;
 use crate::terminal::{Output, is_terminal};
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
+use last::Last;
 use sordino_event::Time;
 use sordino_report::{Format, Listing, TimeFormat};
+use sordino_timeline::Item;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use wanted::Selection;
+
+pub(crate) use wanted::{Sieve, Wanted};
 
 /// List the events of a recording, user and kernel merged in the order of time
 ///
-/// One line an event: time, CPU, thread, name, fields. Lost records stand in their place. Reads any CTF 1.8 trace, LTTng's
-/// too. What a tracer adds to each event ($ctx fields) is left out of the text and stands in the JSON. The order of events on different CPUs less than some 50 ns apart is no evidence.
+/// One line an event: time, CPU, thread, name, fields. Lost records stand in their place, whatever is selected. Reads any CTF
+/// 1.8 trace, LTTng's too. What a tracer adds to each event ($ctx fields) is left out of the text and stands in the JSON. The
+/// order of events on different CPUs less than some 50 ns apart is no evidence.
+///
+/// The state dump is left out unless --statedump is given or --event names its events.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sordino events | less
-  sordino events sordino-20260131-120000 --time since | grep motor:
-  sordino events --follow motor --time since
-  sordino events --json | jq 'select(.name == \"npt:loop\") | .fields'")]
+  sordino events --last 20
+  sordino events sordino-20260131-120000 --event motor --time since
+  sordino events --event 'motor:*, sched_switch' --where '$cpu == 1'
+  sordino events --where 'late > 50us && $comm == \"motor*\"'
+  sordino events --follow motor --event 'motor:period if late > 50us'
+  sordino events --json --event npt:loop | jq .fields")]
 pub(crate) struct Options {
     /// The recording's directory; the newest in this directory if none is named
     directory: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+    /// The last N of these events
+    #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    last: Option<u32>,
     /// Print what this session records as it comes, some 300 ms later, until it ends or Ctrl-C
     #[arg(short, long, value_name = "SESSION", conflicts_with = "directory")]
     follow: Option<String>,
@@ -67,38 +86,64 @@ fn local_offset(at: Time) -> i32 {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let wanted = options.selection.wanted()?;
     if let Some(name) = &options.follow {
-        return follow(name, options);
+        return follow(name, options, &wanted);
     }
     let mut recording = Recording::open(options.directory.as_deref())?;
+    wanted.check(&recording.classes)?;
     let format = if options.json {
         Format::Json
     } else {
         Format::Text { time: options.time.format(recording.span().0), color: is_terminal() }
     };
-    let what = (!is_terminal()).then_some("listing");
-    let mut listing = Listing::new(&recording.classes, format);
-    let mut out = Output::new();
-    let mut read_on = true;
-    recording.pass(what, |item| {
-        read_on = is_read(listing.write(item, &mut out))?;
-        Ok(read_on)
-    })?;
-    if read_on && is_read(listing.finish(&mut out))? {
-        is_read(out.flush())?;
+    let mut sieve = wanted.sieve(&recording.classes);
+    if list(&mut recording, format, &mut sieve, options.last)? {
+        sieve.report();
     }
     recording.close()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn follow(name: &str, options: &Options) -> Result<ExitCode, Failure> {
+/// Prints the events that pass, or the last of them; whether anybody reads them to the end.
+fn list(
+    recording: &mut Recording,
+    format: Format,
+    sieve: &mut Sieve,
+    last: Option<u32>,
+) -> Result<bool, Failure> {
+    let what = (!is_terminal() || last.is_some()).then_some("listing");
+    let mut listing = Listing::new(&recording.classes, format);
+    let mut last = last.map(|most| Last::new(most as usize));
+    let mut out = Output::new();
+    let mut read_on = is_read(listing.head(&mut out))?;
+    recording.pass(what, |item| {
+        if sieve.passes(item) {
+            read_on = is_read(match &mut last {
+                None => listing.write(item, &mut out),
+                Some(last) => last.push(matches!(item, Item::Event(_)), |line| listing.write(item, line)),
+            })?;
+        }
+        Ok(read_on)
+    })?;
+    if let Some(last) = last {
+        let lacks_losses = last.write(&mut out);
+        if lacks_losses.as_ref().is_ok_and(|lacks| *lacks) {
+            message!("sordino: earlier losses between these events are not listed: there are too many");
+        }
+        read_on = is_read(lacks_losses.map(drop))?;
+    }
+    Ok(read_on && is_read(out.flush())?)
+}
+
+fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Failure> {
     let color = is_terminal();
     let mut begin = None;
     let format = |first: Time| match options.json {
         true => Format::Json,
         false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
     };
-    session::follow(name, format, &mut Output::new())?;
+    session::follow(name, format, wanted, &mut Output::new())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 
 use super::place::{Life, Place};
 use crate::Failure;
-use crate::commands::events::is_read;
+use crate::commands::events::{Sieve, Wanted, is_read};
 use crate::failure::UNUSABLE;
 use crate::trace::Recording;
 use sordino_collect::{Directory, Reply, Request, Summary};
@@ -30,6 +30,7 @@ type Shown = Rc<Cell<(Time, usize)>>;
 pub(crate) fn follow(
     name: &str,
     mut format: impl FnMut(Time) -> Format,
+    wanted: &Wanted,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let place = Place::of(name)?;
@@ -41,7 +42,7 @@ pub(crate) fn follow(
     };
     let mut follower = Follower::default();
     while let Some(piece) = Piece::next(&place)? {
-        let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format).map(|()| end));
+        let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format, wanted).map(|()| end));
         drop(piece);
         let end = match taken {
             Ok(end) => end,
@@ -54,7 +55,10 @@ pub(crate) fn follow(
         }
         std::thread::sleep(EACH);
     }
-    is_read(follower.print(Time(i64::MAX), out)).map(drop)
+    if is_read(follower.print(Time(i64::MAX), out))? {
+        follower.sieve.iter().for_each(Sieve::report);
+    }
+    Ok(())
 }
 
 /// Whether a session ends within ten seconds: it may have much to complete.
@@ -105,12 +109,21 @@ struct Follower {
     /// Lines that wait until nothing older can come.
     held: Vec<(Time, Vec<u8>)>,
     begun: bool,
+    /// What has passed so far.
+    sieve: Option<Sieve>,
 }
 
 impl Follower {
     /// Takes what is new.
-    fn take(&mut self, path: &Path, format: &mut impl FnMut(Time) -> Format) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        path: &Path,
+        format: &mut impl FnMut(Time) -> Format,
+        wanted: &Wanted,
+    ) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;
+        let mut sieve = wanted.sieve(&recording.classes);
+        self.sieve.iter().for_each(|before| sieve.continues(before));
         let listing = Listing::new(&recording.classes, format(recording.span().0));
         let mut listing = if self.begun { listing.continued() } else { listing };
         let mut trace = recording.super_trace_of(|stream| news(stream, self.shown_of(path, stream)));
@@ -120,12 +133,16 @@ impl Follower {
                 Item::Loss(loss) => loss.from,
                 Item::Disorder(_) => continue,
             };
+            if !sieve.passes(&item) {
+                continue;
+            }
             let mut line = Vec::new();
             listing.write(&item, &mut line)?;
             self.begun = true;
             self.held.push((time, line));
         }
         drop(trace);
+        self.sieve = Some(sieve);
         // Programs that have ended are not in it.
         self.shown.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
         recording.close()

@@ -1,0 +1,168 @@
+//! Which events the user asked for.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::names::meant;
+use clap::Args;
+use sordino_event::condition::{Expression, Known};
+use sordino_event::rule::{Filter, Rule, Rules};
+use sordino_event::text::printable;
+use sordino_event::{Class, Classes, Invalid};
+use sordino_timeline::{Item, is_statedump};
+
+/// Which events to list, as it is typed.
+#[derive(Args, Debug)]
+pub(crate) struct Selection {
+    /// These events only: rules as for 'sordino record --user', such as 'motor:*, !motor:noise*, sched_switch if
+    /// next_prio < 100'
+    #[arg(short, long, value_name = "RULES")]
+    event: Vec<String>,
+    /// Those that meet a condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $level, $provider, $name
+    #[arg(short = 'w', long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    /// The state dump too: processes, files and devices that were there when the recording began
+    #[arg(long, conflicts_with = "follow")]
+    statedump: bool,
+}
+
+/// The same, understood.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    rules: Rules,
+    condition: Option<Expression>,
+    statedump: bool,
+}
+
+/// The events of a recording that are wanted.
+#[derive(Debug)]
+pub(crate) struct Sieve {
+    filter: Filter,
+    /// Whether all that is no state dump passes.
+    is_open: bool,
+    passed: u64,
+    misfits: u64,
+    /// The first reason why an event does not fit a condition.
+    misfit: Option<Invalid>,
+}
+
+impl Selection {
+    pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
+        let bad = |option: &str, text: &str, invalid: Invalid| {
+            Failure::new(UNUSABLE, format!("{option} {invalid}\n{}", invalid.picture(text)))
+        };
+        let mut rules = Rules::default();
+        for text in &self.event {
+            rules.0.extend(Rule::list(text).map_err(|invalid| bad("--event", text, invalid))?);
+        }
+        let parse = |text: &String| Expression::parse(text).map_err(|invalid| bad("--where", text, invalid));
+        let condition = self.condition.as_ref().map(parse).transpose()?;
+        Ok(Wanted { rules, condition, statedump: self.statedump })
+    }
+}
+
+impl Wanted {
+    /// The wanted events of a recording that has these classes.
+    pub(crate) fn sieve(&self, classes: &Classes) -> Sieve {
+        let filter = self.filter(self.condition.as_ref(), classes);
+        let is_open = self.rules.0.is_empty() && self.condition.is_none();
+        Sieve { filter, is_open, passed: 0, misfits: 0, misfit: None }
+    }
+
+    fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
+        Filter::new(&self.rules, condition, classes, |class| self.statedump || !is_statedump(class))
+    }
+
+    /// Checks the names of events and fields.
+    ///
+    /// # Errors
+    /// A rule that is about none of the recording's events, and a field that none of those has.
+    pub(crate) fn check(&self, classes: &Classes) -> Result<(), Failure> {
+        for rule in self.rules.0.iter().filter(|rule| !rule.is_exclusion()) {
+            let of_rule: Vec<&Class> =
+                classes.iter().map(|(_, class)| class).filter(|class| rule.matches_class(class)).collect();
+            if of_rule.is_empty() {
+                let names = classes.iter().map(|(_, class)| &*class.name);
+                let wanted = rule.pattern().trim_end_matches(":*");
+                return Err(nothing(&format!("--event '{rule}'"), "event of that name", wanted, names));
+            }
+            if let Some(condition) = rule.condition() {
+                fields(&format!("--event '{rule}'"), condition, &of_rule)?;
+            }
+        }
+        let Some(condition) = &self.condition else { return Ok(()) };
+        let filter = self.filter(None, classes);
+        let chosen: Vec<&Class> =
+            classes.iter().filter(|(id, _)| filter.chooses(*id)).map(|(_, class)| class).collect();
+        fields("--where", condition, &chosen)
+    }
+}
+
+/// Whether one of `classes` has all fields that `condition` asks for.
+fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), Failure> {
+    if classes.is_empty() || classes.iter().any(|class| condition.lacking_in(class).is_none()) {
+        return Ok(());
+    }
+    let asked = condition.fields();
+    let unknown = asked.iter().find(|field| classes.iter().all(|class| class.field(field).is_none()));
+    Err(match unknown {
+        Some(field) => {
+            let known = classes.iter().flat_map(|class| class.fields.iter().map(String::as_str));
+            nothing(what, &format!("event with a field '{field}'"), field, known)
+        }
+        None => {
+            let text = format!("{what}: no event has all of the fields {}", asked.join(", "));
+            Failure::new(UNUSABLE, text)
+        }
+    })
+}
+
+fn nothing<'a>(what: &str, lacking: &str, wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+    let remedy = meant(wanted, known).map_or(String::new(), |remedy| format!("; {remedy}"));
+    Failure::new(UNUSABLE, format!("{what}: the recording has no {lacking}{remedy}"))
+}
+
+impl Sieve {
+    /// Whether `item` is wanted. Losses always are.
+    pub(crate) fn passes(&mut self, item: &Item<'_>) -> bool {
+        let Item::Event(moment) = item else { return true };
+        let known = || Known {
+            cpu: moment.cpu,
+            pid: moment.pid(),
+            tid: moment.tid,
+            comm: moment.comm().map(|comm| &**comm),
+            procname: moment.program().map(|name| &**name),
+        };
+        match self.filter.passes(moment.event, known) {
+            Ok(passes) => {
+                self.passed += u64::from(passes);
+                passes
+            }
+            Err(invalid) => {
+                self.misfits += 1;
+                self.misfit.get_or_insert(invalid);
+                false
+            }
+        }
+    }
+
+    /// Goes on with the counts of the sieve before, which was for earlier events.
+    pub(crate) fn continues(&mut self, before: &Self) {
+        self.passed += before.passed;
+        self.misfits += before.misfits;
+        if let Some(misfit) = &before.misfit {
+            self.misfit = Some(misfit.clone());
+        }
+    }
+
+    /// Says what a list does not show: why events were not compared, or that there is none.
+    pub(crate) fn report(&self) {
+        if let Some(misfit) = &self.misfit {
+            let events = if self.misfits == 1 { "event does" } else { "events do" };
+            let misfit = misfit.to_string();
+            message!("sordino: {} {events} not fit the condition: {}", self.misfits, printable(&misfit));
+        }
+        if self.passed == 0 && !self.is_open {
+            message!("sordino: no event is listed: none passes --event and --where");
+        }
+    }
+}
