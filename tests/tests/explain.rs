@@ -131,7 +131,7 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     let trace = recording.name();
     let explain = |arguments: &[&str]| scene.sordino(&[&["explain", trace], arguments].concat());
     explain(&["--event", "net:reqest"]).failed(2, &["net:reqest", "did you mean net:request"]);
-    explain(&[]).failed(2, &["npt:loop", "name one with --event", "net:answer", "work:end"]);
+    explain(&["--event", "zzz"]).failed(2, &["zzz", "name one with --event", "net:answer", "work:end"]);
     explain(&["--begin", "work:begin", "--end", "work:ned"]).failed(2, &["work:ned", "work:end"]);
     explain(&["--begin", "work:begin"]).failed(2, &["--end"]);
     explain(&["--by", "id"]).failed(2, &["--begin"]);
@@ -145,10 +145,67 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     let ended = explain(&["--event", "net:request"]);
     let text = one_line(ended.succeeded());
     assert!(text.contains("What the trace does not tell"), "{text}");
-    assert!(text.contains("Next time add: sordino record --kernel sched,"), "{text}");
+    assert!(text.contains("Next time: sudo sordino record --kernel sched,"), "{text}");
+    assert!(text.contains("unknown: no kernel events recorded") && !text.contains("own code"), "{text}");
+    let json = findings(&explain(&["--event", "net:request", "--json"]));
+    assert_eq!(main_cause(&intervals(&json)[0])["kind"], "unrecorded");
+    assert!(!json.to_string().contains("\"own\"") && json.get("choice").is_none(), "{json}");
 
     let script = format!("set -o pipefail; ./sordino explain {trace} --event net:request | true");
     let mut command = Command::new("bash");
     let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
     assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "nobody reads any more");
+}
+
+#[test]
+fn without_a_rule_what_is_there_decides_and_is_said() {
+    let scene = Scene::checked();
+    let recorded = |source: &str, arguments: &[&str]| {
+        let program = scene.program(source);
+        scene.record(&[], &[&[program.to_str().unwrap()], arguments].concat())
+    };
+    let motor = sordino_tests::install::root().join("examples/c/motor.c");
+    let motor = recorded(motor.to_str().unwrap(), &["300"]);
+    let text = one_line(scene.sordino(&["explain", motor.name()]).succeeded());
+    assert!(text.starts_with("motor:period: 299 intervals"), "{text}");
+    // How regular it is depends on what else runs on the machine.
+    assert!(text.contains("Chosen without --event: the event that a thread hits most often"), "{text}");
+    assert!(text.contains("--event motor:command (2)"), "{text}");
+    let json = findings(&scene.sordino(&["explain", "--json", motor.name()]));
+    assert_eq!(json["rule"], "motor:period");
+    assert!(["regular", "frequent"].contains(&json["choice"]["why"].as_str().unwrap()), "{json}");
+    assert_eq!(json["choice"]["others"][0], serde_json::json!({ "rule": "motor:command", "intervals": 2 }));
+
+    // Of two pairs with as many intervals, the first by name; the other is named with its options.
+    let pairs = recorded("pairs.c", &[]);
+    let json = findings(&scene.sordino(&["explain", "--json", pairs.name()]));
+    assert_eq!(
+        (&json["rule"], &json["choice"]["why"]),
+        (&"net:request@id..net:answer@id".into(), &"pair".into())
+    );
+    assert_eq!(number(&json["statistics"]["count"]), 20);
+    let text = one_line(scene.sordino(&["explain", pairs.name()]).succeeded());
+    assert!(text.contains("--begin work:begin --end work:end (20)"), "{text}");
+
+    let npt = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "99"]);
+    let json = findings(&scene.sordino(&["explain", "--json", npt.name()]));
+    assert_eq!((&json["rule"], &json["choice"]["why"]), (&"npt:loop".into(), &"npt".into()));
+}
+
+#[test]
+fn where_nothing_can_be_chosen_the_remedy_is_said() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("pairs.c");
+    let kernel = scene.record(&["--kernel", "sched,irq", "--no-user"], &[program.to_str().unwrap()]);
+    assert_eq!(kernel.user_events(), 0);
+    assert!(kernel.summary["programs"].as_array().unwrap().is_empty(), "{}", kernel.summary);
+    let words = ["the kernel's events only", "-- PROGRAM", "--begin softirq_entry --end softirq_exit"];
+    let words = words.map(|word| word.replace("softirq_e", "irq_softirq_e"));
+    scene.refuses(2, &words.each_ref().map(String::as_str), &["explain", kernel.name()]);
+    let nothing = scene.record(&[], &["true"]);
+    scene.refuses(2, &["nothing to choose", "sordino record -- PROGRAM"], &["explain", nothing.name()]);
+    // A few of the kernel's events, and not those that tell who has a CPU.
+    let partly = scene.record(&["--kernel", "irq"], &[program.to_str().unwrap()]);
+    let text = one_line(scene.sordino(&["explain", partly.name()]).succeeded());
+    assert!(text.contains("unknown: sched_switch is not recorded") && !text.contains("own code"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! Adds up what one interval's time was spent on.
 
 use crate::Interval;
-use crate::cause::{Cause, Lock, Thread, Waker};
+use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::Serial;
 use crate::findings::{
     Behind, Explanation, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Part, Woken,
@@ -112,16 +112,19 @@ impl Account {
         }
     }
 
-    /// The sum, given whose time it was and how long the thread's own code normally takes.
-    /// Beyond that, it was `excess`.
+    /// The sum, given whose time it was, how long the thread's own code normally takes, and what is not recorded that
+    /// would tell whether it was its own code.
     pub(crate) fn close(
         mut self,
         thread: Thread,
         normal: Nanos,
-        excess: &Cause,
+        unrecorded: Option<Unrecorded>,
         lost: Vec<Lost>,
     ) -> Explanation {
-        self.split_own(normal, excess);
+        match unrecorded {
+            Some(events) => self.disown(events),
+            None => self.split_own(normal),
+        }
         let mut parts: Vec<Part> = self.parts.into_iter().map(|(cause, sum)| sum.close(cause)).collect();
         parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
         parts.sort_by_key(|part| Reverse(part.time));
@@ -143,14 +146,25 @@ impl Account {
         }
     }
 
-    /// What the thread's own code took beyond `normal` is `excess`.
-    fn split_own(&mut self, normal: Nanos, excess: &Cause) {
+    /// Time in which nobody recorded whether the thread had a CPU is not its own code's.
+    fn disown(&mut self, events: Unrecorded) {
+        for known in [Cause::Own, Cause::Unknown] {
+            let Some(before) = self.parts.remove(&known) else { continue };
+            let sum = self.part(&Cause::Unrecorded { events });
+            sum.time += before.time;
+            sum.count += before.count;
+            sum.longest = sum.longest.max(before.longest);
+        }
+    }
+
+    /// What the thread's own code took beyond `normal` is unexplained.
+    fn split_own(&mut self, normal: Nanos) {
         let Some(own) = self.parts.get_mut(&Cause::Own) else { return };
         let rest = own.time - normal;
         if rest > Nanos::ZERO {
             own.time = normal;
             own.longest = own.longest.min(normal);
-            let sum = self.part(excess);
+            let sum = self.part(&Cause::Unexplained);
             sum.time += rest;
             sum.count += 1;
             sum.longest = sum.longest.max(rest);

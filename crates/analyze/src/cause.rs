@@ -4,7 +4,7 @@ use crate::number;
 use serde::{Serialize, Serializer};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{Function, Interrupt, softirq_name};
-use sordino_timeline::{Priority, System, TaskState};
+use sordino_timeline::{Priority, Recorded, System, TaskState};
 use std::sync::Arc;
 
 /// A thread as a finding names it.
@@ -100,8 +100,23 @@ pub enum Cause {
         /// The system call it was in.
         syscall: Option<Arc<str>>,
     },
-    /// Nothing is known of the thread: no event of it was seen yet, records are missing, or the kernel's are not there.
+    /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
     Unknown,
+    /// Nobody recorded whether the thread had a CPU: it may have run its own code, or not at all.
+    Unrecorded {
+        /// Which events would have told.
+        events: Unrecorded,
+    },
+}
+
+/// The events of the kernel without which nothing is known of a thread's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unrecorded {
+    /// The trace has no event of the kernel.
+    Kernel,
+    /// The trace has events of the kernel, but `sched_switch` is not among them.
+    Switches,
 }
 
 /// Since what happened a thread waits for its CPU.
@@ -148,6 +163,17 @@ pub enum Lock {
 
 fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_char(state.letter())
+}
+
+impl Unrecorded {
+    /// What a trace with these events lacks to know whether threads have a CPU; `None` if nothing.
+    pub(crate) fn of(recorded: Recorded) -> Option<Self> {
+        match recorded {
+            Recorded { switches: true, .. } => None,
+            Recorded { any: true, .. } => Some(Self::Switches),
+            _ => Some(Self::Kernel),
+        }
+    }
 }
 
 impl Cause {

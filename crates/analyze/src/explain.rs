@@ -1,7 +1,7 @@
 //! The second pass: what took the time in the intervals that the first one found.
 
 use crate::account::Account;
-use crate::cause::{Cause, Thread};
+use crate::cause::{Thread, Unrecorded};
 use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
@@ -47,8 +47,8 @@ pub struct Explainer {
     nameless: Vec<usize>,
     losses: Losses,
     stolen: Vec<Stolen>,
-    /// What a thread's code takes beyond the normal: unknown if nobody saw who had the CPU.
-    excess: Cause,
+    /// What is not recorded that would tell whether threads had a CPU.
+    unrecorded: Option<Unrecorded>,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -91,7 +91,7 @@ impl Explainer {
             stories: by_thread.into_iter().map(story).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
-            excess: if recorded.switches { Cause::Unexplained } else { Cause::Unknown },
+            unrecorded: Unrecorded::of(recorded),
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
@@ -134,6 +134,7 @@ impl Explainer {
             schema: "sordino-findings",
             version: SCHEMA_VERSION,
             rule: rule.to_string(),
+            choice: None,
             statistics,
             limit: self.limit,
             ranked: self.ranking.intervals,
@@ -206,7 +207,7 @@ impl Explainer {
         for (account, on_its_own) in story.open.extract_if(.., |(account, _)| account.interval.end <= now) {
             let lost = self.losses.within(&account.interval);
             let explanation =
-                account.close(story.thread.clone(), self.survey.statistics.median, &self.excess, lost);
+                account.close(story.thread.clone(), self.survey.statistics.median, self.unrecorded, lost);
             if explanation.length > self.limit {
                 self.ranking.add(&explanation);
             }

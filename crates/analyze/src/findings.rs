@@ -1,7 +1,7 @@
 //! What was found, as data.
 
 use crate::cause::{Cause, Lock, Thread, Waker};
-use crate::{Broken, Interval, Statistics, Unpaired, number};
+use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub struct Findings {
     pub version: u32,
     /// Which intervals, as [`Rule`](crate::Rule) is written.
     pub rule: String,
+    /// Why these, if nobody named them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
     /// How long all of them are.
     pub statistics: Statistics,
     /// Intervals longer than this are in the ranking.

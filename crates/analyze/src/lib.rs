@@ -8,8 +8,11 @@
 //! The rule behind it: at any moment exactly one cause takes a thread's time. Whenever an event shows that it is
 //! another one from now on, the time since the last change goes to the one before.
 //!
-//! What the trace does not show is never made up: that time is [`Cause::Unknown`] where the thread's state is not
-//! known, and [`Cause::Unexplained`] where the thread had the CPU for longer than normal.
+//! What the trace does not show is never made up: that time is [`Cause::Unrecorded`] where the kernel's scheduler was not
+//! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where the thread had the CPU
+//! for longer than normal.
+//!
+//! A [`Census`] is for a user who names no rule: it counts the events of a trace and chooses the loop or the pair to look at.
 //!
 //! ```
 //! use sordino_analyze::{Explainer, Finder, Options, Rule};
@@ -48,6 +51,7 @@
 
 mod account;
 mod cause;
+mod choice;
 mod cpu;
 mod explain;
 mod find;
@@ -56,13 +60,15 @@ mod lost;
 mod number;
 mod past;
 mod ranking;
+mod rhythm;
 mod rule;
 mod survey;
 mod syscall;
 mod thread;
 mod track;
 
-pub use cause::{After, Cause, Lock, Thread, Waker};
+pub use cause::{After, Cause, Lock, Thread, Unrecorded, Waker};
+pub use choice::{Census, Choice, Other, Why};
 pub use explain::{Explainer, Options};
 pub use find::Finder;
 pub use findings::{

@@ -68,6 +68,8 @@ fn name(cause: &Cause) -> String {
             )
         }
         Cause::Blocked { state, syscall } => format!("blocked {}{}", state.letter(), called(syscall)),
+        Cause::Unrecorded { events: Unrecorded::Kernel } => "no kernel".into(),
+        Cause::Unrecorded { events: Unrecorded::Switches } => "no switches".into(),
         _ => "unknown".into(),
     }
 }
@@ -542,7 +544,9 @@ fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
         script.at(time).cpu(1).user("npt:loop", NPT, &[]);
     }
     let findings = explain(&script, "npt:loop", Options::default());
-    assert_eq!(parts(&findings.intervals[0]), ["unknown 4600 1", "own 100"]);
+    assert_eq!(parts(&findings.intervals[0]), ["no kernel 4700 1"]);
+    let main = findings.intervals[0].main.as_ref().unwrap();
+    assert_eq!((main.part, main.time), (0, Nanos(4700)));
     assert_eq!(findings.missing.len(), 8);
     assert!(explain(&loops(), "npt:loop", Options::default()).missing.is_empty());
 }

@@ -1,5 +1,6 @@
 //! What an analysis found, for people and for programs.
 
+mod choice;
 mod gaps;
 mod interval;
 mod ranking;
@@ -12,6 +13,7 @@ use sordino_analyze::{After, Cause, Explanation, Findings, Thread, Unpaired};
 use sordino_timeline::Priority;
 use std::io::{self, Write};
 
+pub use choice::rule_arguments;
 pub use words::headline;
 
 /// How findings look.
@@ -33,6 +35,7 @@ pub struct FindingsFormat {
 pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut impl Write) -> io::Result<()> {
     let mut page = Page::new(format.width.clamp(80, 120), format.color);
     page.prose(Style::Plain, "", &summary(findings));
+    choice::write(findings, &mut page);
     for (index, explanation) in findings.intervals.iter().enumerate() {
         page.gap();
         interval::write(index + 1, explanation, format.time, &mut page);

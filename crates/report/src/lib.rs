@@ -55,6 +55,6 @@ mod time;
 mod value;
 
 pub use color::COLORS;
-pub use findings::{FindingsFormat, headline, write_findings, write_findings_json};
+pub use findings::{FindingsFormat, headline, rule_arguments, write_findings, write_findings_json};
 pub use listing::{Format, LISTING_VERSION, Listing};
 pub use time::TimeFormat;

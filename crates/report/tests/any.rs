@@ -52,6 +52,8 @@ fn cause() -> impl Strategy<Value = Cause> {
         Just(Cause::PageFault),
         Just(Cause::RecorderWakeUp),
         Just(Cause::Unknown),
+        Just(Cause::Unrecorded { events: Unrecorded::Kernel }),
+        Just(Cause::Unrecorded { events: Unrecorded::Switches }),
         name().prop_map(|call| Cause::Syscall { call }),
         (any::<i64>(), name()).prop_map(|(number, name)| Cause::Irq { number, name }),
         name().prop_map(|name| Cause::Vector { name }),
@@ -160,6 +162,17 @@ fn statistics() -> impl Strategy<Value = Statistics> {
         .prop_map(|(count, min, median, p99, p99_9, max)| Statistics { count, min, median, p99, p99_9, max })
 }
 
+fn choice() -> impl Strategy<Value = Choice> {
+    let why = prop::sample::select(&[Why::Npt, Why::Pair, Why::Regular, Why::Frequent]);
+    let point = || {
+        let key = prop_oneof![Just(Key::Thread), name().prop_map(|field| Key::Field(field.to_string()))];
+        (name(), key).prop_map(|(event, key)| Point { event: event.to_string(), key })
+    };
+    let other = (point(), point(), count())
+        .prop_map(|(begin, end, intervals)| Other { rule: Rule { begin, end }, intervals });
+    (why, vec(other, 0..4)).prop_map(|(why, others)| Choice { why, others })
+}
+
 fn findings() -> impl Strategy<Value = Findings> {
     use Missing::*;
     let missing = [Switches, Wakeups, Irqs, Softirqs, Vectors, Syscalls, Faults, Nmis];
@@ -171,18 +184,20 @@ fn findings() -> impl Strategy<Value = Findings> {
     let missing = prop::sample::subsequence(missing.to_vec(), 0..=8);
     let gaps = (unpaired, broken, vec(lost(), 0..25), count(), missing);
     let ranking = (span(), count(), any::<bool>(), vec(ranked(), 0..25));
-    (name(), statistics(), ranking, vec(explanation(), 0..4), gaps).prop_map(
+    (name(), statistics(), ranking, vec(explanation(), 0..4), gaps, option::of(choice())).prop_map(
         |(
             rule,
             statistics,
             (limit, ranked, more, ranking),
             intervals,
             (unpaired, broken, lost, disorders, missing),
+            choice,
         )| {
             Findings {
                 schema: "sordino-findings",
                 version: SCHEMA_VERSION,
                 rule: rule.to_string(),
+                choice,
                 statistics,
                 limit,
                 ranked,

@@ -47,6 +47,8 @@ fn all_causes() -> Vec<Cause> {
         Cause::PageFault,
         Cause::Unexplained,
         Cause::Unknown,
+        Cause::Unrecorded { events: Unrecorded::Kernel },
+        Cause::Unrecorded { events: Unrecorded::Switches },
     ]
 }
 
@@ -87,6 +89,7 @@ fn findings(intervals: Vec<Explanation>) -> Findings {
         schema: "sordino-findings",
         version: SCHEMA_VERSION,
         rule: "npt:loop".into(),
+        choice: None,
         statistics: Statistics::default(),
         limit: Nanos(100),
         ranked: 0,
@@ -232,4 +235,19 @@ fn why_there_are_no_intervals_is_told() {
     for (findings, expected) in cases {
         assert_eq!(text(&findings).lines().next(), Some(expected));
     }
+}
+
+#[test]
+fn what_was_chosen_comes_with_the_options_that_choose_others() {
+    let other = |rule: &str, intervals| Other { rule: rule.parse().unwrap(), intervals };
+    let others = vec![other("net:request@id..net:answer@id", 20), other("motor:command", 9)];
+    let chosen = |why, others| Findings { choice: Some(Choice { why, others }), ..findings(Vec::new()) };
+    let regular = text(&chosen(Why::Regular, others));
+    let regular = regular.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        regular.contains("regular intervals; others, with how many intervals they have: --begin net:request --end net:answer --by id (20), --event motor:command (9)."),
+        "{regular}"
+    );
+    assert!(text(&chosen(Why::Pair, Vec::new())).contains("belong together; the recording has no others"));
+    assert!(!text(&chosen(Why::Npt, Vec::new())).contains("Chosen"), "npt's loop is what everybody expects");
 }

@@ -1,25 +1,36 @@
 //! `sordino explain`
 
 use crate::Failure;
-use crate::arguments::duration;
+use crate::arguments::{duration, quoted};
 use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
+use crate::names::{list, near};
 use crate::terminal::{columns, is_terminal, print_in_color};
 use crate::trace::Recording;
 use clap::Args;
-use sordino_analyze::{Explainer, Finder, Findings, Key, Options as Wanted, Point, Rule, Thread};
-use sordino_event::{Classes, Domain, Nanos};
-use sordino_report::{FindingsFormat, write_findings, write_findings_json};
+use sordino_analyze::{
+    Census, Choice, Explainer, Finder, Findings, Key, Options as Wanted, Other, Point, Rule, Thread, Why,
+};
+use sordino_event::{Class, Classes, Domain, Nanos};
+use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// The event of npt's loop.
+const NPT: &str = "npt:loop";
+
 /// Say what took the time in the longest intervals of a recording
 ///
-/// An interval lies between two events of one kind in one thread (npt's loop by default), or between a begin and an end
-/// event of one thread or of the same value of a field. Its time is split by what took it: interrupts, softirqs, page
-/// faults, system calls, other threads, sleep, the thread's own code. The parts are net and add up; what no event
-/// explains is named as such.
+/// An interval lies between two events of one kind in one thread, or between a begin and an end event of one thread or of the
+/// same value of a field. Its time is split by what took it: interrupts, softirqs, page faults, system calls, other threads,
+/// sleep, the thread's own code. The parts are net and add up; what no event explains is named as such. Without kernel events
+/// (sordino record --kernel) only the intervals' lengths are known.
+///
+/// Without --event and --begin, the recording decides, and the choice is printed with others. It is npt:loop, or else the events
+/// of one provider whose names form a pair (begin and end, start and stop, enter and exit, request and answer, put and get, ...)
+/// and that has most intervals, or else the event that one thread hits most often, those first that it hits at regular
+/// intervals. A pair is passed over if that event has more than ten times as many intervals.
 ///
 /// Exit status: 1 if --over is given and an interval is longer.
 #[derive(Args, Debug)]
@@ -37,9 +48,9 @@ pub(crate) struct Options {
     /// All that are longer; the exit status is 1 if there are any
     #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "top")]
     over: Option<Duration>,
-    /// From each of these events of a thread to its next one
-    #[arg(short, long, value_name = "NAME", default_value = "npt:loop", conflicts_with_all = ["begin", "end"])]
-    event: String,
+    /// From each of these events of a thread to its next one [default: chosen by what there is]
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
+    event: Option<String>,
     /// From this event
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
@@ -60,7 +71,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
-    let findings = explain(&mut recording, rule(options), wanted, None)?;
+    let (rule, choice) = match rule(options) {
+        Some(rule) => (rule, None),
+        None => choose(&mut recording).map(|(rule, choice)| (rule, Some(choice)))?,
+    };
+    let mut findings = explain(&mut recording, rule, wanted, None)?;
+    findings.choice = choice;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
@@ -77,13 +93,51 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
 }
 
-fn rule(options: &Options) -> Rule {
-    let (Some(begin), Some(end)) = (&options.begin, &options.end) else {
-        return Rule::between(&options.event);
-    };
+/// The rule that is typed.
+fn rule(options: &Options) -> Option<Rule> {
+    if let Some(event) = &options.event {
+        return Some(Rule::between(event));
+    }
+    let (begin, end) = options.begin.as_ref().zip(options.end.as_ref())?;
     let key = || options.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
     let point = |event: &String| Point { event: event.clone(), key: key() };
-    Rule { begin: point(begin), end: point(end) }
+    Some(Rule { begin: point(begin), end: point(end) })
+}
+
+/// npt's loop where there is one, or else what a pass over the recording chooses.
+fn choose(recording: &mut Recording) -> Result<(Rule, Choice), Failure> {
+    if recording.classes.iter().any(|(_, class)| class.name == NPT) {
+        return Ok((Rule::between(NPT), Choice { why: Why::Npt, others: Vec::new() }));
+    }
+    let mut census = Census::new(&recording.classes);
+    recording.pass(Some("looking for a loop"), |item| {
+        census.take(item);
+        Ok(true)
+    })?;
+    census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))
+}
+
+fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
+    let path = quoted([&*recording.path.to_string_lossy()]);
+    let has = |wanted| recording.classes.iter().any(|(_, class)| class.domain == wanted);
+    let pairs: Vec<String> =
+        kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();
+    let text = match (has(Domain::User), pairs.is_empty()) {
+        (true, _) => format!(
+            "{path}: nothing to choose: no event of a program happens twice in a thread; name the intervals with --event, or \
+             with --begin and --end ('sordino events {path}' lists what there is)"
+        ),
+        (false, true) => format!(
+            "{path}: nothing to choose: no event of a program is recorded; record a program that is linked with sordino: \
+             sordino record -- PROGRAM"
+        ),
+        (false, false) => format!(
+            "{path}: nothing to choose: the kernel's events only; record a program's tracepoints with them (sudo sordino \
+             record --kernel ... -- PROGRAM), or name the kernel's own intervals:\n{}",
+            pairs.join("\n")
+        ),
+    };
+    Failure::new(UNUSABLE, text)
 }
 
 /// Two passes: which intervals there are, of `only` these threads if that is given, and what took the time in the longest.
@@ -123,22 +177,21 @@ pub(crate) fn format(recording: &Recording) -> FindingsFormat {
 /// The error with what could have been meant: the nearest names, or those of the programs.
 fn unknown(error: &sordino_analyze::Error, classes: &Classes) -> Failure {
     let text = Failure::text_of(error);
-    let names = |pick: &dyn Fn(&str, Domain) -> bool| {
-        let all = classes.iter().filter(|(_, class)| pick(&class.name, class.domain));
-        let mut names: Vec<&str> = all.map(|(_, class)| &*class.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.truncate(12);
-        names.join(", ")
-    };
     let sordino_analyze::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };
-    let near = names(&|name, _| strsim::jaro_winkler(name, event) > 0.85);
-    let hint = match (near.is_empty(), names(&|_, domain| domain == Domain::User)) {
-        (false, _) => format!("did you mean {near}?"),
-        (true, user) if user.is_empty() => {
-            "it has the kernel's events only; name one with --event".to_owned()
-        }
-        (true, user) => format!("name one with --event: {user}"),
+    let names = classes.iter().map(|(_, class)| &*class.name);
+    let near = near(event, names);
+    let mut user: Vec<&str> =
+        classes.iter().map(|(_, class)| class).filter(is_user).map(|class| &*class.name).collect();
+    user.sort_unstable();
+    user.dedup();
+    let hint = match (near.is_empty(), user.is_empty()) {
+        (false, _) => format!("did you mean {}?", list(&near)),
+        (true, true) => "it has the kernel's events only; name one with --event".to_owned(),
+        (true, false) => format!("name one with --event: {}", list(&user)),
     };
     Failure::new(UNUSABLE, format!("{text}; {hint}"))
+}
+
+fn is_user(class: &&Class) -> bool {
+    class.domain == Domain::User
 }

@@ -85,8 +85,12 @@ fn missing(missing: &[Missing]) -> Option<String> {
     }
     let (whats, mut groups): (Vec<_>, Vec<_>) = missing.iter().map(|missing| named(*missing)).unzip();
     groups.dedup();
+    let shows = match missing.contains(&Missing::Switches) {
+        true => "unknown",
+        false => "own code, unexplained or unknown",
+    };
     Some(format!(
-        "not recorded: {}. What they do shows as own code, unexplained or unknown. Next time add: sordino record --kernel {}",
+        "not recorded: {}. What they do shows as {shows}. Next time: sudo sordino record --kernel {}",
         whats.join(", "),
         groups.join(",")
     ))

@@ -4,7 +4,7 @@ use super::words::cause;
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, TIE, shown};
 use crate::span::{share, span};
-use sordino_analyze::{Findings, Ranked};
+use sordino_analyze::{Findings, Missing, Ranked};
 use sordino_event::Nanos;
 
 /// As many causes have a line of their own.
@@ -21,7 +21,8 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
         (count, true) => format!("the longest {count} intervals"),
     };
     page.gap();
-    let title = format!("What took the time in {intervals} over {}, own code aside", span(findings.limit));
+    let aside = if findings.missing.contains(&Missing::Switches) { "" } else { ", own code aside" };
+    let title = format!("What took the time in {intervals} over {}{aside}", span(findings.limit));
     page.prose(Style::Headline, "", &title);
     let total: Nanos = findings.ranking.iter().map(|ranked| ranked.time).sum();
     let (most, hidden) = findings.ranking.split_at(shown(findings.ranking.len(), RANKED_MAX));

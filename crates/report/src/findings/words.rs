@@ -4,7 +4,8 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Lock, Lost, Main, Meanwhile, Part, Thread, Waker, Woken,
+    After, Cause, Explanation, Inversion, Inverted, Lock, Lost, Main, Meanwhile, Part, Thread, Unrecorded,
+    Waker, Woken,
 };
 use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
@@ -45,7 +46,15 @@ pub(super) fn cause(cause: &Cause) -> String {
         }
         Cause::Blocked { state, syscall } => sleep(*state).to_owned() + &inside(syscall.as_deref()),
         Cause::Unknown => "unknown to the trace".into(),
+        Cause::Unrecorded { events } => format!("unknown: {}", unrecorded(*events)),
         interrupt => self::interrupt(interrupt),
+    }
+}
+
+fn unrecorded(events: Unrecorded) -> &'static str {
+    match events {
+        Unrecorded::Kernel => "no kernel events recorded",
+        Unrecorded::Switches => "sched_switch is not recorded",
     }
 }
 
@@ -221,6 +230,7 @@ fn sentence(main: &Main, part: &Part) -> String {
             }
         }
         Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
+        Cause::Unrecorded { events } => format!("{time} unknown: {}", unrecorded(*events)),
         by => format!("interrupted {time} by {}{others}", interrupt(by)),
     }
 }

@@ -1,0 +1,42 @@
+//! Why these intervals, if the user named none, and how to name others.
+
+use crate::page::{Page, Style};
+use crate::value::bare;
+use sordino_analyze::{Findings, Key, Other, Rule, Why};
+
+/// Writes the reason of the choice, if it is not obvious, and the options that choose others.
+pub(super) fn write(findings: &Findings, page: &mut Page) {
+    let Some(choice) = &findings.choice else { return };
+    let why = match choice.why {
+        Why::Npt => return,
+        Why::Pair => "two events whose names belong together",
+        Why::Regular => "the event that a thread hits most often at regular intervals",
+        Why::Frequent => "the event that a thread hits most often; none is regular",
+    };
+    let other = |other: &Other| format!("{} ({})", rule_arguments(&other.rule), other.intervals);
+    let others: Vec<String> = choice.others.iter().map(other).collect();
+    let others = match others.is_empty() {
+        true => "the recording has no others".to_owned(),
+        false => format!("others, with how many intervals they have: {}", others.join(", ")),
+    };
+    page.prose(Style::Plain, "", &format!("Chosen without --event: {why}; {others}."));
+}
+
+/// The options of `sordino explain` that choose the intervals of `rule`.
+pub fn rule_arguments(rule: &Rule) -> String {
+    if rule.is_chain() {
+        return format!("--event {}", name(&rule.begin.event));
+    }
+    let by = match &rule.begin.key {
+        Key::Field(field) => format!(" --by {}", name(field)),
+        Key::Thread | Key::Cpu => String::new(),
+    };
+    format!("--begin {} --end {}{by}", name(&rule.begin.event), name(&rule.end.event))
+}
+
+/// All of the name: it is to be typed.
+fn name(text: &str) -> String {
+    let mut shown = Vec::new();
+    bare(text.as_bytes(), &mut shown);
+    String::from_utf8_lossy(&shown).into_owned()
+}
