@@ -23,6 +23,41 @@ fn the_c_example_is_recorded_whole() {
     }
 }
 
+/// The block of README in this language.
+fn readme(language: &str) -> String {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, behind) = readme.split_once(&format!("```{language}\n")).expect("a block");
+    behind.split_once("```").expect("its end").0.to_owned()
+}
+
+/// README's program in C compiles as it stands there, and is late by what the trigger and `--where` are shown with.
+#[test]
+fn the_c_program_of_the_readme_is_recorded_with_how_late_it_wakes() {
+    let scene = Scene::new();
+    let source = scene.path("motor.c");
+    std::fs::write(&source, readme("c")).unwrap();
+    let motor = scene.compile(Compiler::Gcc, source.to_str().unwrap(), &[]);
+    let recording = scene.record(&[], &[motor.to_str().unwrap()]);
+    recording.assert_count(5000);
+    let all = recording.events();
+    let late = |limit: i64| all.iter().filter(|event| event.numbers[1] > limit).count();
+    assert!(all.iter().all(|event| event.numbers[1] >= 0), "a loop woke too early");
+    for limit in [0, 50_000] {
+        let condition = format!("late > {limit}");
+        let listed = scene.sordino(&["events", "--where", &condition, recording.name()]);
+        assert_eq!(listed.succeeded().lines().count(), late(limit));
+    }
+    let periods = scene.sordino(&["explain", "--event", "motor:period", "--over", "1s", recording.name()]);
+    assert!(periods.succeeded().starts_with("motor:period: 4999 intervals"), "{}", periods.output);
+}
+
+/// README's program in Rust is the example, which is built with the others.
+#[test]
+fn the_rust_program_of_the_readme_is_the_example() {
+    let example = std::fs::read_to_string(root().join("examples/rust/src/motor.rs")).unwrap();
+    assert_eq!(example.split_once("\n\n").expect("a first line").1, readme("rust"));
+}
+
 /// "C++17": two threads, with each compiler.
 #[test]
 fn the_cpp_example_is_recorded_whole() {
