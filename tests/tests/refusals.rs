@@ -123,12 +123,17 @@ fn a_command_that_is_not_there_is_not_found_as_shells_say_it() {
     fs::write(scene.path("text"), "no program").unwrap();
     fs::write(scene.path("script"), "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(scene.path("text"), fs::Permissions::from_mode(0o644)).unwrap();
-    fs::set_permissions(scene.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(scene.path("our-tool"), "echo no program\n").unwrap();
+    for tool in ["script", "our-tool"] {
+        fs::set_permissions(scene.path(tool), fs::Permissions::from_mode(0o755)).unwrap();
+    }
     for (command, status, words) in [
         ("no-such-command", 127, &["no-such-command: command not found"][..]),
         ("./nothing", 127, &["./nothing", "No such file"]),
-        ("./text", 127, &["./text", "ermission denied"]),
-        ("./script", 2, &["./script"]),
+        ("./text", 127, &["./text", "permission denied", "chmod +x"]),
+        ("our-tool", 127, &["our-tool: command not found; did you mean ./our-tool?"]),
+        ("./script", 2, &["./script", "its interpreter", "is not there"]),
+        ("./our-tool", 2, &["./our-tool", "no script with a first line"]),
     ] {
         scene.refuses(status, words, &["record", "-o", "out", "--", command]);
         assert!(!scene.path("out").exists(), "{command}");

@@ -1,19 +1,15 @@
 //! What could have been meant by a name that is not there.
 
+use sordino_collect::similar;
 use sordino_event::text::printable;
 
 /// As many names are shown.
 const SHOWN: usize = 12;
 
-/// The names that are nearly `wanted`, each once.
-pub(crate) fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    each_once(names.into_iter().filter(|name| strsim::jaro_winkler(name, wanted) > 0.85))
-}
-
 /// The remedy for a name that is none of `names`: the nearest of them, or else which there are; `None` if there is none.
 pub(crate) fn meant<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names = each_once(names);
-    let near = near(wanted, names.iter().copied());
+    let near = similar(wanted, names.iter().copied());
     match (near.is_empty(), names.is_empty()) {
         (false, _) => Some(format!("did you mean {}?", list(&near))),
         (true, false) => Some(format!("there are {}", list(&names))),

@@ -138,6 +138,10 @@ impl Chunk {
         if self.purpose == Purpose::Keeping {
             count_events(&self.directory, &mut self.summary, watch);
         }
+        let has_any = self.summary.user_events() != Some(0) || self.summary.kernel_events() > 0;
+        if has_any || self.summary.lost() > 0 {
+            self.summary.shortfall.no_events = None;
+        }
         self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
         self.summary.write(&self.directory)?;
         Ok((self.directory, self.summary))

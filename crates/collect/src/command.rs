@@ -1,6 +1,7 @@
 //! The command whose program is recorded.
 
 use crate::options::CommandLine;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -33,13 +34,23 @@ pub fn find(program: &Path) -> io::Result<PathBuf> {
             Err(_) => {}
         }
     }
-    Err(denied.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "command not found")))
+    let here = Path::new(".").join(program);
+    let hint =
+        if runnable(&here).is_ok() { format!("; did you mean {}?", here.display()) } else { String::new() };
+    let not_found = || io::Error::new(io::ErrorKind::NotFound, format!("command not found{hint}"));
+    Err(denied.unwrap_or_else(not_found))
 }
 
 fn runnable(path: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
-    let executable = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
-    if executable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    let reason = match metadata.permissions().mode() & 0o111 {
+        _ if metadata.is_dir() => "it is a directory",
+        0 => "it is not executable (chmod +x)",
+        _ if metadata.is_file() => return Ok(()),
+        _ => "it is no regular file",
+    };
+    let text = format!("permission denied: {} can't be run: {reason}", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 /// Starts it, with what tells its programs of the recorder.
@@ -50,7 +61,20 @@ pub(crate) fn start(line: &CommandLine, session: &OsStr, reserve: u64) -> io::Re
     command.args(words).args(&line.arguments);
     let variable = if line.prefix.is_empty() { SESSION } else { SESSION_OF_COMMAND };
     command.env(variable, session).env("SORDINO_RESERVE", reserve.to_string());
-    command.spawn()
+    let explained = |error| if line.prefix.is_empty() { explained(error) } else { error };
+    command.spawn().map_err(explained)
+}
+
+/// What the kernel means when it refuses a program that is there.
+fn explained(error: io::Error) -> io::Error {
+    let reason = match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) => "its interpreter, which its first line or its ELF header names, is not there",
+        Some(Errno::NOEXEC) => {
+            "it is no program for this machine, and no script with a first line that begins with #!"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {reason}"))
 }
 
 #[cfg(test)]
@@ -63,6 +87,8 @@ mod tests {
         assert_eq!(find(Path::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find(Path::new("no-such-command")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(find(Path::new("/etc/passwd")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(find(Path::new("/tmp")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let error = find(Path::new("/tmp")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().ends_with("it is a directory"), "{error}");
     }
 }

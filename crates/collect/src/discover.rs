@@ -51,7 +51,11 @@ impl std::fmt::Display for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotPermitted => {
-                write!(f, "another user's: needs the right to trace it ({})", Right::Trace.remedy())
+                write!(
+                    f,
+                    "another user's, or one with more rights than its user: needs the right to trace it ({})",
+                    Right::Trace.remedy()
+                )
             }
             Self::Closed => write!(f, "it has closed all its descriptors: {}", Right::FindClosed.remedy()),
             Self::NotItsOwn => f.write_str("the area that it announced is not one that it has open"),
@@ -196,17 +200,42 @@ pub struct Identity {
 
 /// One program in one process: its pid, when it started, and where its stack begins, which differs from one executed
 /// program to the next (0 where that can't be seen).
-pub(crate) fn incarnation(pid: i32) -> (i32, u64, u64) {
-    incarnation_and_parent(pid).0
+pub(crate) type Incarnation = (i32, u64, u64);
+
+/// What everybody may see of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Glance {
+    pub(crate) incarnation: Incarnation,
+    /// The process that started it or took it over; `None` if it is gone.
+    pub(crate) parent: Option<i32>,
+    /// Its name, as of its first thread.
+    pub(crate) name: String,
+    /// Whether it has memory: the kernel's threads have none, nor have processes that have ended.
+    pub(crate) has_memory: bool,
 }
 
-/// The same, with the process that started it or took it over; `None` if it is gone.
-pub(crate) fn incarnation_and_parent(pid: i32) -> ((i32, u64, u64), Option<i32>) {
+/// Looks at `/proc/PID/stat`.
+pub(crate) fn glance(pid: i32) -> Glance {
     let text = proc::read(&format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
     let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
-    let parent = stat.as_ref().and_then(|stat| stat.field(4).parse().ok());
-    ((pid, number(START), number(28)), parent)
+    Glance {
+        incarnation: (pid, number(START), number(28)),
+        parent: stat.as_ref().and_then(|stat| stat.field(4).parse().ok()),
+        name: stat.as_ref().map_or("", |stat| stat.comm).to_owned(),
+        has_memory: number(23) > 0,
+    }
+}
+
+/// The program that process `pid` executes now.
+pub(crate) fn incarnation(pid: i32) -> Incarnation {
+    glance(pid).incarnation
+}
+
+/// Whether process `pid` may not be looked into.
+pub(crate) fn is_forbidden(pid: i32) -> bool {
+    let opened = fs::read_dir(format!("/proc/{pid}/fd"));
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Who process `pid` is; what can't be read is empty.

@@ -11,6 +11,7 @@
 //! | `limits`, `refused` | what a recorder may use; who was sent away |
 //! | `runtime` | the directories in which sessions meet programs |
 //! | `program` | one program: its rings, its tracepoints, its trace |
+//! | `coverage`, `shortfall`, `similar` | which rules have chosen something; what was to be recorded and is not; names that were meant |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
@@ -27,6 +28,7 @@ pub mod command;
 mod context;
 mod convert;
 mod count;
+mod coverage;
 mod directory;
 pub mod discover;
 mod drain;
@@ -51,6 +53,8 @@ mod rights;
 mod runtime;
 mod series;
 mod session;
+mod shortfall;
+mod similar;
 mod steal;
 mod summary;
 mod symbols;
@@ -77,6 +81,10 @@ pub use session::{
     Kept, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask,
     keep_session, record,
 };
+pub use shortfall::{
+    NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,
+};
+pub use similar::similar;
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
 
 use rustix::rand::{GetRandomFlags, getrandom};

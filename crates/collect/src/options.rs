@@ -170,6 +170,9 @@ impl Polling {
     }
 }
 
+/// Rules that nobody types: options stand for them.
+pub(crate) const IMPLIED: [&str; 3] = ["sordino:context", "sordino:counters", "sordino:snapshot"];
+
 /// Which tracepoints are wanted, and which of their hits ask for a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserEvents {
@@ -184,7 +187,7 @@ pub(crate) struct Choice {
     pub(crate) filter: Condition,
     /// Which ask for a snapshot.
     pub(crate) trigger: Condition,
-    /// Rules that do not fit it, and why.
+    /// Rules that do not fit the tracepoint for another reason than a missing field, and why.
     pub(crate) notes: Vec<String>,
 }
 
@@ -228,6 +231,18 @@ impl UserEvents {
         self.and(&text.split(',').map(excluded).collect::<Vec<_>>().join(","))
     }
 
+    /// The rules, and then those of triggers, each with whether it is one of a trigger.
+    pub(crate) fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
+        let rules = self.rules.0.iter().map(|rule| (rule, false));
+        rules.chain(self.triggers.0.iter().map(|rule| (rule, true)))
+    }
+
+    /// Whether there is a rule that includes something, besides those that options stand for.
+    pub(crate) fn wants_any(&self) -> bool {
+        self.rules_and_triggers()
+            .any(|(rule, _)| !rule.excludes() && !IMPLIED.contains(&rule.to_string().as_str()))
+    }
+
     /// The rules as they were given.
     pub fn patterns(&self) -> Vec<String> {
         self.rules.0.iter().map(ToString::to_string).collect()
@@ -236,15 +251,11 @@ impl UserEvents {
     /// What is wanted of a tracepoint. A rule that does not fit it counts for nothing.
     pub(crate) fn choose(&self, schema: &Schema, context: &Context<'_>) -> Choice {
         let mut notes = Vec::new();
-        let mut choose = |rules: &Rules| match rules.choose(schema, context) {
-            Ok(chosen) => {
-                notes.extend(chosen.lacking.iter().map(ToString::to_string));
-                chosen.condition
-            }
-            Err(unfit) => {
+        let mut choose = |rules: &Rules| {
+            rules.choose(schema, context).unwrap_or_else(|unfit| {
                 notes.push(unfit.to_string());
                 Condition::Never
-            }
+            })
         };
         let trigger = choose(&self.triggers);
         let recorded = Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect());
@@ -316,7 +327,6 @@ mod tests {
         assert!(matches!(late.trigger, Condition::Code(_)) && late.filter == late.trigger);
         let without = choice(&events, &schema("period", &[]));
         assert_eq!((without.filter, without.trigger), (Condition::Never, Condition::Never));
-        assert_eq!(without.notes.len(), 1);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Traced {
     attached: Attached,
     /// Its rings' CPUs, in the order of its streams.
     rings: Vec<Option<u32>>,
+    /// Whether each of its tracepoints is enabled.
+    enabled: Vec<bool>,
     /// The tracepoints that are wanted through a gate.
     gated: Vec<(u16, Want)>,
     /// Bytes of the catalogue that were read.
@@ -86,6 +88,7 @@ impl Traced {
             notes,
             attached,
             rings: readers.iter().map(Reader::cpu).collect(),
+            enabled: Vec::new(),
             gated: Vec::new(),
             read: 0,
             seen: 0,
@@ -186,6 +189,7 @@ impl Traced {
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let mut notes = Vec::new();
         self.gated.retain(|(id, _)| usize::from(*id) < first);
+        self.enabled.truncate(first);
         for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
             let choice = user.choose(schema, &context);
             let want = match (&choice.filter, &choice.trigger) {
@@ -210,12 +214,28 @@ impl Traced {
             let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(told);
             self.program.enable(self.attached.slot, id, want);
+            self.enabled.push(want != Want::No);
             if let Want::Through(_) = want {
                 self.gated.push((id, want));
             }
         }
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);
+    }
+
+    /// The tracepoints that it has declared so far.
+    pub(crate) fn declared(&self) -> &[Schema] {
+        &self.trace.schemas
+    }
+
+    /// Those of them that are enabled.
+    pub(crate) fn enabled(&self) -> impl Iterator<Item = &Schema> {
+        self.trace
+            .schemas
+            .iter()
+            .zip(&self.enabled)
+            .filter(|(_, enabled)| **enabled)
+            .map(|(schema, _)| schema)
     }
 
     /// Counts the programs of a session.

@@ -6,6 +6,7 @@ use crate::directory::Directory;
 use crate::kernel::Kernel;
 use crate::options::Options;
 use crate::rank::Rank;
+use crate::shortfall::Shortfall;
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use std::fs;
@@ -57,6 +58,9 @@ pub struct Summary {
     pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
+    /// What it was to hold and does not.
+    #[serde(default)]
+    pub shortfall: Shortfall,
     /// What else there is to know.
     pub notes: Vec<String>,
 }

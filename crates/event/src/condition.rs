@@ -50,7 +50,7 @@ pub use payload::Interval;
 use crate::{Class, Event, Invalid, Pid, Schema};
 use layout::Layout;
 use plan::Test;
-use resolve::{Resolver, field};
+use resolve::Resolver;
 use tree::{Node, Tree};
 
 /// A condition as a user wrote it, for whatever tracepoint.
@@ -122,17 +122,16 @@ impl Expression {
         bounds::bounds(&self.0)
     }
 
-    /// The first field that it asks for and the tracepoint does not have, if there is one: what the error of
-    /// [`compile`](Self::compile) would say.
-    pub fn lacking(&self, schema: &Schema) -> Option<Invalid> {
-        lacking(&self.0, schema)
+    /// The first field of the condition that is not among `fields`.
+    pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
+        missing_field(&self.0, fields)
     }
 }
 
-fn lacking(tree: &Tree, schema: &Schema) -> Option<Invalid> {
+fn missing_field<'a>(tree: &'a Tree, fields: &[&str]) -> Option<&'a str> {
     match &tree.node {
-        Node::Field { name, .. } => field(schema, name, &tree.at).err(),
-        node => Tree::parts(node).into_iter().find_map(|part| lacking(part, schema)),
+        Node::Field { name, .. } => (!fields.contains(&name.as_str())).then_some(name),
+        node => Tree::parts(node).into_iter().find_map(|part| missing_field(part, fields)),
     }
 }
 

@@ -10,7 +10,7 @@
 //!     let schema = Schema {
 //!         provider: "motor".into(), name: name.into(), level: Level::Info, location: None, fields: vec![],
 //!     };
-//!     rules.choose(&schema, &context).map(|chosen| chosen.condition)
+//!     rules.choose(&schema, &context)
 //! };
 //! assert_eq!(chosen("period")?, Condition::Always);
 //! assert_eq!(chosen("noise_floor")?, Condition::Never);
@@ -44,15 +44,6 @@ pub struct Rule {
 /// Rules in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules(pub Vec<Rule>);
-
-/// What rules say of one tracepoint.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// Which of its records are wanted; [`Condition::Never`]: it need not be enabled.
-    pub condition: Condition,
-    /// The rules that would have added to them, but ask for a field that the tracepoint does not have.
-    pub lacking: Vec<Unfit>,
-}
 
 /// A rule whose condition does not fit a tracepoint that its name matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +92,24 @@ impl Rule {
         Ok(Self { text: text.to_owned(), excludes, pattern, condition: Some((at, expression)) })
     }
 
-    /// Whether it is about this tracepoint, by its name.
-    pub fn matches(&self, schema: &Schema) -> bool {
-        glob::matches(self.pattern.as_bytes(), schema.full_name().as_bytes())
+    /// Whether it is about the tracepoint with this full name.
+    pub fn matches(&self, full_name: &str) -> bool {
+        glob::matches(self.pattern.as_bytes(), full_name.as_bytes())
+    }
+
+    /// Whether it takes tracepoints away.
+    pub const fn excludes(&self) -> bool {
+        self.excludes
+    }
+
+    /// The pattern for full names: `motor:*` where the rule says `motor`.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The first field of its condition that is not among `fields`.
+    pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
+        self.condition.as_ref().and_then(|(_, expression)| expression.missing_field(fields))
     }
 
     fn unfit(&self, invalid: Invalid) -> Unfit {
@@ -120,7 +126,7 @@ impl fmt::Display for Rule {
 }
 
 impl Rules {
-    /// Which records of a tracepoint are wanted.
+    /// Which records of a tracepoint are wanted; [`Condition::Never`]: it need not be enabled.
     ///
     /// The rules that match its name apply in order. Each that includes adds the records that meet its condition, or all if it has
     /// none, so with several conditions a record has to meet one of them; each that excludes takes away what the
@@ -128,23 +134,17 @@ impl Rules {
     ///
     /// # Errors
     /// The rule that does not fit the tracepoint for another reason.
-    pub fn choose(&self, schema: &Schema, context: &Context<'_>) -> Result<Chosen, Unfit> {
-        let matching: Vec<_> = self.0.iter().filter(|rule| rule.matches(schema)).collect();
+    pub fn choose(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Unfit> {
+        let (full_name, fields) = (schema.full_name(), schema.field_names());
+        let matching: Vec<_> = self.0.iter().filter(|rule| rule.matches(&full_name)).collect();
         let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();
-        let lacks =
-            |rule: &Rule| rule.condition.as_ref().and_then(|(_, expression)| expression.lacking(schema));
-        let lacking =
-            included.iter().filter_map(|rule| lacks(rule).map(|invalid| rule.unfit(invalid))).collect();
-        let fitting: Vec<_> = included.iter().filter(|rule| lacks(rule).is_none()).collect();
+        let fitting: Vec<_> = included.iter().filter(|rule| rule.missing_field(&fields).is_none()).collect();
         let conditions: Vec<_> = fitting.iter().filter_map(|rule| rule.condition.as_ref()).collect();
         let expressions: Vec<_> = conditions.iter().map(|(_, expression)| expression).collect();
-        let condition = if expressions.len() < fitting.len() {
-            Condition::Always
-        } else {
-            compile_any(&expressions, schema, context)
-                .map_err(|(number, invalid)| fitting[number].unfit(invalid))?
-        };
-        Ok(Chosen { condition, lacking })
+        if expressions.len() < fitting.len() {
+            return Ok(Condition::Always);
+        }
+        compile_any(&expressions, schema, context).map_err(|(number, invalid)| fitting[number].unfit(invalid))
     }
 }
 

@@ -215,6 +215,11 @@ impl Schema {
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.provider, self.name)
     }
+
+    /// The names of its fields, in order.
+    pub fn field_names(&self) -> Vec<&str> {
+        self.fields.iter().map(|field| field.name.as_str()).collect()
+    }
 }
 
 /// As programs and listings write types: `u32`, `i64x` (hexadecimal), `u16n` (network byte order), `bool`, `f64`,

@@ -4,13 +4,14 @@ use crate::Failure;
 use crate::arguments::{duration, quoted};
 use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
-use crate::names::{list, near};
+use crate::names::list;
 use crate::terminal::{columns, is_terminal, print_in_color};
 use crate::trace::Recording;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, Explainer, Finder, Findings, Key, Options as Wanted, Other, Point, Rule, Thread, Why,
 };
+use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos};
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use std::path::PathBuf;
@@ -179,7 +180,7 @@ fn unknown(error: &sordino_analyze::Error, classes: &Classes) -> Failure {
     let text = Failure::text_of(error);
     let sordino_analyze::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };
     let names = classes.iter().map(|(_, class)| &*class.name);
-    let near = near(event, names);
+    let near = similar(event, names);
     let mut user: Vec<&str> =
         classes.iter().map(|(_, class)| class).filter(is_user).map(|class| &*class.name).collect();
     user.sort_unstable();

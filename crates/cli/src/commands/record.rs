@@ -175,7 +175,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         }
         text.push('\n');
     }
-    for note in &summary.notes {
+    for note in summary.notes.iter().chain(&summary.shortfall.lines()) {
         text += &format!("  {}\n", printable(note));
     }
     let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());

@@ -94,11 +94,25 @@ pub(crate) struct ProgramCopy {
     pub(crate) streams: Vec<StreamCopy>,
 }
 
+impl ProgramCopy {
+    /// Whether there was anything in its rings.
+    pub(crate) fn has_any(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.packets.is_empty() || stream.lost.total > 0)
+    }
+}
+
 /// How full a program's rings are.
 #[derive(Debug)]
 pub(crate) struct ProgramFill {
     pub(crate) number: usize,
     pub(crate) streams: Vec<StreamFill>,
+}
+
+impl ProgramFill {
+    /// Whether there was ever anything in the rings.
+    pub(crate) fn has_any(&self) -> bool {
+        self.streams.iter().any(|stream| stream.fill.used > 0 || stream.bytes > 0 || stream.lost.total > 0)
+    }
 }
 
 /// The stamp that is now, in the recording's clock.

@@ -22,7 +22,7 @@ mod work;
 
 pub(crate) use hold::{Taken, Wishes};
 pub(crate) use ledger::{Claim, Ledger, Limits};
-pub(crate) use work::{Job, Source};
+pub(crate) use work::{Job, LOOKS_UNTIL_MADE, Source};
 
 use crate::program::Detachment;
 use accounts::Accounts;

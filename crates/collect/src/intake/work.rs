@@ -4,7 +4,7 @@ use super::hold::{Attach, Candidate, Taken};
 use super::is_trusted;
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
-use crate::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
+use crate::discover::{Found, Hidden, Incarnation, areas, is_command_of_ours, user_of};
 use crate::listen::{Announced, Whereabouts};
 use crate::proc;
 use crate::program::Detachment;
@@ -17,7 +17,7 @@ const FINDING: Duration = Duration::from_secs(2);
 /// Longest time for letting a program go, which frees its rings' memory.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
-const LOOKS_UNTIL_MADE: u8 = 3;
+pub(crate) const LOOKS_UNTIL_MADE: u8 = 3;
 
 /// The reason for looking at a process.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Source {
     /// Somebody named it, and waits.
     Named,
     /// It is there: the how manieth look this is, and which program it executes.
-    Seen { looks: u8, incarnation: (i32, u64, u64) },
+    Seen { looks: u8, incarnation: Incarnation },
     /// It is to be let go.
     Leaves(Detachment),
 }

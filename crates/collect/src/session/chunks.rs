@@ -4,7 +4,7 @@ use super::bell::Bell;
 use super::control::{Asker, Control, Reply, Request};
 use super::live;
 use super::prepare::chunk;
-use super::programs::{note_once, summarise};
+use super::programs::{is_worth_a_line, note_once, summarise};
 use super::writer::{Done, Job, Writer};
 use super::{Nobody, Outlet, Session, Sink};
 use crate::Error;
@@ -16,6 +16,7 @@ use crate::kernel::page_file;
 use crate::options::{Options, Worst};
 use crate::recover::recover;
 use crate::series::{Ground, Kind, Series};
+use crate::shortfall::Shortfall;
 use crate::summary::{State, Summary};
 use sordino_event::Cpu;
 use std::collections::HashMap;
@@ -120,6 +121,7 @@ impl Outlet {
     pub(super) fn finish(
         mut self,
         last: Option<&Result<(Directory, Summary), Error>>,
+        shortfall: &Shortfall,
         options: &Options,
     ) -> Vec<String> {
         self.notes.clear();
@@ -134,7 +136,7 @@ impl Outlet {
             _ => {}
         }
         let reply = match &self.notes[..] {
-            [] => Reply::Done,
+            [] => Reply::Ended { shortfall: shortfall.clone() },
             notes => Reply::Refused { reason: notes.join("; ") },
         };
         let late = self.control.asked().into_iter();
@@ -231,12 +233,14 @@ impl Session<'_> {
         for (program, next) in self.programs.iter_mut().zip(traces) {
             let (trace, outputs) = program.go_on_in(next);
             let ends = self.collector.rotate(program.number(), outputs);
+            self.has_events |= ends.iter().any(is_worth_a_line);
             let notes = std::mem::take(&mut program.notes);
             before.add(summarise(&trace, notes, ends), trace.without_schemas());
         }
         if let Err(error) = self.show_pages_of(directory) {
             self.tell(error.to_string());
         }
+        before.summary.shortfall = self.shortfall();
         Ok((before, self.rest(Ok(kernel))))
     }
 }

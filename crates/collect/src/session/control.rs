@@ -7,6 +7,7 @@ use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
 use crate::rights;
+use crate::shortfall::{RuleProblem, Shortfall};
 use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,16 @@ pub enum Reply {
     },
     /// It is done, or will be in a moment.
     Done,
+    /// Other tracepoints are recorded from now on.
+    Changed {
+        /// The rules of the request that choose nothing so far.
+        rules: Vec<RuleProblem>,
+    },
+    /// The session has ended.
+    Ended {
+        /// What it was to record and did not.
+        shortfall: Shortfall,
+    },
     /// It can't be done.
     Refused {
         /// Why, and what can.

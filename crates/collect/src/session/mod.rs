@@ -4,11 +4,14 @@ mod bell;
 mod chunks;
 mod collector;
 mod control;
+mod detach;
 mod live;
 mod prepare;
 mod programs;
 mod requests;
 mod run;
+mod shortfall;
+mod sightings;
 mod signals;
 mod skipped;
 mod snapshots;
@@ -23,7 +26,9 @@ use crate::chunk::{Chunk, Rest};
 use crate::clock::TraceClock;
 use crate::command;
 use crate::context::Watcher;
+use crate::coverage::Coverage;
 use crate::directory::Directory;
+use crate::discover::Incarnation;
 use crate::intake::Intake;
 use crate::kernel::{Emptied, Kernel};
 use crate::limits;
@@ -33,6 +38,7 @@ use crate::place::Place;
 use crate::program::{Detachment, Traced};
 use crate::rights;
 use crate::series::{Ground, Series};
+use crate::shortfall::Shortfall;
 use crate::steal::Steal;
 use crate::summary::Summary;
 use bell::Bell;
@@ -42,6 +48,7 @@ use live::Live;
 use requests::Attaching;
 use rustix::process::Rlimit;
 use rustix::time::{ClockId, clock_gettime};
+use sightings::Sightings;
 use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
@@ -124,6 +131,8 @@ pub struct Kept {
     pub status: Option<ExitStatus>,
     /// Why the last recordings could not be completed, if they could not.
     pub problems: Vec<String>,
+    /// What it was to record and did not.
+    pub shortfall: Shortfall,
 }
 
 /// Keeps a session until its command ends, the time is over, it is told to stop, or `stop` becomes readable. `ready` is called when it
@@ -149,8 +158,8 @@ pub fn keep_session<'a>(
     let ended = session.finish(&mut Nobody);
     // Also if that failed: there may be others.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
-    let Ended { status, problems, .. } = ended?;
-    result.map(|()| Kept { status, problems })
+    let Ended { status, problems, shortfall, .. } = ended?;
+    result.map(|()| Kept { status, problems, shortfall })
 }
 
 struct Session<'a> {
@@ -167,6 +176,8 @@ struct Session<'a> {
     outlet: Option<Outlet>,
     /// The tracepoints that are wanted now.
     user: UserEvents,
+    /// What their rules have chosen.
+    coverage: Coverage,
     /// The processes that were named.
     pids: Vec<i32>,
     programs: Vec<Traced>,
@@ -183,13 +194,20 @@ struct Session<'a> {
     /// How many programs there were.
     numbered: usize,
     /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
-    seen: HashMap<(i32, u64, u64), u8>,
+    seen: HashMap<Incarnation, u8>,
     /// When they were looked for, and how long that took.
     scanned: Instant,
     scan_time: Duration,
     /// Their parents, as of then or later.
     parents: HashMap<i32, i32>,
     skipped: Skipped,
+    /// The command's processes, and the programs that were recorded.
+    sightings: Sightings,
+    /// Processes that could not be looked into, as of the last scan.
+    hidden: u64,
+    /// Whether a tracepoint was ever enabled, and whether there was ever an event.
+    had_enabled: bool,
+    has_events: bool,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.
@@ -251,6 +269,7 @@ struct Ended {
     running: Option<u32>,
     /// Of a session: why recordings could not be completed.
     problems: Vec<String>,
+    shortfall: Shortfall,
 }
 
 impl<'a> Session<'a> {
@@ -289,7 +308,10 @@ impl<'a> Session<'a> {
                 let environment = self.listener.environment();
                 let child = limits::with(self.descriptors, || command::start(line, environment, reserve));
                 let failed = |source| Error::Command { command: line.program.clone(), source };
-                self.child = Some(child.map_err(failed)?);
+                let child = child.map_err(failed)?;
+                let name = line.program.file_name().unwrap_or_default().to_string_lossy();
+                self.sightings.add(child.id() as i32, &name, None);
+                self.child = Some(child);
             }
             Programs::Pids(_) => {}
             Programs::All if self.options.kernel_only => {}
@@ -337,8 +359,10 @@ impl<'a> Session<'a> {
         self.end_detachments();
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);
+        let shortfall = self.shortfall();
         let chunk = match self.sink {
             Sink::Chunk(mut chunk) => {
+                chunk.summary.shortfall = shortfall.clone();
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
                 chunk.summary.notes.extend(self.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
@@ -346,9 +370,10 @@ impl<'a> Session<'a> {
             Sink::Memory(_) => None,
         };
         // Also if that failed: there may be others, and somebody who waits for them.
-        let problems = self.outlet.map_or(Vec::new(), |outlet| outlet.finish(chunk.as_ref(), self.options));
+        let finish = |outlet: Outlet| outlet.finish(chunk.as_ref(), &shortfall, self.options);
+        let problems = self.outlet.map_or(Vec::new(), finish);
         let running = self.child.as_ref().map(Child::id);
-        Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems })
+        Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems, shortfall })
     }
 
     /// What a chunk that ends now has besides its programs' traces.

@@ -2,6 +2,7 @@
 
 use super::bell::Bell;
 use super::collector::Collector;
+use super::sightings::Sightings;
 use super::skipped::Skipped;
 use super::snapshots::Memory;
 use super::{Outlet, Session, Sink, TICK};
@@ -9,6 +10,7 @@ use crate::Error;
 use crate::chunk::{Chunk, Purpose};
 use crate::clock::TraceClock;
 use crate::context::Watcher;
+use crate::coverage::Coverage;
 use crate::directory::{Directory, RAW};
 use crate::drain::{Triggers, Work};
 use crate::intake::{Intake, Wishes};
@@ -68,6 +70,8 @@ impl<'a> Session<'a> {
         let session = options.session.as_ref();
         let listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
         let collector = Collector::start(options, work(options, &clock), &clock, bell.clone())?;
+        let mut coverage = Coverage::default();
+        coverage.set_rules(&options.user);
         Ok(Self {
             options,
             guardian,
@@ -79,6 +83,7 @@ impl<'a> Session<'a> {
             sink,
             outlet,
             user: options.user.clone(),
+            coverage,
             pids: match &options.programs {
                 Programs::Pids(pids) => pids.clone(),
                 _ => Vec::new(),
@@ -95,6 +100,10 @@ impl<'a> Session<'a> {
             scan_time: Duration::ZERO,
             parents: HashMap::new(),
             skipped: Skipped::default(),
+            sightings: Sightings::default(),
+            hidden: 0,
+            had_enabled: false,
+            has_events: false,
             child: None,
             status: None,
             template,

@@ -2,15 +2,17 @@
 
 use super::{SCAN, Session, Sink};
 use crate::Error;
-use crate::discover::{Hidden, identity, incarnation, incarnation_and_parent, parent, processes, user_of};
-use crate::drain::StreamEnd;
+use crate::discover::{
+    Glance, Hidden, glance, identity, incarnation, is_forbidden, parent, processes, user_of,
+};
+use crate::drain::{ProgramCopy, StreamEnd};
 use crate::exit::exit_of;
-use crate::intake::{Job, Source, Taken, is_trusted};
+use crate::intake::{Job, Source, Taken};
 use crate::options::Programs;
-use crate::program::{Detachment, ProgramTrace, Traced};
+use crate::program::{ProgramTrace, Traced};
 use crate::summary::{ProgramSummary, StreamSummary};
 use sordino_clock::Sample;
-use sordino_ring::control::{FileId, PATIENCE};
+use sordino_ring::control::FileId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -22,8 +24,6 @@ const NAMED: Duration = Duration::from_secs(10);
 /// How long a program that has announced itself waits for an answer before it goes on, in its probes: one that ended meanwhile has
 /// hit nothing.
 const WAITING: Duration = Duration::from_secs(2);
-/// Programs that could not be let go because of a lock, at most; more are let go without it.
-const MOST_DETACHMENTS: usize = 64;
 
 impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is. Waits for it: nothing is recorded yet.
@@ -68,7 +68,11 @@ impl Session<'_> {
             return Err(refused(reason));
         }
         if !is_there {
-            return Err(refused("it is not linked with sordino, or ended".to_owned()));
+            let Glance { name, has_memory, .. } = glance(pid);
+            return Err(refused(match has_memory {
+                true => format!("{name} is not linked with sordino, nor is what it has loaded"),
+                false => "it has ended, or is a thread of the kernel".to_owned(),
+            }));
         }
         self.seen.insert(incarnation(pid), LOOKS);
         Ok(())
@@ -88,6 +92,7 @@ impl Session<'_> {
         self.watcher.look_at(&program, &self.clock, &before);
         self.skipped.forget(program.trace.pid, program.id());
         self.programs.push(program);
+        self.observe(self.programs.len() - 1, 0);
         Ok(())
     }
 
@@ -129,7 +134,7 @@ impl Session<'_> {
     }
 
     /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
-    fn take_up(&mut self, job: Job) {
+    pub(super) fn take_up(&mut self, job: Job) {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
         }
@@ -138,6 +143,12 @@ impl Session<'_> {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));
         }
         let has_any = !(taken.is_empty() && skipped.is_empty());
+        match (&hidden, &source) {
+            (Some(Hidden::Ended), _) => {}
+            (Some(hidden), _) => self.sightings.not_reached(pid, &hidden.to_string()),
+            (None, Source::Seen { .. }) if !has_any && known.is_empty() => self.sightings.looked_into(pid),
+            (None, _) => {}
+        }
         if !taken.is_empty() {
             self.let_go_replaced(&replaced);
         }
@@ -151,6 +162,7 @@ impl Session<'_> {
             }
         }
         for (id, reason) in skipped {
+            self.sightings.not_reached(pid, &reason);
             self.skip((pid, id), user, &Error::Program { pid, reason });
         }
         match &source {
@@ -177,8 +189,7 @@ impl Session<'_> {
     fn refresh_known(&mut self, known: &[FileId]) {
         for index in 0..self.programs.len() {
             if known.contains(&self.programs[index].id()) {
-                let refreshed = self.programs[index].refresh(&self.user);
-                self.note(refreshed);
+                self.refresh_one(index);
             }
         }
     }
@@ -218,20 +229,28 @@ impl Session<'_> {
     pub(super) fn scan(&mut self) {
         self.scanned = Instant::now();
         let seen = std::mem::take(&mut self.seen);
-        let found: Vec<_> = processes().into_iter().map(|pid| (pid, incarnation_and_parent(pid))).collect();
-        self.parents = found.iter().filter_map(|&(pid, (_, parent))| Some((pid, parent?))).collect();
+        let found: Vec<_> = processes().into_iter().map(|pid| (pid, glance(pid))).collect();
+        self.parents = found.iter().filter_map(|(pid, glance)| Some((*pid, glance.parent?))).collect();
         let wanted = self.ancestors().map(|ancestors| descendants(&self.parents, &ancestors));
-        for (pid, (incarnation, _)) in found {
-            // One without a stack is about to end, is the kernel's, or may not be looked into.
-            if pid == std::process::id() as i32 || incarnation.2 == 0 {
+        self.hidden = 0;
+        for (pid, Glance { incarnation, name, has_memory, .. }) in found {
+            if pid == std::process::id() as i32 || !has_memory {
                 continue;
             }
             let looks = (1 + seen.get(&incarnation).copied().unwrap_or(0)).min(LOOKS + 1);
             self.seen.insert(incarnation, looks);
-            if looks > LOOKS || self.looking.contains(&pid) {
+            if wanted.as_ref().is_some_and(|wanted| wanted.get(&pid) != Some(&true)) {
                 continue;
             }
-            if wanted.as_ref().is_some_and(|wanted| wanted.get(&pid) != Some(&true)) {
+            if looks == 1 && wanted.is_some() {
+                self.sightings.add(pid, &name, Some(incarnation));
+            }
+            // One without a stack is about to end, or may not be looked into.
+            if incarnation.2 == 0 {
+                self.note_if_hidden(pid);
+                continue;
+            }
+            if looks > LOOKS || self.looking.contains(&pid) {
                 continue;
             }
             let Some(user) = user_of(pid) else { continue };
@@ -247,12 +266,25 @@ impl Session<'_> {
         !self.options.kernel_only && self.scanned.elapsed() >= pause.max(10 * self.scan_time)
     }
 
+    fn note_if_hidden(&mut self, pid: i32) {
+        if is_forbidden(pid) {
+            self.hidden += 1;
+            self.sightings.not_reached(pid, &Hidden::NotPermitted.to_string());
+        }
+    }
+
     /// Looks for tracepoints that are new in all programs.
     pub(super) fn refresh(&mut self) {
-        for index in 0..self.programs.len() {
-            let refreshed = self.programs[index].refresh(&self.user);
-            self.note(refreshed);
+        (0..self.programs.len()).for_each(|index| self.refresh_one(index));
+    }
+
+    fn refresh_one(&mut self, index: usize) {
+        let first = self.programs[index].declared().len();
+        let refreshed = self.programs[index].refresh(&self.user);
+        if self.programs[index].declared().len() > first {
+            self.observe(index, first);
         }
+        self.note(refreshed);
     }
 
     fn note(&mut self, result: Result<(), Error>) {
@@ -292,73 +324,22 @@ impl Session<'_> {
     /// Takes what a program's rings hold, and lets go of it.
     pub(super) fn let_go(&mut self, number: usize) {
         let Some(index) = self.programs.iter().position(|program| program.number() == number) else { return };
+        self.refresh_one(index);
         let mut program = self.programs.remove(index);
-        let refreshed = program.refresh(&self.user);
-        self.note(refreshed);
         program.disable();
         self.leave_program(&program);
         if let Sink::Memory(_) = self.sink {
             let copy = self.collector.take(number, self.since(None));
+            self.has_events |= copy.as_ref().is_some_and(ProgramCopy::has_any);
             self.detach(&mut program);
             return self.keep(program, copy);
         }
         let streams = self.collector.finish(number);
+        self.has_events |= streams.iter().any(is_worth_a_line);
         self.detach(&mut program);
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams);
         chunk.add(summary, program.trace.without_schemas());
-    }
-}
-
-impl Session<'_> {
-    fn detach(&mut self, program: &mut Traced) {
-        let Some(left) = program.detach() else { return };
-        if !is_trusted(program.user()) {
-            return self.intake.let_go(program.user(), program.trace.pid, left);
-        }
-        self.detachments.push(left);
-        if self.detachments.len() > MOST_DETACHMENTS {
-            let oldest = self.detachments.remove(0);
-            self.finish_detachment(&oldest, true);
-        }
-    }
-
-    fn finish_detachment(&mut self, detachment: &Detachment, must_end: bool) -> bool {
-        let ended = detachment.retry(must_end);
-        let is_over = ended.is_some();
-        ended.flatten().into_iter().for_each(|note| self.tell(note));
-        is_over
-    }
-
-    /// Waits until the users' threads have let go of their programs, or until `end`.
-    pub(super) fn wait_for_leaving(&mut self, end: Instant) {
-        while self.intake.outstanding() > 0 && Instant::now() < end {
-            let (leaving, _unrecorded): (Vec<Job>, Vec<Job>) = self
-                .intake
-                .finished_until(end)
-                .into_iter()
-                .partition(|job| matches!(job.source, Source::Leaves(_)));
-            leaving.into_iter().for_each(|job| self.take_up(job));
-        }
-    }
-
-    /// Lets go of all programs whose locks were in the way: other recorders keep them for a moment, programs for ever.
-    pub(super) fn end_detachments(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while !self.detachments.is_empty() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
-            self.finish_detachments(false);
-        }
-        self.finish_detachments(true);
-    }
-
-    /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.
-    pub(super) fn finish_detachments(&mut self, must_end: bool) {
-        for detachment in std::mem::take(&mut self.detachments) {
-            if !self.finish_detachment(&detachment, must_end) {
-                self.detachments.push(detachment);
-            }
-        }
     }
 }
 
@@ -423,7 +404,7 @@ pub(super) fn summarise(trace: &ProgramTrace, notes: Vec<String>, streams: Vec<S
 }
 
 /// Whether anything happened in a stream.
-fn is_worth_a_line(stream: &StreamEnd) -> bool {
+pub(super) fn is_worth_a_line(stream: &StreamEnd) -> bool {
     stream.bytes > 0 || stream.lost.total > 0 || stream.corrupt.is_some() || stream.failure.is_some()
 }
 

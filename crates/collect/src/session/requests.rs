@@ -4,6 +4,7 @@ use super::control::{Asker, Reply, Request};
 use super::{Session, Sink, writer};
 use crate::Error;
 use crate::intake::Job;
+use crate::options::UserEvents;
 use std::time::Duration;
 
 impl Session<'_> {
@@ -30,48 +31,47 @@ impl Session<'_> {
         let name = &self.options.name;
         let told = |error: Error| error.to_string();
         match (request, &self.sink) {
-            (Request::Status, _) => return Ok(Answer::Now(Reply::Status(Box::new(self.status())))),
-            (Request::Snapshot { .. }, Sink::Chunk(_)) => {
-                return Err(format!(
-                    "'{name}' writes to disk as it goes: 'sordino rotate {name}' completes what it has; snapshots need 'sordino \
-                     start --overwrite'"
-                ));
-            }
+            (Request::Status, _) => Ok(Answer::Now(Reply::Status(Box::new(self.status())))),
+            (Request::Snapshot { .. }, Sink::Chunk(_)) => Err(format!(
+                "'{name}' writes to disk as it goes: 'sordino rotate {name}' completes what it has; snapshots need 'sordino \
+                 start --overwrite'"
+            )),
             (Request::Rotate, Sink::Memory(_)) => {
-                return Err(format!(
-                    "'{name}' keeps what is newest in memory: use 'sordino snapshot {name}'"
-                ));
+                Err(format!("'{name}' keeps what is newest in memory: use 'sordino snapshot {name}'"))
             }
             (Request::Snapshot { .. }, Sink::Memory(_)) if self.has_backlog() => {
-                return Err("others are still being written: ask again when they are".to_owned());
+                Err("others are still being written: ask again when they are".to_owned())
             }
             (Request::Snapshot { last_ns, why }, Sink::Memory(_)) => {
-                return Ok(Answer::Written(self.snapshot(last_ns.map(Duration::from_nanos), &why)));
+                Ok(Answer::Written(self.snapshot(last_ns.map(Duration::from_nanos), &why)))
             }
-            (Request::Live, _) => return self.show().map(Answer::Written).map_err(told),
-            (Request::Rotate, Sink::Chunk(_)) => return self.rotate().map(Answer::Written).map_err(told),
-            (Request::Enable { events }, _) => self.change(&events, true)?,
-            (Request::Disable { events }, _) => self.change(&events, false)?,
+            (Request::Live, _) => self.show().map(Answer::Written).map_err(told),
+            (Request::Rotate, Sink::Chunk(_)) => self.rotate().map(Answer::Written).map_err(told),
+            (Request::Enable { events }, _) => Ok(Answer::Now(self.change(self.user.and(&events)?))),
+            (Request::Disable { events }, _) => Ok(Answer::Now(self.change(self.user.but(&events)?))),
             (Request::Attach { pids }, _) => {
                 let tickets = pids.iter().map(|&pid| self.submit_named(pid)).collect::<Result<_, _>>();
-                return tickets.map(Answer::Attached).map_err(told);
+                tickets.map(Answer::Attached).map_err(told)
             }
             (Request::Stop { snapshot }, _) => {
                 self.stopped = true;
                 if let Some(outlet) = &mut self.outlet {
                     outlet.last_snapshot = snapshot;
                 }
-                return Ok(Answer::Ended);
+                Ok(Answer::Ended)
             }
         }
-        Ok(Answer::Now(Reply::Done))
     }
 
-    /// Records other tracepoints from now on.
-    fn change(&mut self, events: &str, enable: bool) -> Result<(), String> {
-        self.user = if enable { self.user.and(events) } else { self.user.but(events) }?;
+    /// Records other tracepoints from now on; the rules among them that are new and choose nothing so far.
+    fn change(&mut self, user: UserEvents) -> Reply {
+        let before = std::mem::replace(&mut self.user, user).patterns();
         self.programs.iter_mut().for_each(|program| program.choose(&self.user));
-        Ok(())
+        self.coverage.set_rules(&self.user);
+        (0..self.programs.len()).for_each(|index| self.observe(index, 0));
+        let mut rules = self.coverage.problems();
+        rules.retain(|problem| !problem.trigger && !before.contains(&problem.rule));
+        Reply::Changed { rules }
     }
 
     /// Takes up a process that a request named. Whoever asked is answered when all processes of the request have come back.

@@ -209,6 +209,8 @@ impl Session<'_> {
         let end = Sample::take();
         self.clock.refine(&end);
         let (stolen, told) = (self.steal.stolen_since(since), self.watcher.since(since));
+        self.has_events |= copies.iter().any(ProgramCopy::has_any);
+        let shortfall = self.shortfall();
         let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
             let name = self.options.name.clone();
             return Box::new(move || Err(Error::Kind(name)));
@@ -227,7 +229,7 @@ impl Session<'_> {
         };
         let contents = Contents {
             directory,
-            summary: Summary { reason: Some(why.to_owned()), ..self.template.clone() },
+            summary: Summary { reason: Some(why.to_owned()), shortfall, ..self.template.clone() },
             purpose: Purpose::Keeping,
             clock: self.clock.clone(),
             since,

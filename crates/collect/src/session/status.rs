@@ -4,6 +4,7 @@ use super::{Session, Sink, cpu_seconds};
 use crate::drain::{ProgramFill, StreamFill};
 use crate::program::Traced;
 use crate::rank::Rank;
+use crate::shortfall::Shortfall;
 use crate::summary::Summary;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub struct Status {
     pub forgotten: u64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
+    /// What it was to record and has not so far.
+    #[serde(default)]
+    pub shortfall: Shortfall,
     /// What else there is to know.
     pub notes: Vec<String>,
 }
@@ -111,8 +115,9 @@ const MOST: usize = 100;
 
 impl Session<'_> {
     /// How it is now.
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&mut self) -> Status {
         let fills = self.collector.fill();
+        self.has_events |= fills.iter().any(ProgramFill::has_any);
         let program = |program: &Traced| {
             let fill = fills.iter().find(|fill| fill.number == program.number());
             ProgramStatus {
@@ -139,6 +144,7 @@ impl Session<'_> {
             ended,
             forgotten,
             recorder_cpu_seconds: cpu_seconds(ClockId::ProcessCPUTime),
+            shortfall: self.shortfall(),
             notes: self.template.notes.clone(),
             ..Status::default()
         };

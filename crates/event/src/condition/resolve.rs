@@ -32,11 +32,7 @@ enum Side<'a> {
 }
 
 /// Says which fields there are, if there is none called `name`.
-pub(super) fn field<'a>(
-    schema: &'a Schema,
-    name: &str,
-    at: &Range<usize>,
-) -> Result<(usize, &'a Field), Invalid> {
+fn field<'a>(schema: &'a Schema, name: &str, at: &Range<usize>) -> Result<(usize, &'a Field), Invalid> {
     let found = schema.fields.iter().enumerate().find(|(_, field)| field.name == name);
     found.ok_or_else(|| {
         let fields = listed(schema.fields.iter().map(|field| field.name.as_str()));

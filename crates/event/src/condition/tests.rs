@@ -491,8 +491,11 @@ fn a_truncated_payload_meets_no_comparison() {
 }
 
 #[test]
-fn a_lacking_field_is_told_from_other_errors() {
-    let lacking = |text: &str| Expression::parse(text).unwrap().lacking(&schema()).map(|invalid| invalid.at);
-    assert_eq!(lacking("count > 1 && !(after + missing == 2)"), Some(23..30));
-    assert_eq!(lacking("$level <= warning && path == 3"), None);
+fn a_missing_field_is_found_wherever_it_stands() {
+    let missing = |text: &str, fields: &[&str]| {
+        Expression::parse(text).unwrap().missing_field(fields).map(str::to_owned)
+    };
+    let fields = ["count", "after", "path"];
+    assert_eq!(missing("count > 1 && !(after + absent[2] == 2)", &fields).as_deref(), Some("absent"));
+    assert_eq!(missing("$level <= warning && path == 3", &fields), None);
 }

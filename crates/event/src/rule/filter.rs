@@ -116,19 +116,9 @@ impl Rule {
         matches(&class.name) || (!class.name.contains(':') && matches(&format!("{}:", class.name)))
     }
 
-    /// The pattern of the names that it is about.
-    pub fn pattern(&self) -> &str {
-        &self.pattern
-    }
-
     /// The condition of those events that it adds, if it has one.
     pub fn condition(&self) -> Option<&Expression> {
         self.condition.as_ref().map(|(_, condition)| condition)
-    }
-
-    /// Whether it takes away instead of adding.
-    pub fn is_exclusion(&self) -> bool {
-        self.excludes
     }
 }
 

@@ -77,7 +77,7 @@ impl Wanted {
     /// # Errors
     /// A rule that is about none of the recording's events, and a field that none of those has.
     pub(crate) fn check(&self, classes: &Classes) -> Result<(), Failure> {
-        for rule in self.rules.0.iter().filter(|rule| !rule.is_exclusion()) {
+        for rule in self.rules.0.iter().filter(|rule| !rule.excludes()) {
             let of_rule: Vec<&Class> =
                 classes.iter().map(|(_, class)| class).filter(|class| rule.matches_class(class)).collect();
             if of_rule.is_empty() {

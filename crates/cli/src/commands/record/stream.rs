@@ -59,6 +59,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         kept.map_err(Failure::from).and_then(|kept| sent.map_err(unsent).map(|()| kept))
     })?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
+    kept.shortfall.lines().iter().for_each(|line| message!("  {line}"));
     sender.archive.finish()?;
     message!("sent {} chunks", sender.chunks);
     Ok(ExitCode::SUCCESS)

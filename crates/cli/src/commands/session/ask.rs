@@ -1,7 +1,7 @@
 //! `sordino snapshot`, `rotate`, `enable`, `disable`, `attach`, `stop`, `destroy`
 
 use super::place::{Life, Place};
-use super::text::recordings;
+use super::text::{missing, recordings};
 use crate::Failure;
 use crate::arguments::duration;
 use crate::commands::print;
@@ -9,7 +9,7 @@ use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
-use sordino_collect::{Kind, Reply, Request};
+use sordino_collect::{Kind, Reply, Request, Shortfall};
 use sordino_event::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -144,6 +144,11 @@ pub(crate) fn attach(options: &AttachOptions) -> Result<ExitCode, Failure> {
 fn done(name: &str, request: &Request) -> Result<ExitCode, Failure> {
     match Place::of(name)?.ask(request)? {
         Reply::Done => Ok(ExitCode::SUCCESS),
+        // Programs that start later may have what is missing.
+        Reply::Changed { rules } => {
+            rules.iter().for_each(|problem| message!("so far, {problem}"));
+            Ok(ExitCode::SUCCESS)
+        }
         other => Err(unexpected(&other)),
     }
 }
@@ -154,7 +159,7 @@ fn unexpected(reply: &Reply) -> Failure {
 
 pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
     let place = Place::of(&options.name)?;
-    end(&place, !options.no_snapshot)?;
+    let shortfall = end(&place, !options.no_snapshot)?;
     let output = place.definition()?.output;
     let written: Vec<PathBuf> = [Kind::Chunk, Kind::Snapshot]
         .iter()
@@ -162,22 +167,28 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
         .map(|directory| directory.path().to_owned())
         .collect();
     print(&if options.json {
-        json!({ "schema": 1, "session": place.name, "output": output, "recordings": written }).to_string()
+        json!({
+            "schema": 1, "session": place.name, "output": output, "recordings": written, "shortfall": shortfall,
+        })
+        .to_string()
             + "\n"
     } else {
-        recordings(&place.name, &output, &written)
+        recordings(&place.name, &output, &written) + &missing(&shortfall)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the recorder and waits until all is written.
-fn end(place: &Place, snapshot: bool) -> Result<(), Failure> {
+/// Ends the recorder and waits until all is written; what the session was to record and did not.
+fn end(place: &Place, snapshot: bool) -> Result<Shortfall, Failure> {
     place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
     progress.doing("completing what was recorded");
     let ended = place.ask(&Request::Stop { snapshot });
     place.wait()?;
-    ended.map(drop)
+    match ended? {
+        Reply::Ended { shortfall } => Ok(shortfall),
+        other => Err(unexpected(&other)),
+    }
 }
 
 pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {

@@ -91,6 +91,7 @@ fn record(
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
+    kept.shortfall.lines().iter().for_each(|line| message!("sordino: {line}"));
     if let Some(status) = kept.status {
         message!("sordino: the command has ended, {status}");
     }

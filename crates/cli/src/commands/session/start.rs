@@ -8,7 +8,8 @@ use crate::what::What;
 use clap::Args;
 use sordino_collect::command::SESSION;
 use sordino_collect::{
-    End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
+    End, Keep, Options as Recording, Programs, Reply, Request, Rotation, SessionOptions, Snapshots,
+    UserEvents, Worst,
 };
 use sordino_dirfd::Dir;
 use std::ffi::OsString;
@@ -176,6 +177,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     started?;
     crate::commands::print(recording(options) + "\n")?;
+    tell_of_programs(&place);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -184,6 +186,18 @@ pub(super) fn recording(options: &Options) -> String {
     let name = &options.name;
     let verb = if options.what.overwrite { "records in memory" } else { "records" };
     format!("session '{name}' {verb}; see 'sordino status {name}', end it with 'sordino stop {name}'")
+}
+
+/// Prints what the programs that run already show: which could not be recorded, and rules that choose none of their tracepoints.
+/// The session goes on whatever its answer is.
+fn tell_of_programs(place: &Place) {
+    let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };
+    status.notes.iter().for_each(|note| message!("  {note}"));
+    let rules = &status.shortfall.rules;
+    rules.iter().for_each(|problem| message!("  so far, {problem}"));
+    if !rules.is_empty() {
+        message!("  programs that start later may have what is missing");
+    }
 }
 
 /// How the session is to be recorded: as is typed or, if nothing is, as before.

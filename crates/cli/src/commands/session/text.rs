@@ -3,7 +3,7 @@
 use super::place::Life;
 use super::status::Known;
 use crate::commands::record::bytes;
-use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Status};
+use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status};
 use sordino_event::text::printable;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,7 +54,12 @@ pub(crate) fn whole(known: &Known) -> String {
         text += &format!("    {} being completed\n", status.open);
     }
     text += &status.notes.iter().map(|note| format!("  {}\n", printable(note))).collect::<String>();
-    text
+    text + &missing(&status.shortfall)
+}
+
+/// What a session was to record and did not, line by line.
+pub(super) fn missing(shortfall: &Shortfall) -> String {
+    shortfall.lines().iter().map(|line| format!("  {}\n", printable(line))).collect()
 }
 
 fn program(program: &ProgramStatus) -> String {

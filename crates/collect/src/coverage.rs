@@ -1,0 +1,405 @@
+//! Which rules have chosen something, of all tracepoints that a session has seen, those of programs that have ended among them.
+//!
+//! Programs are hostile: names are remembered up to a limit, those of users who are not trusted up to a lower one. Whether a rule has
+//! matched is known all the same, because each tracepoint is looked at when its program declares it.
+
+use crate::intake::is_trusted;
+use crate::options::{IMPLIED, UserEvents};
+use crate::shortfall::{RuleCause, RuleProblem, TracepointFields};
+use crate::similar::similar;
+use sordino_event::condition::Context;
+use sordino_event::rule::{Rule, Rules};
+use sordino_event::{Invalid, Schema};
+use std::collections::BTreeSet;
+
+/// Bytes of names that are remembered, of users who are trusted and of all others together.
+const MOST_BYTES: [usize; 2] = [1 << 20, 256 << 10];
+/// What a name takes besides its characters, about.
+const EACH: usize = 64;
+/// Tracepoints that a problem names.
+const MOST_NAMED: usize = 8;
+/// The provider of the tracepoints that the library declares in each program.
+const BUILT_IN: &str = "sordino:";
+
+/// The rules of a session and what each has matched.
+#[derive(Debug, Default)]
+pub(crate) struct Coverage {
+    rules: Vec<Watched>,
+    seen: BTreeSet<TracepointFields>,
+    /// Bytes of names in it, of users who are trusted and of others.
+    bytes: [usize; 2],
+    is_cut: bool,
+}
+
+/// A rule and what it has matched.
+#[derive(Clone, Debug)]
+struct Watched {
+    rule: Rule,
+    trigger: bool,
+    /// Whether it has chosen a tracepoint, or taken away one that was chosen.
+    is_used: bool,
+    /// A field of its condition, and tracepoints of its name that do not have it.
+    missing: Option<(String, BTreeSet<TracepointFields>)>,
+    /// A tracepoint that its condition does not fit otherwise, and why.
+    unfit: Option<(String, Invalid)>,
+    /// Tracepoints of an exclusion's name that no rule before it includes.
+    not_included: BTreeSet<String>,
+}
+
+impl Watched {
+    fn new(rule: &Rule, trigger: bool) -> Self {
+        let (rule, not_included) = (rule.clone(), BTreeSet::new());
+        Self { rule, trigger, is_used: false, missing: None, unfit: None, not_included }
+    }
+
+    /// Looks at a tracepoint of its name; `whole` if more is known of it than the names.
+    fn look_at(
+        &mut self,
+        tracepoint: &TracepointFields,
+        is_included: bool,
+        whole: Option<(&Schema, &Context<'_>)>,
+    ) {
+        if self.rule.excludes() {
+            self.is_used |= is_included;
+            add(&mut self.not_included, &tracepoint.name, !is_included);
+            return;
+        }
+        let fields: Vec<&str> = tracepoint.fields.iter().map(String::as_str).collect();
+        if let Some(field) = self.rule.missing_field(&fields) {
+            let (_, tracepoints) = self.missing.get_or_insert_with(|| (field.to_owned(), BTreeSet::new()));
+            add(tracepoints, tracepoint, true);
+            return;
+        }
+        let alone = || Rules(vec![self.rule.clone()]);
+        match whole.map(|(schema, context)| alone().choose(schema, context)) {
+            Some(Err(unfit)) => {
+                self.unfit.get_or_insert_with(|| (tracepoint.name.clone(), unfit.invalid));
+            }
+            Some(Ok(_)) | None => self.is_used = true,
+        }
+    }
+
+    /// The reason for which it chose nothing, or not all that its name says, if it has not been used.
+    fn cause(&self, coverage: &Coverage) -> Option<RuleCause> {
+        let is_one = !self.rule.pattern().contains(['*', '?']);
+        match (&self.missing, &self.unfit) {
+            // A pattern with a condition is for those tracepoints that have the field.
+            (Some((field, tracepoints)), _) if !self.is_used || is_one => {
+                let fields = tracepoints.iter().flat_map(|tracepoint| &tracepoint.fields);
+                Some(RuleCause::NoField {
+                    field: field.clone(),
+                    similar: owned(similar(field, fields.map(String::as_str))),
+                    tracepoints: tracepoints.iter().cloned().collect(),
+                    elsewhere: self.is_used,
+                })
+            }
+            _ if self.is_used => None,
+            (_, Some((tracepoint, invalid))) => {
+                Some(RuleCause::Unfit { tracepoint: tracepoint.clone(), problem: invalid.to_string() })
+            }
+            _ if !self.not_included.is_empty() => {
+                Some(RuleCause::NothingToExclude { tracepoints: self.not_included.iter().cloned().collect() })
+            }
+            // Where there was no tracepoint at all, that is the reason, and no rule's.
+            _ if coverage.seen.is_empty() => None,
+            _ => Some(RuleCause::NoTracepoint {
+                similar: coverage.nearest(self.rule.pattern()),
+                seen: coverage.others(self.rule.pattern()),
+            }),
+        }
+    }
+}
+
+impl Coverage {
+    /// Goes on with these rules. New ones are compared with the names that are remembered.
+    pub(crate) fn set_rules(&mut self, user: &UserEvents) {
+        let before = std::mem::take(&mut self.rules);
+        let known = |rule: &Rule, trigger| {
+            before.iter().find(|known| known.rule == *rule && known.trigger == trigger).cloned()
+        };
+        for (rule, trigger) in user.rules_and_triggers() {
+            let known = known(rule, trigger);
+            let is_new = known.is_none();
+            self.rules.push(known.unwrap_or_else(|| Watched::new(rule, trigger)));
+            if is_new {
+                let seen = std::mem::take(&mut self.seen);
+                seen.iter().for_each(|tracepoint| self.look_at(self.rules.len() - 1, tracepoint, None));
+                self.seen = seen;
+            }
+        }
+    }
+
+    /// Looks at a tracepoint that a program of `user` has declared.
+    pub(crate) fn observe(&mut self, user: u32, schema: &Schema, context: &Context<'_>) {
+        let fields = schema.fields.iter().map(|field| field.name.clone()).collect();
+        let tracepoint = TracepointFields { name: schema.full_name(), fields };
+        for index in 0..self.rules.len() {
+            self.look_at(index, &tracepoint, Some((schema, context)));
+        }
+        self.remember(user, tracepoint);
+    }
+
+    fn look_at(
+        &mut self,
+        index: usize,
+        tracepoint: &TracepointFields,
+        whole: Option<(&Schema, &Context<'_>)>,
+    ) {
+        let (before, rest) = self.rules.split_at_mut(index);
+        let Some(watched) = rest.first_mut().filter(|watched| watched.rule.matches(&tracepoint.name)) else {
+            return;
+        };
+        let includes = |other: &&Watched| other.trigger == watched.trigger && !other.rule.excludes();
+        let is_included = before.iter().filter(includes).any(|other| other.rule.matches(&tracepoint.name));
+        watched.look_at(tracepoint, is_included, whole);
+    }
+
+    fn remember(&mut self, user: u32, tracepoint: TracepointFields) {
+        if self.seen.contains(&tracepoint) {
+            return;
+        }
+        let names = tracepoint.fields.iter().chain([&tracepoint.name]);
+        let bytes: usize = names.map(|name| name.len() + EACH).sum();
+        let whose = usize::from(!is_trusted(user));
+        if self.bytes[whose] + bytes > MOST_BYTES[whose] {
+            self.is_cut = true;
+            return;
+        }
+        self.bytes[whose] += bytes;
+        self.seen.insert(tracepoint);
+    }
+
+    /// The rules that chose nothing so far.
+    pub(crate) fn problems(&self) -> Vec<RuleProblem> {
+        let typed = self.rules.iter().filter(|watched| !IMPLIED.contains(&watched.rule.to_string().as_str()));
+        let problem = |watched: &Watched| {
+            let cause = watched.cause(self)?;
+            Some(RuleProblem { rule: watched.rule.to_string(), trigger: watched.trigger, cause })
+        };
+        typed.filter_map(problem).collect()
+    }
+
+    /// Whether there were more tracepoints than are remembered.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Whether a program has had a tracepoint of its own.
+    pub(crate) fn has_own(&self) -> bool {
+        self.is_cut || self.names().any(is_own)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.seen.iter().map(|tracepoint| tracepoint.name.as_str())
+    }
+
+    /// What could have been meant by a pattern that matches no tracepoint.
+    fn nearest(&self, pattern: &str) -> Vec<String> {
+        let (provider, name) = pattern.split_once(':').unwrap_or((pattern, "*"));
+        let plain = |text: &str| text.replace(['*', '?'], "");
+        let split = || self.names().filter_map(|name| name.split_once(':'));
+        if name != "*" {
+            let of_provider = split().filter(|(known, _)| *known == provider).map(|(_, name)| name);
+            let of_provider: Vec<&str> = of_provider.collect();
+            if of_provider.is_empty() {
+                return owned(similar(&plain(pattern), self.names()));
+            }
+            let near = similar(&plain(name), of_provider);
+            return near.into_iter().map(|name| format!("{provider}:{name}")).collect();
+        }
+        // Without a colon in the rule, it may be meant as a tracepoint's name.
+        let named = split().filter(|(_, name)| *name == provider).take(MOST_NAMED);
+        let named: Vec<String> = named.map(|(provider, name)| format!("{provider}:{name}")).collect();
+        if !named.is_empty() {
+            return named;
+        }
+        let near = similar(&plain(provider), split().map(|(provider, _)| provider));
+        near.into_iter().map(|provider| format!("{provider}:*")).collect()
+    }
+
+    /// Tracepoints beside a pattern that matches none: those of its provider, or of the programs.
+    fn others(&self, pattern: &str) -> Vec<String> {
+        let provider = pattern.split(':').next().unwrap_or_default();
+        let of_provider = |name: &&str| name.split(':').next() == Some(provider);
+        let same: Vec<&str> = self.names().filter(of_provider).collect();
+        let own = self.names().filter(|name| is_own(name));
+        let mut others = if same.is_empty() { own.collect() } else { same };
+        others.dedup();
+        owned(others.into_iter().take(MOST_NAMED))
+    }
+}
+
+/// Whether a tracepoint is the program's own, and none of the library's.
+pub(crate) fn is_own(name: &str) -> bool {
+    !name.starts_with(BUILT_IN)
+}
+
+fn add<T: Clone + Ord>(few: &mut BTreeSet<T>, item: &T, is_wanted: bool) {
+    if is_wanted && few.len() < MOST_NAMED {
+        few.insert(item.clone());
+    }
+}
+
+fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_event::{Field, Level, Pid};
+
+    const CONTEXT: Context<'static> = Context { pid: Pid(1), procname: "motor" };
+
+    fn schema(full_name: &str, fields: &[&str]) -> Schema {
+        let (provider, name) = full_name.split_once(':').unwrap();
+        let field = |name: &&str| Field { name: (*name).to_owned(), ty: "u32".parse().unwrap() };
+        let fields = fields.iter().map(field).collect();
+        let (provider, name) = (provider.to_owned(), name.to_owned());
+        Schema { provider, name, level: Level::Info, location: None, fields }
+    }
+
+    fn events(rules: &str) -> UserEvents {
+        UserEvents::new([rules.to_owned()]).unwrap()
+    }
+
+    fn watching(events: &UserEvents) -> Coverage {
+        let mut coverage = Coverage::default();
+        coverage.set_rules(events);
+        coverage
+    }
+
+    fn see(coverage: &mut Coverage, schemas: &[Schema]) {
+        schemas.iter().for_each(|schema| coverage.observe(0, schema, &CONTEXT));
+    }
+
+    /// What is said of rules beside a program with three tracepoints.
+    fn said(rules: &str) -> Vec<String> {
+        let mut coverage = watching(&events(rules));
+        let point = |name, fields: &[&str]| schema(name, fields);
+        see(
+            &mut coverage,
+            &[
+                point("motor:period", &["cycle", "torque", "state"]),
+                point("motor:noise", &[]),
+                point("net:tx", &["len"]),
+            ],
+        );
+        coverage.problems().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rules_that_choose_something_are_fine() {
+        for rules in
+            ["*", "motor", "motor:period if cycle > 3", "* if len > 3", "motor:*, !motor:noise", "*:tx, *:p*"]
+        {
+            assert_eq!(said(rules), [""; 0], "{rules}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_matches_nothing_comes_with_its_neighbours() {
+        for (rules, expected) in [
+            ("motor:perod", "no tracepoint matched 'motor:perod'; did you mean motor:period?"),
+            ("moter:*", "no tracepoint matched 'moter:*'; did you mean motor:*?"),
+            ("moter", "no tracepoint matched 'moter'; did you mean motor:*?"),
+            ("motor:perod*", "no tracepoint matched 'motor:perod*'; did you mean motor:period?"),
+            ("period", "no tracepoint matched 'period'; did you mean motor:period?"),
+            ("motor:xyz", "no tracepoint matched 'motor:xyz'; there were motor:noise, motor:period"),
+            ("disk:*", "no tracepoint matched 'disk:*'; there were motor:noise, motor:period, net:tx"),
+            (
+                "*, !motor:noize",
+                "no tracepoint matched '!motor:noize': it excludes nothing; did you mean motor:noise?",
+            ),
+            (
+                "motor:perod if x > 1",
+                "no tracepoint matched 'motor:perod if x > 1'; did you mean motor:period?",
+            ),
+        ] {
+            assert_eq!(said(rules), [expected], "{rules}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_missing_comes_with_those_that_are_there() {
+        assert_eq!(
+            said("motor:period if torqe > 5"),
+            [
+                "'motor:period if torqe > 5' records nothing: 'torqe' is no field of motor:period (cycle, torque, state); \
+              did you mean torque?"
+            ]
+        );
+        let both = said("motor:* if late > 5");
+        assert!(
+            both[0].contains("'late' is no field of motor:noise (no fields), motor:period (cycle"),
+            "{both:?}"
+        );
+        let text = said("motor:period if cycle == \"x\"");
+        assert!(text[0].contains("it does not fit motor:period: 'cycle' (u32) is not compared"), "{text:?}");
+    }
+
+    #[test]
+    fn a_program_with_another_tracepoint_of_the_same_name_is_told() {
+        let mut coverage = watching(&events("motor:period if late > 5"));
+        see(&mut coverage, &[schema("motor:period", &["late"]), schema("motor:period", &["cycle"])]);
+        let problem = coverage.problems()[0].to_string();
+        assert!(
+            problem.contains("of some programs, where 'late' is no field of motor:period (cycle)"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn an_exclusion_that_comes_first_excludes_nothing() {
+        let said = said("!motor:noise, motor:*");
+        assert_eq!(
+            said,
+            ["'!motor:noise' excludes nothing: no rule before it includes motor:noise; rules apply in order"]
+        );
+    }
+
+    #[test]
+    fn rules_that_come_later_are_compared_with_what_was_seen() {
+        let first = events("motor:*");
+        let mut coverage = watching(&first);
+        assert_eq!(coverage.problems(), []);
+        see(&mut coverage, &[schema("motor:period", &["cycle"])]);
+        let more = first.and("motor:period if cycle > 3, motor:perod").unwrap();
+        coverage.set_rules(&more);
+        let problems = coverage.problems();
+        assert_eq!((problems.len(), problems[0].rule.as_str()), (1, "motor:perod"));
+        coverage.set_rules(&more.but("motor:noize").unwrap());
+        assert_eq!(coverage.problems()[1].rule, "!motor:noize");
+        // A program that comes later has it.
+        see(&mut coverage, &[schema("motor:perod", &[]), schema("motor:noize", &[])]);
+        assert_eq!(coverage.problems(), []);
+    }
+
+    #[test]
+    fn implied_rules_and_triggers_are_told_apart() {
+        let all =
+            events("motor:*").with_triggers(["motor:x if late > 5, sordino:snapshot".to_owned()]).unwrap();
+        let mut coverage = watching(&all);
+        see(&mut coverage, &[schema("motor:x", &["cycle"])]);
+        let problems = coverage.problems();
+        assert!(problems.len() == 1 && problems[0].trigger, "{problems:?}");
+        assert!(problems[0].to_string().contains("asks for no snapshot"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn names_without_end_are_not_remembered_and_matched_all_the_same() {
+        let mut coverage = watching(&events("evil:last, motor:perod"));
+        let stranger = rustix::process::geteuid().as_raw() + 1;
+        for number in 0..20_000 {
+            coverage.observe(stranger, &schema(&format!("evil:{number}"), &["field"]), &CONTEXT);
+        }
+        coverage.observe(stranger, &schema("evil:last", &[]), &CONTEXT);
+        let bytes: usize = coverage.names().map(str::len).sum();
+        assert!(coverage.is_cut() && bytes < MOST_BYTES[1], "{bytes}");
+        // Those of users who are trusted have their own room.
+        see(&mut coverage, &[schema("motor:period", &[])]);
+        let problems = coverage.problems();
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].to_string().ends_with("did you mean motor:period?"), "{}", problems[0]);
+    }
+}

@@ -1,0 +1,62 @@
+//! Letting programs go: at once, when a lock is no longer in the way, or by a thread of their users'.
+
+use super::Session;
+use crate::intake::{Job, Source, is_trusted};
+use crate::program::{Detachment, Traced};
+use sordino_ring::control::PATIENCE;
+use std::time::{Duration, Instant};
+
+/// Programs that could not be let go because of a lock, at most; more are let go without it.
+const MOST_DETACHMENTS: usize = 64;
+
+impl Session<'_> {
+    pub(super) fn detach(&mut self, program: &mut Traced) {
+        let Some(left) = program.detach() else { return };
+        if !is_trusted(program.user()) {
+            return self.intake.let_go(program.user(), program.trace.pid, left);
+        }
+        self.detachments.push(left);
+        if self.detachments.len() > MOST_DETACHMENTS {
+            let oldest = self.detachments.remove(0);
+            self.finish_detachment(&oldest, true);
+        }
+    }
+
+    fn finish_detachment(&mut self, detachment: &Detachment, must_end: bool) -> bool {
+        let ended = detachment.retry(must_end);
+        let is_over = ended.is_some();
+        ended.flatten().into_iter().for_each(|note| self.tell(note));
+        is_over
+    }
+
+    /// Waits until the users' threads have let go of their programs, or until `end`.
+    pub(super) fn wait_for_leaving(&mut self, end: Instant) {
+        while self.intake.outstanding() > 0 && Instant::now() < end {
+            let (leaving, _unrecorded): (Vec<Job>, Vec<Job>) = self
+                .intake
+                .finished_until(end)
+                .into_iter()
+                .partition(|job| matches!(job.source, Source::Leaves(_)));
+            leaving.into_iter().for_each(|job| self.take_up(job));
+        }
+    }
+
+    /// Lets go of all programs whose locks were in the way: other recorders keep them for a moment, programs for ever.
+    pub(super) fn end_detachments(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.detachments.is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            self.finish_detachments(false);
+        }
+        self.finish_detachments(true);
+    }
+
+    /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.
+    pub(super) fn finish_detachments(&mut self, must_end: bool) {
+        for detachment in std::mem::take(&mut self.detachments) {
+            if !self.finish_detachment(&detachment, must_end) {
+                self.detachments.push(detachment);
+            }
+        }
+    }
+}

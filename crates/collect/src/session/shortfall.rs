@@ -1,0 +1,66 @@
+//! What a session was to record and has not so far.
+
+use super::Session;
+use crate::coverage::is_own;
+use crate::options::{IMPLIED, Programs};
+use crate::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
+use sordino_event::Pid;
+use sordino_event::condition::Context;
+
+impl Session<'_> {
+    /// Looks at the tracepoints that a program has declared, from the `first` on.
+    pub(super) fn observe(&mut self, index: usize, first: usize) {
+        let program = &self.programs[index];
+        let (pid, name, user) = (program.trace.pid, &program.trace.identity.name, program.user());
+        let context = Context { pid: Pid(pid), procname: name };
+        let declared = program.declared();
+        for schema in declared.get(first..).unwrap_or_default() {
+            self.coverage.observe(user, schema, &context);
+        }
+        let enabled: Vec<String> = program.enabled().map(|schema| schema.full_name()).collect();
+        self.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
+        let declared = declared.iter().filter(|schema| is_own(&schema.full_name())).count();
+        let enabled = enabled.iter().filter(|name| is_own(name)).count();
+        self.sightings.recorded(pid, name, declared, enabled);
+    }
+
+    /// Rules that chose nothing, and the reason if there is no event of a program.
+    pub(super) fn shortfall(&self) -> Shortfall {
+        Shortfall {
+            rules: self.coverage.problems(),
+            tracepoints_cut: self.coverage.is_cut(),
+            no_events: self.no_events(),
+        }
+    }
+
+    /// The reason for not having had any event of a program; `None` if there was one, or none was asked for. Nor does a session that
+    /// records the kernel need one: it counts no events before a recording is complete.
+    fn no_events(&self) -> Option<NoEvents> {
+        let has_kernel = self.options.session.is_some() && !self.options.kernel.is_empty();
+        if self.has_events || has_kernel || !self.user.wants_any() {
+            return None;
+        }
+        let (processes, more_processes) = self.sightings.processes();
+        let is_all = matches!(self.options.programs, Programs::All);
+        let reason = match self.numbered {
+            0 if is_all && self.skipped.notes().next().is_some() => NoEventsReason::NotReached,
+            0 if is_all => NoEventsReason::NoProgram,
+            0 => not_recorded(&processes),
+            _ if !self.coverage.has_own() => NoEventsReason::NoTracepoint,
+            _ if !self.had_enabled => NoEventsReason::NoRuleMatched,
+            _ => NoEventsReason::NotHit,
+        };
+        let hidden_processes = if is_all { self.hidden } else { 0 };
+        Some(NoEvents { reason, processes, more_processes, hidden_processes })
+    }
+}
+
+/// The first reason for not recording any of a command's processes.
+fn not_recorded(processes: &[ProcessFound]) -> NoEventsReason {
+    let any = |is: fn(&ProcessState) -> bool| processes.iter().any(|process| is(&process.state));
+    if any(|state| matches!(state, ProcessState::NotReached { .. })) {
+        return NoEventsReason::NotReached;
+    }
+    let is_known = any(|state| *state == ProcessState::NotLinked);
+    if is_known { NoEventsReason::NotLinked } else { NoEventsReason::NotRegistered }
+}
