@@ -9,6 +9,9 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// A program whose area is none.
+const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
+
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of characters")
 }
@@ -183,6 +186,25 @@ fn a_command_with_more_rights_than_its_user_needs_root() {
     assert_eq!(processes(&recording, "not_reached").len(), 1);
     let reason = recording.summary["shortfall"]["no_events"]["processes"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("run as root"), "{reason}");
+}
+
+#[test]
+fn a_program_that_was_seen_and_can_not_be_recorded_is_said_with_the_reason() {
+    let scene = Scene::new();
+    let mut hostile = scene.start(Command::new(HOSTILE).args(["sizes", "60"]));
+    hostile.says("ready");
+    let session = Session::start(&scene, "seen", &["--subbuf-size", "16K", "--num-subbuf", "4"]);
+    session.stop();
+    let again = session.ask(&["start", "seen"]);
+    again.succeeded();
+    for words in ["skipped hostile", "makes no sense"] {
+        assert!(again.errors.contains(words), "{}", again.errors);
+    }
+    session.destroy();
+    let recording = scene.record(&[], &[HOSTILE, "sizes", "3"]);
+    assert_eq!(processes(&recording, "not_reached"), [("hostile".to_owned(), "not_reached".to_owned())]);
+    let reason = &recording.summary["shortfall"]["no_events"]["processes"][0]["reason"];
+    assert!(reason.as_str().unwrap().contains("makes no sense"), "{reason}");
 }
 
 /// The kernel's events may be all that is wanted.

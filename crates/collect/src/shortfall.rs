@@ -149,7 +149,9 @@ impl Shortfall {
         let is_unsure = self.tracepoints_cut && !self.rules.is_empty();
         let cut = is_unsure
             .then(|| "more tracepoints were seen than are remembered: the names are not complete".to_owned());
-        rules.chain(cut).chain(self.no_events.iter().map(ToString::to_string)).collect()
+        let reason = self.no_events.iter().map(ToString::to_string);
+        let remedy = self.no_events.iter().filter_map(NoEvents::remedy);
+        rules.chain(cut).chain(reason).chain(remedy).collect()
     }
 }
 
@@ -213,22 +215,27 @@ impl fmt::Display for TracepointFields {
 
 impl fmt::Display for NoEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no events of programs: {}", self.parts().join("; "))?;
-        f.write_str(match self.reason {
-            NoEventsReason::NotLinked | NoEventsReason::NotRegistered => {
-                "; link it with sordino (cc ... $(pkg-config --cflags --libs sordino)), or record the kernel: --kernel sched"
-            }
-            NoEventsReason::NoRuleMatched => "; 'sordino list' shows the tracepoints of programs that run",
-            _ => "",
-        })
+        write!(f, "no events of programs: {}", self.parts().join("; "))
     }
 }
 
 impl NoEvents {
+    /// What to do about it, if there is a command for that.
+    fn remedy(&self) -> Option<String> {
+        let remedy = match self.reason {
+            NoEventsReason::NotLinked | NoEventsReason::NotRegistered => {
+                "link the program with sordino: cc ... $(pkg-config --cflags --libs sordino); or record the kernel: --kernel sched"
+            }
+            NoEventsReason::NoRuleMatched => "see the tracepoints of programs that run: sordino list",
+            _ => return None,
+        };
+        Some(remedy.to_owned())
+    }
+
     fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.reason == NoEventsReason::NoProgram {
-            parts.push("no program that is linked with sordino was running".to_owned());
+            parts.push("no program that is linked with sordino was seen".to_owned());
         }
         let is_recorded = |process: &ProcessFound| matches!(process.state, ProcessState::Recorded { .. });
         // Beside those that were recorded, the shell that started them is not the reason.
