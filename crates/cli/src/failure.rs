@@ -37,7 +37,7 @@ impl Failure {
         while let Some(cause) = source {
             let cause_text = cause.to_string();
             // Some errors say their cause themselves.
-            if !text.ends_with(&cause_text) {
+            if !text.contains(&cause_text) {
                 let _ = write!(text, ": {cause_text}");
             }
             source = cause.source();

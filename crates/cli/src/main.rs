@@ -12,6 +12,7 @@ mod privilege;
 mod progress;
 mod signals;
 mod temporary;
+mod throttle;
 mod trace;
 mod what;
 

@@ -21,7 +21,13 @@ pub(crate) fn directory() -> Result<PathBuf, Failure> {
 /// is recorded there is sent.
 pub(crate) fn expect_trusted(parent: &Path) -> Result<(), Failure> {
     const STICKY: u32 = 0o1000;
-    let found = fs::metadata(parent)?;
+    let found = fs::metadata(parent).map_err(|error| {
+        let text = format!(
+            "{}: {error}: there is no place for temporary files; make it, or name another directory with TMPDIR",
+            parent.display()
+        );
+        Failure::new(UNUSABLE, text)
+    })?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     let is_ours = owner == 0 || owner == geteuid().as_raw();
     if is_ours && (mode & 0o022 == 0 || mode & STICKY != 0) {

@@ -1,5 +1,6 @@
 //! Why nothing is recorded.
 
+use sordino_dirfd::remedy;
 use sordino_tracefs as tracefs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub enum Error {
         next: &'static str,
     },
     /// The output directory can't be made or written to.
-    #[error("can't write to {}: {source}", path.display())]
+    #[error("can't write to {}: {source}{}", path.display(), remedy(source))]
     Output {
         /// The directory or a file in it.
         path: PathBuf,

@@ -121,7 +121,12 @@ fn make(path: &Path, roots: u32) -> Result<(), Error> {
     let is_new = match mkdir(path, mode) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
-        Err(error) => return Err(Error::output(path)(error.into())),
+        Err(error) => {
+            let reason = format!(
+                "{error}: mount a writable /run, or name a directory of yours with {RUNTIME_DIR}, here and for the programs"
+            );
+            return Err(Error::RuntimeDir { path: path.to_owned(), reason });
+        }
     };
     let directory = open(path)?;
     // The umask may have taken away what programs need.
@@ -187,6 +192,7 @@ mod tests {
             assert!(error.contains(word) && error.contains(&*at(name).to_string_lossy()), "{error}");
         }
         assert!(make(Path::new("relative"), 0o755).unwrap_err().to_string().contains("absolute"));
-        assert!(matches!(make(&at("missing/below"), 0o755), Err(Error::Output { .. })));
+        let missing = make(&at("missing/below"), 0o755).unwrap_err().to_string();
+        assert!(missing.contains("missing/below") && missing.contains(RUNTIME_DIR), "{missing}");
     }
 }

@@ -31,6 +31,7 @@ pub use make::{Made, distrust};
 
 use beneath::Way;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -214,6 +215,21 @@ impl Dir {
 impl AsFd for Dir {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// What to do about a place that can't be written to, to be put behind the error; empty where that is not known.
+pub fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ": make room there, or name another place with -o"
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => ": name another place with -o",
+        io::ErrorKind::FileTooLarge => ": raise the limit of a file's size (ulimit -f)",
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            ": raise the limit of descriptors (ulimit -n)"
+        }
+        _ => "",
     }
 }
 

@@ -31,8 +31,12 @@ impl Counts {
     /// # Errors
     /// If `/proc` can't be read.
     pub fn now() -> io::Result<Self> {
-        let [interrupts, softirqs, stat] =
-            ["interrupts", "softirqs", "stat"].map(|name| fs::read_to_string(format!("/proc/{name}")));
+        let read = |name| {
+            let path = format!("/proc/{name}");
+            fs::read_to_string(&path)
+                .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+        };
+        let [interrupts, softirqs, stat] = ["interrupts", "softirqs", "stat"].map(read);
         Ok(Self { stolen: stolen(&stat?), ..Self::parse(&interrupts?, &softirqs?) })
     }
 

@@ -35,12 +35,24 @@ impl CpuList {
         Self(cpus)
     }
 
-    /// The CPUs that are online now.
+    /// The CPUs that are online now: by sysfs or, where that is not mounted, by `/proc/stat`.
     ///
     /// # Errors
-    /// If sysfs can't be read.
+    /// If neither can be read.
     pub fn online() -> io::Result<Self> {
-        Self::from_sysfs("/sys/devices/system/cpu/online")
+        Self::from_sysfs("/sys/devices/system/cpu/online").or_else(|error| {
+            let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+            let cpus = Self::from_stat(&stat);
+            let remedy = "and /proc/stat does not tell which CPUs are online either: mount /sys or /proc";
+            let neither = || io::Error::new(error.kind(), format!("{error}, {remedy}"));
+            if cpus.is_empty() { Err(neither()) } else { Ok(cpus) }
+        })
+    }
+
+    /// From the text of `/proc/stat`, which has a line for each CPU that is online.
+    fn from_stat(stat: &str) -> Self {
+        let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
+        Self::new(stat.lines().filter_map(number))
     }
 
     /// The CPUs that could ever be online.
@@ -93,10 +105,9 @@ impl CpuList {
     }
 
     fn from_sysfs(path: &str) -> io::Result<Self> {
-        fs::read_to_string(path)?
-            .trim()
-            .parse()
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        let named = |kind, error: &dyn fmt::Display| io::Error::new(kind, format!("{path}: {error}"));
+        let text = fs::read_to_string(path).map_err(|error| named(error.kind(), &error))?;
+        text.trim().parse().map_err(|error: BadCpuList| named(io::ErrorKind::InvalidData, &error))
     }
 
     /// In ascending order.
@@ -219,5 +230,6 @@ mod tests {
         let online = CpuList::online().unwrap();
         assert!(!online.is_empty());
         assert!(online.without(&CpuList::possible().unwrap()).is_empty());
+        assert_eq!(CpuList::from_stat(&fs::read_to_string("/proc/stat").unwrap()), online);
     }
 }

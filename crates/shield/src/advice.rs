@@ -31,6 +31,18 @@ pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
     rivals
 }
 
+/// File systems of the kernel's that are missing, and what that means.
+pub fn unseen(machine: &Machine) -> Option<String> {
+    let sysfs = machine.file("sys/devices/system/cpu");
+    let note = || {
+        let path = sysfs.display();
+        format!(
+            "{path} is not there: control groups, work queues and power stay as they are; mount -t sysfs sysfs /sys"
+        )
+    };
+    (!sysfs.exists()).then(note)
+}
+
 /// The other halves of cores whose one half is shielded.
 pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
     let mut notes = Vec::new();

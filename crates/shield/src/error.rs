@@ -3,7 +3,7 @@
 use sordino_sched::{CpuList, Right, as_root};
 use sordino_undo::{Failure, Unreadable};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a shield could not be planned, raised or lowered.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub enum Error {
     #[error(transparent)]
     Journal(#[from] Unreadable),
     /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), remedy(path, source))]
     Io {
         /// Which.
         path: PathBuf,
@@ -95,6 +95,26 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+}
+
+/// What follows from a file system that is missing or not to be changed, and what to do.
+fn remedy(path: &Path, source: &io::Error) -> &'static str {
+    let is_missing = source.kind() == io::ErrorKind::NotFound;
+    if !is_missing && source.kind() != io::ErrorKind::ReadOnlyFilesystem {
+        return "";
+    }
+    match path {
+        path if path.starts_with("/run") => {
+            ": what a shield changes is noted there first; mount a writable /run (mount -t tmpfs tmpfs /run)"
+        }
+        path if path.starts_with("/proc") && is_missing => {
+            ": what is to be kept off the CPUs is read there; mount -t proc proc /proc"
+        }
+        path if path.starts_with("/sys") && is_missing => {
+            ": what is to be kept off the CPUs is read there; mount -t sysfs sysfs /sys"
+        }
+        _ => "",
+    }
 }
 
 impl Error {

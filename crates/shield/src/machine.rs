@@ -66,7 +66,8 @@ impl Machine {
         let mounts = root.join("proc/self/mounts");
         let cpusets = Cpusets::find(&fs::read_to_string(&mounts).map_err(Error::io(mounts))?);
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        let cpusets = if cpusets.is_too_old(&release) { Cpusets::None } else { cpusets };
+        let is_usable = cpusets.is_there() && !cpusets.is_too_old(&release);
+        let cpusets = if is_usable { cpusets } else { Cpusets::None };
         let online = CpuList::online().map_err(Error::io("/sys/devices/system/cpu/online"))?;
         let tasks = tasks(cpusets.controller())?;
         Ok(Self { root, online, cpusets, tasks })
@@ -110,6 +111,11 @@ impl Cpusets {
     /// Its name in `/proc/PID/cgroup`.
     fn controller(&self) -> &'static str {
         if matches!(self, Self::V1(_)) { "cpuset" } else { "" }
+    }
+
+    /// Whether they are where the mounts say: something else may be mounted over that.
+    fn is_there(&self) -> bool {
+        self.mount().is_none_or(|mount| mount.join("cgroup.procs").exists())
     }
 
     /// Whether this kernel has no isolated partitions: they came with Linux 6.1.

@@ -1,6 +1,7 @@
 //! The process that undoes what its parent changed.
 
 use crate::Failure;
+use crate::failure::UNUSABLE;
 use sordino_collect::command::SESSION;
 use sordino_dirfd::Dir;
 use sordino_tracefs::{Instance, Tracefs};
@@ -55,9 +56,22 @@ fn remove(directory: &Path) -> Result<(), String> {
     }
 }
 
+/// By this path sordino starts itself.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Refuses to begin where sordino can't start itself.
+pub(crate) fn expect_own_program() -> Result<(), Failure> {
+    let Err(error) = std::fs::metadata(OWN_PROGRAM) else { return Ok(()) };
+    let text = format!(
+        "{OWN_PROGRAM}: {error}: sordino starts processes of its own by it, and finds programs in /proc: mount -t proc proc /proc"
+    );
+    Err(Failure::new(UNUSABLE, text))
+}
+
 /// Starts such a process for this one.
 pub(crate) fn start() -> Result<Guardian, Failure> {
-    let mut command = Command::new("/proc/self/exe");
+    expect_own_program()?;
+    let mut command = Command::new(OWN_PROGRAM);
     // Where we are recorded ourselves, it is not to be.
     command.arg("undo-guard").env_remove(SESSION).env("SORDINO_RESERVE", "0");
     Ok(Guardian::start(&mut command)?)

@@ -62,6 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(from) = &options.from {
         return stream::receive(from, &output);
     }
+    guard::expect_own_program()?;
     keep_needed_rights();
     if output == Path::new("-") {
         return stream::send(options);

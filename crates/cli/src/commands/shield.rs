@@ -174,7 +174,8 @@ struct Advice {
 
 impl Advice {
     fn of(machine: &Machine, request: &Request) -> Self {
-        let notes = [advice::rivals(machine, request), advice::siblings(machine, request)].concat();
+        let unseen = advice::unseen(machine).into_iter().collect();
+        let notes = [unseen, advice::rivals(machine, request), advice::siblings(machine, request)].concat();
         Self { notes, rcu_threads: advice::rcu_threads(machine, request) }
     }
 }

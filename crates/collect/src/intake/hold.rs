@@ -107,6 +107,11 @@ impl Wishes {
                     each >> 10
                 )
             }
+            Refusal::NoMemory(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                format!(
+                    "{refusal}: raise the limit of a file's size (ulimit -f), which is that of rings, too"
+                )
+            }
             Refusal::NoMemory(_) => format!("{refusal}: use smaller rings (--subbuf-size, --num-subbuf)"),
             _ => refusal.to_string(),
         }

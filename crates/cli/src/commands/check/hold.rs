@@ -1,15 +1,11 @@
 //! What is held on the machine while it is measured, and given back.
 
-use crate::Failure;
-use crate::commands::guard;
-use crate::privilege::is_root;
+use crate::throttle::{self, THROTTLE, Throttle};
 use sordino_check::Held;
-use sordino_undo::{Guardian, Step};
-use std::fs::{self, File, OpenOptions};
+use sordino_undo::Guardian;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::path::Path;
 
-const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// What is held; dropping it gives it back.
@@ -32,21 +28,22 @@ impl Hold {
     /// who would end them among them.
     pub(super) fn all(takes_all: bool) -> Self {
         let mut hold = Self::nothing();
-        let was = fs::read_to_string(THROTTLE).unwrap_or_default().trim().to_owned();
-        if !was.is_empty() && was != "-1" {
-            let lifted = match takes_all {
-                true => Err("no other CPU is left".to_owned()),
-                false if !is_root() => Err("not root".to_owned()),
-                false => lift().map_err(|failure| failure.text().to_owned()),
-            };
-            match lifted {
-                Ok(guardian) => {
-                    hold._guardian = Some(guardian);
-                    hold.hold(THROTTLE, was, "-1", "real-time threads are not stopped for a twentieth of each second");
-                }
-                Err(why) => hold.not_held.push(format!(
-                    "{THROTTLE} stays {was} ({why}): a real-time thread that does not sleep is stopped for up to 50 ms in each second"
-                )),
+        match throttle::lift(takes_all.then_some("no other CPU is left")) {
+            Throttle::Unlimited => {}
+            Throttle::Lifted { was, guardian } => {
+                hold._guardian = Some(guardian);
+                hold.hold(
+                    THROTTLE,
+                    was,
+                    "-1",
+                    "real-time threads are not stopped for a twentieth of each second",
+                );
+            }
+            Throttle::Stays { now, why } => {
+                let now = now.unwrap_or_else(|| "as it is".to_owned());
+                hold.not_held.push(format!(
+                    "{THROTTLE} stays {now} ({why}): a real-time thread that does not sleep is stopped for up to 50 ms in each second"
+                ));
             }
         }
         match latency() {
@@ -67,13 +64,6 @@ impl Hold {
     fn hold(&mut self, place: &str, was: String, held: &str, why: &str) {
         self.held.push(Held { place: place.to_owned(), was, held: held.to_owned(), why: why.to_owned() });
     }
-}
-
-fn lift() -> Result<Guardian, Failure> {
-    let mut guardian = guard::start()?;
-    guardian.add(Step::restore(THROTTLE)?)?;
-    Step::write(Path::new(THROTTLE), b"-1")?;
-    Ok(guardian)
 }
 
 /// `Documentation/power/pm_qos_interface.rst`: the target in microseconds, as 32 bits.

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use sordino_check::write::{html, junit};
 use sordino_check::{Limits, Report, SCHEMA};
-use sordino_dirfd::{Dir, read_regular};
+use sordino_dirfd::{Dir, read_regular, remedy};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Output {
     /// Makes the directory; it may be there already, but ours alone and empty.
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", directory.display()));
-        let made = Dir::make(directory).map_err(|error| bad(error.to_string()))?;
+        let made = Dir::make(directory).map_err(|error| bad(format!("{error}{}", remedy(&error))))?;
         if !made.is_new && made.dir.is_empty().map_err(|error| bad(error.to_string()))? {
             made.dir.close_to_group().map_err(|error| bad(error.to_string()))?;
         }

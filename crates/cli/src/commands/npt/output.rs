@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
-use sordino_dirfd::Dir;
+use sordino_dirfd::{Dir, remedy};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -34,7 +34,7 @@ impl Output {
             Ok(metadata) if !metadata.is_file() => stream(file),
             _ => replaced(file),
         };
-        let sink = sink.map_err(|error| failed(file, error))?;
+        let sink = sink.map_err(|error| failed(file, format!("{error}{}", remedy(&error))))?;
         Ok(Some(Self { file: file.clone(), sink }))
     }
 

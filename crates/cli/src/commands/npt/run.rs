@@ -6,18 +6,18 @@ use super::marker::Marker;
 use super::report::{OfCpu, Report};
 use super::scratch::Scratch;
 use crate::Failure;
-use crate::commands::{guard, shield};
-use crate::privilege::is_root;
+use crate::commands::shield;
 use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::has_terminal_for_errors;
+use crate::throttle::{self, THROTTLE, Throttle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_npt::{
     Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
 };
 use sordino_peers::provider::{Built, Kind, Provider};
 use sordino_sched::{CpuList, Policy, affinity, set_policy};
-use sordino_undo::{Guardian, Step};
+use sordino_undo::Guardian;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
@@ -177,9 +177,6 @@ fn how_far(cpus: &CpuList, plan: &Plan, monitors: &[Monitor], elapsed: Duration)
     format!("{done}; {}; Ctrl-C ends it", longest.collect::<Vec<_>>().join(", "))
 }
 
-/// Stops a real-time thread that runs for longer than this of each second; -1: none.
-const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-
 /// Lifts the kernel's limit unless loops on all CPUs would leave none to anybody else, not even to who wants to end them.
 fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
     if CpuList::online()?.without(cpus).is_empty() {
@@ -188,24 +185,17 @@ fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
         );
         return Ok(None);
     }
-    lift_throttle()
+    Ok(lift_throttle())
 }
 
 /// Lifts the kernel's limit; whoever holds the result keeps it lifted.
-pub(crate) fn lift_throttle() -> Result<Option<Guardian>, Failure> {
-    let now = std::fs::read_to_string(THROTTLE).unwrap_or_default();
-    if now.trim() == "-1" || now.is_empty() {
-        return Ok(None);
-    }
-    if !is_root() {
-        message!(
-            "sordino: {THROTTLE} is {}: gaps of up to 50 ms in each second are its doing (run as root)",
-            now.trim()
-        );
-        return Ok(None);
-    }
-    let mut guardian = guard::start()?;
-    guardian.add(Step::restore(THROTTLE)?)?;
-    Step::write(Path::new(THROTTLE), b"-1")?;
-    Ok(Some(guardian))
+pub(crate) fn lift_throttle() -> Option<Guardian> {
+    let (now, why) = match throttle::lift(None) {
+        Throttle::Unlimited => return None,
+        Throttle::Lifted { guardian, .. } => return Some(guardian),
+        Throttle::Stays { now, why } => (now, why),
+    };
+    let now = now.map_or("can't be read".to_owned(), |now| format!("is {now}"));
+    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second are its doing ({why})");
+    None
 }

@@ -12,7 +12,7 @@ use sordino_collect::{
     Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
     Summary, keep_session, recordings,
 };
-use sordino_dirfd::Dir;
+use sordino_dirfd::{Dir, remedy};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -164,7 +164,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
     let source: Box<dyn Read> =
         if from == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(from)?) };
     let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", output.display()));
-    let made = Dir::make(output).map_err(|error| bad(error.to_string()))?;
+    let made = Dir::make(output).map_err(|error| bad(format!("{error}{}", remedy(&error))))?;
     if !made.is_new && made.dir.is_empty()? {
         made.dir.close_to_group()?;
     }

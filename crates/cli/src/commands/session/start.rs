@@ -3,6 +3,7 @@
 use super::place::{Definition, Place};
 use crate::Failure;
 use crate::arguments::{duration, size};
+use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use crate::what::What;
 use clap::Args;
@@ -154,6 +155,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    guard::expect_own_program()?;
     let place = Place::make(&options.name)?;
     let name = &place.name;
     let Some(lock) = place.lock()? else {
