@@ -23,6 +23,30 @@ impl SmallDisk {
         );
         Self(place.to_owned())
     }
+
+    /// Fills it, but for so many bytes.
+    ///
+    /// # Panics
+    /// If it is larger than 64 MiB.
+    pub fn fill_but(&self, free: u64) {
+        let ballast = self.ballast();
+        assert!(fs::write(&ballast, vec![0; 64 << 20]).is_err(), "the disk is larger than that");
+        let length = fs::metadata(&ballast).expect("a file").len();
+        let file = fs::File::options().write(true).open(&ballast).expect("a file");
+        file.set_len(length.saturating_sub(free)).expect("a shorter file");
+    }
+
+    /// Makes room again.
+    ///
+    /// # Panics
+    /// If it was not filled.
+    pub fn empty(&self) {
+        fs::remove_file(self.ballast()).expect("a file that fills the disk");
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.0.join("ballast")
+    }
 }
 
 impl Drop for SmallDisk {

@@ -179,7 +179,10 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
         sordino_tests::wait_until("the command has run on to its end", || finished.exists());
         let recording = Recording::of(ended, output);
         assert_eq!(recording.summary["state"], "finished", "{}", recording.summary);
+        // A loss is a loss, also where nobody asked for --fail-on-loss.
+        recording.ended.failed(1, &["INCOMPLETE: could not be written: ", "No space left on device"]);
         assert!(recording.sum("unwritten") > 0, "{}", recording.summary);
+        assert_eq!(recording.summary["missing"]["sub_buffers"], recording.sum("unwritten"));
         assert!(recording.notes().contains("could not be written"), "{}", recording.notes());
         assert!(recording.user_events() > 0);
         recording.babeltrace_reads_all();

@@ -14,16 +14,12 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-fn is_complete(path: &Path) -> bool {
-    summary(path)["state"] == "finished" && babeltrace(path).1.is_empty()
+fn chunks_in(directory: &Path) -> Vec<std::path::PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Fills the disk of this directory, but for less than a page.
-fn fill(directory: &Path) -> std::path::PathBuf {
-    let path = directory.join("ballast");
-    let bytes = vec![0; 64 << 20];
-    assert!(fs::write(&path, bytes).is_err(), "the disk is larger than that");
-    path
+fn is_complete(path: &Path) -> bool {
+    summary(path)["state"] == "finished" && babeltrace(path).1.is_empty()
 }
 
 #[test]
@@ -48,7 +44,7 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
     let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     running.says("recorded");
     wait_until("a chunk is complete", || session.output.join("chunk-0002").exists());
-    let ballast = fill(&session.output);
+    disk.fill_but(0);
     let notes = || session.status()["status"]["notes"].to_string();
     wait_until("it says that it can't rotate", || notes().contains("the next chunk could not be begun"));
     let unwritten = || {
@@ -64,7 +60,7 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
     // One that starts now has no place for its trace yet.
     let mut late = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     late.says("ready");
-    fs::remove_file(ballast).unwrap();
+    disk.empty();
     session.records(late.pid());
     let recordings =
         |session: &Session<'_>| session.status()["status"]["recordings"].as_array().unwrap().clone();
@@ -75,7 +71,14 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
         program.signal(Signal::TERM);
         program.end().succeeded();
     }
-    let chunks = session.stop();
+    let stopped = session.ask(&["stop", "full"]);
+    assert_eq!(stopped.status, 1, "{}", stopped.errors);
+    assert!(stopped.output.starts_with("INCOMPLETE: could not be written: "), "{}", stopped.output);
+    assert!(stopped.output.contains("the traces of "), "{}", stopped.output);
+    // What filled the disk may have taken the room that a chunk was to be completed with.
+    scene.run(scene.command(&["recover"]).arg(&session.output)).succeeded();
+    let mut chunks = chunks_in(&session.output);
+    chunks.sort_unstable();
     let newest = chunks.last().unwrap();
     assert_eq!(summary(newest)["state"], "finished");
     assert!(chunks.iter().all(|chunk| !named(&scene.listed(chunk), "steady:step").is_empty()));

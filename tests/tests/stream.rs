@@ -50,7 +50,7 @@ fn what_is_sent_is_received_chunk_by_chunk_and_a_cut_is_told() {
     let bytes = fs::read(&stream).unwrap();
     let short = scene.path("short");
     fs::write(&short, &bytes[..bytes.len() - bytes.len() / 4]).unwrap();
-    receive(&short, &cut).failed(1, &["ends in the middle", "is not complete"]);
+    receive(&short, &cut).failed(1, &["ends in the middle", "is not complete", "sordino recover"]);
     receive(&short, &cut).failed(2, &["is not empty"]);
     fs::write(&short, "nonsense").unwrap();
     receive(&short, &scene.path("nonsense")).failed(1, &["ends in the middle"]);
@@ -74,4 +74,75 @@ fn a_receiver_that_goes_away_ends_the_recording() {
     });
     assert_eq!(ended.and_then(|status| status.code()), Some(2));
     let _ = Command::new("pkill").args(["-x", "steady-1"]).status();
+}
+
+/// The programs' and the kernel's events of a summary, and those that did not arrive.
+fn counts(summary: &Value) -> (u64, u64) {
+    let programs = summary["programs"].as_array().unwrap().iter();
+    let streams = programs.flat_map(|program| program["streams"].as_array().unwrap());
+    let streams: Vec<&Value> = streams.chain(summary["kernel"].as_array().unwrap()).collect();
+    let sum = |field: &str| streams.iter().map(|stream| stream[field].as_u64().unwrap_or(0)).sum();
+    (sum("events"), sum("unreceived"))
+}
+
+/// A receiver is killed, or its connection breaks, anywhere in a stream: what came is readable, and the rest is counted.
+#[test]
+fn what_came_of_a_stream_is_recovered_and_the_rest_is_counted() {
+    let scene = Scene::new();
+    let is_root = rustix::process::geteuid().is_root();
+    let stream = sent(&scene, if is_root { &["--kernel", "sched"] } else { &[] });
+    let whole = scene.path("whole");
+    let receiver = |output: &Path| {
+        let mut command = scene.command(&["record", "--from", "-", "-o"]);
+        command.arg(output).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let receive = |from: &Path, output: &Path| {
+        let mut command = scene.command(&["record", "--from"]);
+        scene.run(command.arg(from).arg("-o").arg(output))
+    };
+    receive(&stream, &whole).succeeded();
+    let bytes = fs::read(&stream).unwrap();
+    let mut unreceived = 0;
+    for part in 1..8 {
+        let output = scene.path(&format!("part-{part}"));
+        let here = &bytes[..bytes.len() * part / 8 + 100];
+        if part % 2 == 0 {
+            let short = scene.path("short");
+            fs::write(&short, here).unwrap();
+            receive(&short, &output).failed(1, &["ends in the middle"]);
+        } else {
+            let mut receiver = receiver(&output);
+            std::io::Write::write_all(receiver.stdin.as_mut().unwrap(), here).unwrap();
+            let pid = receiver.id().to_string();
+            // It has taken all, and waits for more.
+            wait_until("it waits", || {
+                fs::read_to_string(format!("/proc/{pid}/wchan"))
+                    .is_ok_and(|place| place.contains("pipe_read"))
+            });
+            receiver.kill().unwrap();
+            receiver.wait().unwrap();
+        }
+        let recovered = scene.run(scene.command(&["recover", "--json"]).arg(&output));
+        let text = recovered.succeeded();
+        let last = chunks(&output).pop().unwrap();
+        if text.is_empty() {
+            // Between two chunks.
+            continue;
+        }
+        let summary: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(summary["state"], "recovered");
+        let complete = sordino_tests::session::summary(&whole.join(last.file_name().unwrap()));
+        let (events, missing) = counts(&summary);
+        assert_eq!(events + missing, counts(&complete).0, "{summary}");
+        assert_eq!(summary["lost"], missing);
+        unreceived += missing;
+        let (_, warnings) = babeltrace(&last);
+        assert!(!warnings.contains("ERROR"), "{warnings}");
+        let listed = scene.listed(&last);
+        assert!(events == 0 || !listed.is_empty());
+        // The same again finds nothing to do.
+        scene.run(scene.command(&["recover"]).arg(&output)).succeeded();
+    }
+    assert!(unreceived > 0, "nothing was missing in any part");
 }

@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod locks;
+mod missing;
 mod names;
 mod privilege;
 mod progress;
@@ -21,6 +22,7 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     let words: Vec<_> = std::env::args_os().collect();
     let arguments = match Arguments::of(&words) {
         Ok(arguments) => arguments,

@@ -3,10 +3,11 @@
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::low_level::pipe::register;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Becomes readable with the first SIGINT, SIGTERM or SIGHUP, which ask to stop; from now on they do nothing else.
 pub(crate) fn stop() -> io::Result<OwnedFd> {
@@ -15,6 +16,13 @@ pub(crate) fn stop() -> io::Result<OwnedFd> {
         register(signal, write.try_clone()?)?;
     }
     Ok(read)
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process. What we
+/// execute has the default again.
+pub(crate) fn survive_file_size_limit() {
+    // Without it, the limit ends this process: no reason not to begin.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// What signalfd(2) tells of SIGUSR1 and SIGUSR2, which ask for what was recorded; they do nothing else in this thread and in those

@@ -72,6 +72,9 @@ impl Recording {
             Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
                 "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
             )),
+            Ok(summary) if summary.state == State::Incomplete => self.problems.push(format!(
+                "{path} lacks kernel events, whose pages are kept: make room, then run: sordino recover {path}"
+            )),
             Ok(_) => {}
             Err(error) => self.problems.push(Failure::text_of(&error)),
         }

@@ -3,10 +3,11 @@
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::context::Told;
-use crate::convert::{KernelTrace, raw_bytes};
+use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
 use crate::kernel::Emptied;
+use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
 use crate::session::{Watch, cpu_seconds};
@@ -35,6 +36,8 @@ pub(crate) struct Chunk {
     kernel: KernelTrace,
     /// The programs' traces that hold all they will.
     traces: Vec<ProgramTrace>,
+    /// Their files that do not tell yet that their end is missing.
+    unclosed: Vec<Output>,
 }
 
 /// What the kernel had when a chunk ended, and what the hypervisor took meanwhile.
@@ -60,7 +63,8 @@ impl Chunk {
         purpose: Purpose,
     ) -> Result<Self, Error> {
         let kernel = KernelTrace::begin(&directory, clock, begin, summary.overwrite, purpose)?;
-        let mut chunk = Self { directory, summary, begin, purpose, kernel, traces: Vec::new() };
+        let mut chunk =
+            Self { directory, summary, begin, purpose, kernel, traces: Vec::new(), unclosed: Vec::new() };
         chunk.summary.begin_ns = begin.realtime;
         chunk.summary.clock = clock_summary(clock);
         Ok(chunk)
@@ -84,9 +88,10 @@ impl Chunk {
         self.summary.write(&self.directory)
     }
 
-    /// A program's trace holds all that it will of this chunk.
-    pub(crate) fn add(&mut self, program: ProgramSummary, trace: ProgramTrace) {
+    /// A program's trace holds all that it will of this chunk, but for what tells that the end of some files is missing.
+    pub(crate) fn add(&mut self, (program, unclosed): (ProgramSummary, Vec<Output>), trace: ProgramTrace) {
         self.summary.programs.push(program);
+        self.unclosed.extend(unclosed);
         self.traces.push(trace);
     }
 
@@ -123,6 +128,7 @@ impl Chunk {
         self.summary.clock = clock_summary(clock);
         self.summary.programs.sort_by_key(|program| program.trace.clone());
         self.directory.use_room();
+        self.close_streams();
         self.settle_or_note();
         for trace in &self.traces {
             // What stays is the metadata of before, with a clock that is known less well.
@@ -130,10 +136,11 @@ impl Chunk {
         }
         match self.finish_kernel(clock, rest, watch) {
             Ok(()) => self.summary.state = State::Finished,
-            Err(error) => self.summary.notes.push(format!(
-                "the kernel's events are not converted ({error}): when there is room, run: sordino recover {}",
-                self.directory.path().display()
-            )),
+            Err(error) => {
+                self.summary.state = State::Incomplete;
+                self.summary.kernel.extend(unconverted(&self.directory));
+                self.summary.kernel_problem.get_or_insert(error.to_string());
+            }
         }
         if self.purpose == Purpose::Keeping {
             count_events(&self.directory, &mut self.summary, watch);
@@ -156,8 +163,14 @@ impl Chunk {
                 Vec::new()
             }
         };
-        self.kernel.write_stolen(&self.directory, &rest.stolen)?;
-        self.kernel.write_contexts(&self.directory, &rest.told)?;
+        for (what, written) in [
+            ("stolen time", self.kernel.write_stolen(&self.directory, &rest.stolen)),
+            ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.told)),
+        ] {
+            self.summary
+                .notes
+                .extend(written.err().map(|error| format!("{what} could not be written: {error}")));
+        }
         if self.summary.kernel_events.is_empty() {
             return self.kernel.finish_without_events(&self.directory, clock);
         }
@@ -166,23 +179,27 @@ impl Chunk {
             done += bytes;
             watch.working("converting the kernel's events", done, total);
         };
-        self.summary.kernel = self.kernel.convert(&self.directory, clock, &mut advance)?;
-        emptied.iter().for_each(|emptied| self.reckon(emptied));
+        let end = End { ticks: clock.ticks(&rest.end), kernel: &emptied };
+        let kernel = &mut self.summary.kernel;
+        let converted = self.kernel.convert(&self.directory, clock, &end, kernel, &mut advance);
+        if let Some(failure) = emptied.iter().find_map(|emptied| emptied.failure.clone()) {
+            self.summary.kernel_problem.get_or_insert(failure);
+        }
+        if converted.is_err() {
+            self.summary.pending = Some(self.kernel.pending(&end));
+        }
+        self.summary.notes.extend(converted?);
         Ok(())
     }
 
-    /// What the kernel overwrote behind the last page that was read is in no page.
-    fn reckon(&mut self, emptied: &Emptied) {
-        let cpu = emptied.cpu.0;
-        let Some(stream) = self.summary.kernel.iter_mut().find(|stream| stream.cpu == cpu) else { return };
-        let more = emptied.lost.saturating_sub(stream.lost + stream.overwritten);
-        if self.summary.overwrite {
-            stream.overwritten += more;
-            stream.uncounted &= more == 0;
-        } else if more > 0 {
-            stream.lost += more;
-            stream.uncounted = false;
-            self.summary.notes.push(format!("cpu{cpu}: {more} kernel events were lost at the end"));
+    /// Has the files of which the end could not be written tell of that.
+    fn close_streams(&mut self) {
+        for mut output in std::mem::take(&mut self.unclosed) {
+            if let Err(error) = output.close() {
+                let path = output.path();
+                let note = format!("{} does not tell that its end is missing: {error}", path.display());
+                self.summary.notes.push(note);
+            }
         }
     }
 }

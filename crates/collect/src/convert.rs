@@ -6,11 +6,12 @@ use crate::clock::TraceClock;
 use crate::context::Told;
 use crate::directory::{Directory, KERNEL, RAW};
 use crate::dump::{self, Dump};
-use crate::kernel::{FORMATS, PAGE_SIZE, page_name};
+use crate::kernel::{Emptied, FORMATS, PAGE_SIZE, page_name};
 use crate::rights;
 use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
+use serde::{Deserialize, Serialize};
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
@@ -34,6 +35,25 @@ pub(crate) struct KernelTrace {
     overwrite: bool,
     /// The thread that takes the state dump; what the dump lacks.
     dump: Option<JoinHandle<Result<Vec<String>, Error>>>,
+}
+
+/// What is not in the pages of a recording that are still to be converted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    /// The timestamp at which recording began, and that at which it ended.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// What became of the kernel's buffers.
+    pub(crate) kernel: Vec<Emptied>,
+}
+
+/// How recording ended.
+#[derive(Debug)]
+pub(crate) struct End<'a> {
+    /// When it did.
+    pub(crate) ticks: u64,
+    /// What became of the kernel's buffers.
+    pub(crate) kernel: &'a [Emptied],
 }
 
 /// More bytes than any event's format has.
@@ -70,6 +90,11 @@ impl KernelTrace {
         Ok(trace)
     }
 
+    /// What is needed to convert what is left another time.
+    pub(crate) fn pending(&self, end: &End<'_>) -> Pending {
+        Pending { begin: self.begin_ticks, end: end.ticks, kernel: end.kernel.to_vec() }
+    }
+
     /// Waits until the state dump is written, if nobody has yet, some seconds at most where processes do not answer; what it lacks.
     pub(crate) fn settle(&mut self) -> Result<Vec<String>, Error> {
         let Some(thread) = self.dump.take() else { return Ok(Vec::new()) };
@@ -77,8 +102,8 @@ impl KernelTrace {
     }
 
     /// Takes up a trace that an earlier recorder began.
-    pub(crate) fn resume(uuid: Uuid, overwrite: bool) -> Self {
-        Self { uuid, events: Vec::new(), names: false, begin_ticks: 0, overwrite, dump: None }
+    pub(crate) fn resume(uuid: Uuid, overwrite: bool, begin_ticks: u64) -> Self {
+        Self { uuid, events: Vec::new(), names: false, begin_ticks, overwrite, dump: None }
     }
 
     /// Adds what the hypervisor took.
@@ -86,8 +111,7 @@ impl KernelTrace {
         if stolen.is_empty() {
             return Ok(());
         }
-        let file = directory.create_file("kernel/steal")?;
-        Ok(dump::write_stolen(stolen, file, self.uuid)?)
+        write_whole(directory, "steal", |file| dump::write_stolen(stolen, file, self.uuid))
     }
 
     /// Adds what was told of threads.
@@ -95,8 +119,9 @@ impl KernelTrace {
         if told.is_empty() {
             return Ok(());
         }
-        let file = directory.create_file("kernel/contexts")?;
-        Ok(dump::write_contexts(told, file, self.uuid, self.begin_ticks)?)
+        write_whole(directory, "contexts", |file| {
+            dump::write_contexts(told, file, self.uuid, self.begin_ticks)
+        })
     }
 
     /// Ends a trace that has only the state dump.
@@ -137,51 +162,84 @@ impl KernelTrace {
         replaced.map_err(Error::output(kernel.path().join("metadata")))
     }
 
-    /// Converts all pages of a recording, and removes them. `advance` is told of bytes that are done.
+    /// Converts all pages of a recording, adds each CPU's result to `streams`, and removes the pages. Those of a CPU that can't be
+    /// converted stay, and its stream tells of a gap. `advance` is told of bytes that are done. Returns a note on what else is missing.
+    ///
+    /// # Errors
+    /// Why the first of them can't be converted.
     pub(crate) fn convert(
         &mut self,
         directory: &Directory,
         clock: &TraceClock,
+        end: &End<'_>,
+        streams: &mut Vec<KernelStream>,
         advance: Advance<'_>,
-    ) -> Result<Vec<KernelStream>, Error> {
+    ) -> Result<Option<String>, Error> {
         let raw = directory.part(RAW)?;
         self.events = formats(&raw)?;
         self.write_metadata(directory, clock)?;
         let converter = Converter::new(self.events.iter().map(|(format, mapping)| (format, mapping)))?;
         let layout = page_layout(&raw)?;
         let mut functions = Functions::of(self.events.iter().map(|(format, _)| format));
-        let mut streams = Vec::new();
+        let (kernel, mut failure) = (directory.part(KERNEL)?, None);
         for (cpu, name) in pages(&raw)? {
             let failed = || Error::output(raw.path().join(&name));
             let file = raw.read(&name).map_err(failed())?;
-            let stream = self.stream(cpu, file, directory, (&converter, &layout), &mut functions, advance)?;
-            raw.remove_file(&name).map_err(failed())?;
-            streams.push(stream);
+            match self.stream((cpu, end), file, &kernel, (&converter, &layout), &mut functions, advance) {
+                Ok(stream) => {
+                    raw.remove_file(&name).map_err(failed())?;
+                    streams.push(stream);
+                }
+                Err(error) => {
+                    self.leave_out(cpu, end.ticks, &kernel);
+                    failure.get_or_insert(error);
+                }
+            }
         }
-        if self.names {
-            self.write_symbols(directory, &functions)?;
+        if let Some(error) = failure {
+            return Err(error);
         }
         remove_raw(directory)?;
-        Ok(streams)
+        let named = if self.names { self.write_symbols(directory, &functions) } else { Ok(()) };
+        Ok(named.err().map(|error| format!("the kernel's functions are not named: {error}")))
+    }
+
+    /// Makes the stream of a CPU whose pages can't be converted one gap. Where there is no room for that either, there is no stream.
+    fn leave_out(&self, cpu: Cpu, end: u64, kernel: &Dir) {
+        let name = page_name(cpu);
+        // What was written of it takes the room that the summary needs.
+        let _ = kernel.remove_file(&name);
+        let Ok(file) = kernel.create(&name) else { return };
+        let writer = StreamWriter::new(file, self.uuid, StreamClass::Kernel, Some(cpu), PACKET);
+        let written = writer.and_then(|mut writer| {
+            writer.begin(self.begin_ticks.min(end))?;
+            writer.skip(end)?;
+            writer.finish()
+        });
+        if written.is_err() {
+            let _ = kernel.remove_file(&name);
+        }
     }
 
     fn write_symbols(&self, directory: &Directory, functions: &Functions) -> Result<(), Error> {
         let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let file = directory.create_file("kernel/symbols")?;
-        Ok(dump::write_symbols(&functions.names(&kallsyms), file, self.uuid, self.begin_ticks)?)
+        let names = functions.names(&kallsyms);
+        write_whole(directory, "symbols", |file| {
+            dump::write_symbols(&names, file, self.uuid, self.begin_ticks)
+        })
     }
 
     fn stream(
         &self,
-        cpu: Cpu,
+        (cpu, end): (Cpu, &End<'_>),
         pages: File,
-        directory: &Directory,
+        kernel: &Dir,
         (converter, layout): (&Converter, &PageLayout),
         functions: &mut Functions,
         advance: Advance<'_>,
     ) -> Result<KernelStream, Error> {
         let mut source = BufReader::with_capacity(1 << 20, pages);
-        let (kernel, name) = (directory.part(KERNEL)?, page_name(cpu));
+        let name = page_name(cpu);
         let failed = || Error::output(kernel.path().join(&name));
         // A conversion that was killed has begun it.
         let _ = kernel.remove_file(&name);
@@ -207,12 +265,35 @@ impl KernelTrace {
             }
             advance(bytes.len() as u64);
         }
+        if let Some(emptied) = end.kernel.iter().find(|emptied| emptied.cpu == cpu.0) {
+            stream.finish(emptied, self.begin_ticks, end.ticks)?;
+        }
         let mut result = stream.result;
         let mut out = stream.writer.finish()?;
         out.flush().map_err(failed())?;
         result.bytes = out.get_ref().metadata().map_err(failed())?.len();
         Ok(result)
     }
+}
+
+/// Writes a stream of the kernel's trace, or none.
+fn write_whole(
+    directory: &Directory,
+    name: &str,
+    write: impl FnOnce(File) -> Result<(), sordino_ctf::Error>,
+) -> Result<(), Error> {
+    let kernel = directory.part(KERNEL)?;
+    let file = kernel.create(name).map_err(Error::output(kernel.path().join(name)))?;
+    Ok(write(file).inspect_err(|_| _ = kernel.remove_file(name))?)
+}
+
+/// The streams of CPUs whose pages are not converted.
+pub(crate) fn unconverted(directory: &Directory) -> Vec<KernelStream> {
+    let Ok(raw) = directory.part(RAW) else { return Vec::new() };
+    let bytes = |name: &str| raw.read(name).and_then(|file| file.metadata()).map_or(0, |file| file.len());
+    let stream =
+        |(cpu, name): (Cpu, String)| KernelStream { unconverted: bytes(&name), ..KernelStream::of(cpu) };
+    pages(&raw).unwrap_or_default().into_iter().map(stream).collect()
 }
 
 /// Takes the state dump. The file has its name when it is whole: a recorder may be killed meanwhile.
@@ -288,6 +369,31 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
+    /// What is in no page: what the kernel overwrote behind the last one that was read, and what could not be written.
+    fn finish(&mut self, emptied: &Emptied, begin: u64, end: u64) -> Result<(), Error> {
+        let known = self.result.lost + self.result.overwritten;
+        let more = emptied.lost.saturating_sub(known);
+        let is_overwritten = self.overwrite && emptied.failure.is_none();
+        if is_overwritten {
+            self.result.overwritten += more;
+            self.result.uncounted &= more == 0;
+            return Ok(());
+        }
+        if more > 0 {
+            self.result.uncounted = false;
+        }
+        if emptied.failure.is_some() {
+            let rest = emptied.recorded.saturating_sub(emptied.lost.max(known));
+            self.result.unwritten = rest.saturating_sub(self.result.events);
+        }
+        if more + self.result.unwritten > 0 {
+            self.writer.begin(begin.min(end))?;
+            self.gap(end, more + self.result.unwritten)?;
+            self.result.lost -= self.result.unwritten;
+        }
+        Ok(())
+    }
+
     /// Bytes that no kernel writes: at least a record is missing.
     fn damaged(&mut self, what: &str) -> Result<(), Error> {
         if self.result.damage.is_none() {
@@ -333,10 +439,7 @@ fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
 
 /// Bytes of pages that wait to be converted.
 pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
-    let Ok(raw) = directory.part(RAW) else { return 0 };
-    let bytes =
-        |name: &str| raw.read(name).and_then(|file| file.metadata()).map_or(0, |metadata| metadata.len());
-    pages(&raw).unwrap_or_default().iter().map(|(_, name)| bytes(name)).sum()
+    unconverted(directory).iter().map(|stream| stream.unconverted).sum()
 }
 
 /// The names in a directory that are text, sorted.

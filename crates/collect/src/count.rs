@@ -3,8 +3,8 @@
 use crate::directory::{Directory, USER};
 use crate::session::Watch;
 use crate::summary::Summary;
-use sordino_ctf::read::Trace;
-use sordino_event::{Classes, Event, Step};
+use sordino_ctf::read::{Stream, Trace};
+use sordino_event::{Cause, Classes, Event, Step};
 use std::path::Path;
 
 /// More than so many bytes are not counted: nobody waits a minute for a number.
@@ -56,28 +56,40 @@ pub fn user_events_so_far(directory: &Directory) -> Option<u64> {
     traces.iter().map(|trace| whole_events(&user.proc_path().join(trace))).sum()
 }
 
-/// The events of a trace that is being written. Behind the last whole packet there may be a part of one.
+/// The events of a trace that is being written.
 fn whole_events(trace: &Path) -> Option<u64> {
     let trace = Trace::open(trace, &mut Classes::default()).ok()?;
-    let (mut event, mut count) = (Event::default(), 0);
-    for stream in trace.streams() {
-        let mut events = stream.events();
-        while let Ok(step @ (Step::Event | Step::Loss(_))) = events.next(&mut event) {
-            count += u64::from(step == Step::Event);
-        }
+    Some(trace.streams().iter().map(events_before_an_error).sum())
+}
+
+/// The events of one file of a trace, as far as they can be read.
+pub(crate) fn whole_events_of(trace: &Trace, file: &str) -> u64 {
+    stream_of(trace, file).map_or(0, events_before_an_error)
+}
+
+/// Behind the last whole packet there may be a part of one.
+fn events_before_an_error(stream: &Stream) -> u64 {
+    let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0);
+    while let Ok(step @ (Step::Event | Step::Loss(_))) = events.next(&mut event) {
+        count += u64::from(step == Step::Event);
     }
-    Some(count)
+    count
+}
+
+fn stream_of<'a>(trace: &'a Trace, file: &str) -> Option<&'a Stream> {
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == file);
+    trace.streams().iter().find(|stream| stream.files().any(is_it))
 }
 
 /// The events of one stream's file.
 fn count(trace: &Trace, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64, String> {
-    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == file);
-    let Some(stream) = trace.streams().iter().find(|stream| stream.files().any(is_it)) else { return Ok(0) };
+    let Some(stream) = stream_of(trace, file) else { return Ok(0) };
     let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0u64);
     loop {
         match events.next(&mut event).map_err(|error| error.to_string())? {
             Step::Event => count += 1,
-            Step::Loss(loss) if loss.count.is_none() => {
+            // What could not be written is missing, too, and was not counted.
+            Step::Loss(loss) if loss.count.is_none() && loss.cause != Cause::Discarded => {
                 return Err(format!("{file}: the program wrote records that make no sense ({})", loss.cause));
             }
             Step::Loss(_) => {}

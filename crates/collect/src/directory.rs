@@ -26,7 +26,7 @@ pub(crate) const USER: &str = "user";
 /// The kernel's own pages, while recording.
 pub(crate) const RAW: &str = ".raw";
 /// What was recorded.
-const SUMMARY: &str = "recording.json";
+pub(crate) const SUMMARY: &str = "recording.json";
 /// Some space on the disk, in [`RAW`].
 const ROOM_FILE: &str = "room";
 /// More bytes than any summary has.

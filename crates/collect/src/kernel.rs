@@ -7,9 +7,12 @@ use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
 use crate::rights;
+use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
-use sordino_tracefs::{self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs};
+use sordino_tracefs::{
+    self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Statistics, Tracefs,
+};
 use sordino_undo::{Change, Guardian, Step};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -43,8 +46,8 @@ pub(crate) struct Kernel {
     change: Change,
     /// When its thread moves what.
     moving: Moving,
-    /// What each CPU had lost when its buffer was last emptied.
-    lost: Vec<(Cpu, u64)>,
+    /// What each CPU's counts were when its buffer was last emptied.
+    counted: Vec<(Cpu, Statistics)>,
     pub(crate) formats: Arc<Formats>,
     /// KiB of buffer that each CPU really has.
     pub(crate) buffer_kib: u64,
@@ -59,10 +62,22 @@ pub(crate) struct Formats {
 }
 
 /// What became of one CPU's buffer since it was last emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Emptied {
-    pub(crate) cpu: Cpu,
+    pub(crate) cpu: u32,
     /// Records that never reached a reader.
+    pub(crate) lost: u64,
+    /// All records.
+    pub(crate) recorded: u64,
+    /// Why those that reached a reader are not all in the file.
+    pub(crate) failure: Option<String>,
+}
+
+/// Files that can't be written to.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) reason: String,
+    /// Records that the kernel has overwritten since the buffers were last emptied.
     pub(crate) lost: u64,
 }
 
@@ -71,8 +86,8 @@ pub(crate) struct Emptied {
 struct Thread {
     /// Gone when recording is to end.
     requests: Option<Sender<Request>>,
-    /// Why files could not be written to.
-    problems: Receiver<String>,
+    /// Why files could not be written to, and what was lost by then since recording began.
+    problems: Receiver<Problem>,
     handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
 }
 
@@ -113,8 +128,8 @@ impl Kernel {
             (false, None) => Moving::Always,
             (false, Some(_)) => Moving::Persistently,
         };
-        let lost = Vec::new();
-        Ok(Self { prepared: Some(drain), thread: None, change, moving, lost, formats, buffer_kib })
+        let counted = Vec::new();
+        Ok(Self { prepared: Some(drain), thread: None, change, moving, counted, formats, buffer_kib })
     }
 
     /// Begins to record.
@@ -142,8 +157,10 @@ impl Kernel {
     }
 
     /// Why files could not be written to, since this was asked last. The kernel's buffer keeps what is newest until they can.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        self.thread.as_ref().map_or(Vec::new(), |thread| thread.problems.try_iter().collect())
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        let Problem { reason, lost } = self.thread.as_ref()?.problems.try_iter().last()?;
+        let before: u64 = self.counted.iter().map(|(_, counts)| counts.lost()).sum();
+        Some(Problem { reason, lost: lost.saturating_sub(before) })
     }
 
     /// Moves all that is there into the files that there are, and goes on into `next`; recording goes on meanwhile.
@@ -183,14 +200,27 @@ impl Kernel {
 
     /// The kernel counts from the beginning.
     fn since_before(&mut self, drained: Vec<Drained>) -> Vec<Emptied> {
-        let lost: Vec<_> = drained.iter().map(|drained| (drained.cpu, drained.statistics.lost())).collect();
-        let before = std::mem::replace(&mut self.lost, lost);
-        let since = |&(cpu, lost): &(Cpu, u64)| {
-            let before = before.iter().find(|(other, _)| *other == cpu).map_or(0, |(_, lost)| *lost);
-            Emptied { cpu, lost: lost.saturating_sub(before) }
+        let counted = drained.iter().map(|drained| (drained.cpu, drained.statistics)).collect();
+        let before = std::mem::replace(&mut self.counted, counted);
+        let since = |Drained { cpu, statistics, failure, .. }: Drained| {
+            let before = before.iter().find(|(other, _)| *other == cpu);
+            let before = before.map_or(Statistics::default(), |(_, counts)| *counts);
+            Emptied {
+                cpu: cpu.0,
+                lost: statistics.lost().saturating_sub(before.lost()),
+                // Those that were read and are not in the file count, too: they are in no other.
+                recorded: statistics.recorded().saturating_sub(before.lost()).saturating_sub(before.read),
+                failure: failure.as_ref().map(text_of),
+            }
         };
-        self.lost.iter().map(since).collect()
+        drained.into_iter().map(since).collect()
     }
+}
+
+/// An error of the tracer's with the kernel's words.
+fn text_of(error: &tracefs::Error) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}"));
+    format!("{error}{}", source.unwrap_or_default())
 }
 
 /// The events' formats, below [`RAW`]: a directory for each system, a file for each event.
@@ -229,7 +259,7 @@ fn empty(
     mut drain: Drain,
     requests: &Receiver<Request>,
     moving: Moving,
-    problem: &Sender<String>,
+    problem: &Sender<Problem>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
     let next = |period| match moving {
         Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -247,13 +277,26 @@ fn empty(
                 Err(error) if moving == Moving::Persistently => {
                     period = RETRY;
                     // Who would hear of it is gone when recording ends.
-                    let _ = problem.send(error.to_string());
+                    let _ =
+                        problem.send(Problem { reason: text_of(&error), lost: drain.lost().unwrap_or(0) });
                 }
-                Err(error) => return Err(error),
+                Err(error) => return ended_by(drain, error),
             },
             Err(RecvTimeoutError::Disconnected) => return drain.finish(),
         }
     }
+}
+
+/// Ends recording whose files can't be written to.
+fn ended_by(drain: Drain, error: tracefs::Error) -> Result<Vec<Drained>, tracefs::Error> {
+    let mut drained = drain.finish()?;
+    // There may have been room again for the rest; recording has ended all the same.
+    if drained.iter().all(|drained| drained.failure.is_none())
+        && let Some(first) = drained.first_mut()
+    {
+        first.failure = Some(error);
+    }
+    Ok(drained)
 }
 
 impl Formats {

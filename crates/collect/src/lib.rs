@@ -18,7 +18,8 @@
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
 //! | `rights` | what the recorder's threads may do |
-//! | `recover` | finishes a recording whose recorder was killed |
+//! | `missing` | what could not be written |
+//! | `recover`, `received` | finishes a recording whose recorder was killed, or of which a part did not arrive |
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
 
@@ -41,12 +42,14 @@ mod kernel;
 mod limits;
 mod list;
 mod listen;
+mod missing;
 mod options;
 mod output;
 mod place;
 mod proc;
 mod program;
 mod rank;
+mod received;
 mod recover;
 mod refused;
 mod rights;
@@ -66,11 +69,13 @@ pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};
 pub use listen::{Announced, Listener};
+pub use missing::Missing;
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
     Worst,
 };
 pub use rank::Rank;
+pub use received::expect_recording;
 pub use recover::recover;
 pub use rights::keep_needed_rights;
 pub use runtime::{

@@ -1,6 +1,8 @@
 //! One stream's file: packets straight from a ring to the disk.
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
@@ -30,6 +32,26 @@ pub(crate) struct Output {
     before: Lost,
     /// The count of lost records that the last packet says.
     discarded: u64,
+    /// Packets that were left out behind the last one that was written.
+    gap: Option<Gap>,
+    unwritten: Unwritten,
+}
+
+/// Packets that were left out, and that no later packet tells of yet.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// The first record's timestamp.
+    begin: u64,
+    /// The last packet's.
+    last: Content,
+}
+
+/// Packets that are not in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unwritten {
+    pub(crate) packets: u64,
+    /// Bytes of records in them, as far as that is known.
+    pub(crate) bytes: u64,
 }
 
 impl Output {
@@ -47,6 +69,8 @@ impl Output {
             sequence: 0,
             before: Lost::default(),
             discarded: 0,
+            gap: None,
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -70,9 +94,14 @@ impl Output {
         self.offset
     }
 
+    /// Packets that were left out.
+    pub(crate) fn unwritten(&self) -> Unwritten {
+        self.unwritten
+    }
+
     /// Writes a sub-buffer as a packet. After an error the file ends with the packet before.
     pub(crate) fn write(&mut self, sub_buffer: &mut SubBuffer<'_>) -> io::Result<()> {
-        self.count_from_nothing(&sub_buffer.content)?;
+        self.begin(&sub_buffer.content)?;
         let header = self.header(&sub_buffer.content);
         sub_buffer.set_header(&header.encode());
         let length = header.packet_bytes as usize;
@@ -84,7 +113,11 @@ impl Output {
 
     /// Writes a copy.
     pub(crate) fn write_packet(&mut self, packet: &mut Packet) -> io::Result<()> {
-        self.count_from_nothing(&packet.content)?;
+        self.begin(&packet.content)?;
+        self.copy(packet)
+    }
+
+    fn copy(&mut self, packet: &mut Packet) -> io::Result<()> {
         let header = self.header(&packet.content);
         let encoded = header.encode();
         packet.bytes[..encoded.len()].copy_from_slice(&encoded);
@@ -101,20 +134,53 @@ impl Output {
         Ok(())
     }
 
-    /// Before a first packet with losses, writes an empty one without: babeltrace2 counts from packet to packet, and of
-    /// losses in the first it says only that there may be some.
-    fn count_from_nothing(&mut self, first: &Content) -> io::Result<()> {
-        if self.sequence > 0 || self.since(first.lost).total == 0 {
+    /// Writes an empty packet without losses in front of a first one with losses, or with packets missing before it: babeltrace2
+    /// counts from packet to packet, and of losses in the first it says only that there may be some.
+    fn begin(&mut self, first: &Content) -> io::Result<()> {
+        if self.offset > 0 || self.sequence == 0 && self.since(first.lost).total == 0 {
             return Ok(());
         }
-        let (end, stamp) = (FIRST_EVENT as u32, first.first_stamp);
-        let content = Content { end, first_stamp: stamp, last_stamp: stamp, lost: self.before };
-        self.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
+        let next = std::mem::take(&mut self.sequence);
+        let begin = self.gap.map_or(first.first_stamp, |gap| gap.begin);
+        let written = self.copy(&mut empty(begin, self.before));
+        self.sequence = self.sequence.max(next);
+        written
     }
 
-    /// Leaves a packet out; the next one's number says so.
-    pub(crate) fn skip(&mut self) {
-        self.sequence += 1;
+    /// Leaves a packet out; the number of the next one that is written says so.
+    pub(crate) fn skip(&mut self, content: &Content) {
+        let bytes = u64::from(content.end).saturating_sub(FIRST_EVENT as u64);
+        self.pass(1);
+        self.unwritten.packets += u64::from(bytes > 0);
+        self.unwritten.bytes += bytes;
+        let begin = self.gap.map_or(content.first_stamp, |gap| gap.begin);
+        self.gap = Some(Gap { begin, last: *content });
+    }
+
+    /// Leaves packets out of which only their number is known.
+    pub(crate) fn leave_out(&mut self, packets: u64) {
+        if packets > 0 {
+            self.pass(packets);
+            self.unwritten.packets += packets;
+        }
+    }
+
+    /// Uses up the numbers of packets that are not written.
+    fn pass(&mut self, packets: u64) {
+        // The number 0 is that of the empty packet in front.
+        let first = if self.offset == 0 { self.sequence.max(1) } else { self.sequence };
+        self.sequence = first + packets;
+    }
+
+    /// Returns this output without its descriptor if the file does not tell that its end is missing.
+    pub(crate) fn unclosed(self) -> Option<Self> {
+        self.gap.is_some().then_some(Self { file: None, ..self })
+    }
+
+    /// Writes an empty packet behind those that were left out at the end.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        let Some(gap) = self.gap else { return Ok(()) };
+        self.write_packet(&mut empty(gap.last.last_stamp, gap.last.lost))
     }
 
     /// What was lost since the file began, of all that the ring lost.
@@ -148,17 +214,14 @@ impl Output {
         let offset = self.offset;
         let file = self.open()?;
         let mut result = write(file, offset);
-        if result
-            .as_ref()
-            .is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()))
-        {
+        if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error())) {
             // A file system that takes the flag when a file is opened and refuses it here.
             set_direct(file, false);
             result = write(file, offset);
         }
         let whole = match result {
             Ok(written) if written == length => Ok(()),
-            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+            Ok(_) => Err(cut_short(offset + length as u64)),
             Err(error) => Err(error),
         };
         if whole.is_err() {
@@ -168,6 +231,7 @@ impl Output {
         }
         self.offset += length as u64;
         self.sequence += 1;
+        self.gap = None;
         Ok(())
     }
 
@@ -175,7 +239,12 @@ impl Output {
         let file = match self.file.take() {
             Some(file) => file,
             None => {
-                let file = self.dir.create(&self.name)?.into();
+                let file = match self.dir.create(&self.name) {
+                    // It was written to before its end was left out.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.dir.edit(&self.name),
+                    made => made,
+                };
+                let file = file?.into();
                 set_direct(&file, true);
                 file
             }
@@ -184,10 +253,65 @@ impl Output {
     }
 }
 
+/// Why the kernel took only a part of what was to end there.
+fn cut_short(end: u64) -> io::Error {
+    let is_too_large = getrlimit(Resource::Fsize).current.is_some_and(|most| end > most);
+    if is_too_large { Errno::FBIG.into() } else { Errno::NOSPC.into() }
+}
+
+/// A packet without records.
+fn empty(stamp: u64, lost: Lost) -> Packet {
+    let content = Content { end: FIRST_EVENT as u32, first_stamp: stamp, last_stamp: stamp, lost };
+    Packet { bytes: vec![0; FIRST_EVENT], content }
+}
+
 /// Whether writes pass by the page cache: five times less of the collector's time for each byte. It is only a request.
 fn set_direct(file: &OwnedFd, direct: bool) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let flags = if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
         let _ = rustix::fs::fcntl_setfl(file, flags);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(end: u32, stamp: u64, lost: u64) -> Content {
+        Content { end, first_stamp: stamp, last_stamp: stamp + 1, lost: Lost { total: lost, too_large: 0 } }
+    }
+
+    fn headers(bytes: &[u8]) -> Vec<(u64, u64, u64)> {
+        let headers = bytes.chunks(BLOCK as usize).filter_map(PacketHeader::decode);
+        headers.map(|header| (header.sequence, header.begin, header.discarded)).collect()
+    }
+
+    /// The number of a packet, when it begins, and what was lost by its end.
+    #[test]
+    fn packets_that_were_left_out_are_a_gap_in_the_numbers_wherever_they_were() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(place.path()).unwrap());
+        let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(0));
+        let bytes = |name: &str| std::fs::read(place.path().join(name)).unwrap();
+        let packet = |stamp| Packet { bytes: vec![0; 96], content: content(96, stamp, 0) };
+
+        let mut nothing = output("nothing");
+        nothing.skip(&content(96, 10, 0));
+        nothing.skip(&content(80, 20, 4));
+        assert_eq!(nothing.unwritten(), Unwritten { packets: 1, bytes: 16 });
+        nothing.unclosed().unwrap().close().unwrap();
+        assert_eq!(headers(&bytes("nothing")), [(0, 10, 0), (3, 21, 4)]);
+
+        let mut begin = output("begin");
+        begin.skip(&content(96, 10, 0));
+        begin.write_packet(&mut packet(20)).unwrap();
+        assert!(begin.unclosed().is_none());
+        assert_eq!(headers(&bytes("begin")), [(0, 10, 0), (2, 20, 0)]);
+
+        let mut end = output("end");
+        end.write_packet(&mut packet(10)).unwrap();
+        end.skip(&content(96, 20, 0));
+        end.unclosed().unwrap().close().unwrap();
+        assert_eq!(headers(&bytes("end")), [(0, 10, 0), (2, 21, 0)]);
     }
 }

@@ -2,7 +2,7 @@
 
 mod trace;
 
-pub(crate) use trace::ProgramTrace;
+pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace};
 
 use crate::clock::TraceClock;
 use crate::context::Contexts;

@@ -1,9 +1,11 @@
 //! Finishing a recording whose recorder was killed.
 
 use crate::clock::TraceClock;
-use crate::convert::{KernelTrace, names, raw_bytes};
+use crate::convert::{End, KernelTrace, names, raw_bytes};
 use crate::count::count_events;
 use crate::directory::{Directory, KERNEL, RAW, USER};
+use crate::program::{METADATA, MOST_METADATA};
+use crate::received;
 use crate::session::Watch;
 use crate::summary::{ProgramSummary, State, StreamSummary, Summary};
 use crate::{Error, discover};
@@ -15,7 +17,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Makes of a directory that a killed recorder left what it would have made of it: cuts packets off that were being
-/// written, turns the kernel's pages into a trace, and says what is there.
+/// written, turns the kernel's pages into a trace, and says what is there. Of one that is [incomplete](State::Incomplete), the kernel's
+/// pages alone are left to do.
 ///
 /// What the programs' rings still held is gone with the programs, or belongs to the next recorder.
 ///
@@ -23,25 +26,41 @@ use std::path::Path;
 /// [`Error::StillRecording`] if the recorder is alive; [`Error::OtherOrder`]; that the directory is no recording, or can't be written to.
 pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, Error> {
     let mut summary = Summary::read(directory)?;
-    if summary.state != State::Recording {
+    let was_killed = summary.state == State::Recording;
+    if !was_killed && summary.state != State::Incomplete {
         return Ok(summary);
     }
     // Whoever plants a recording here would have it completed with our rights: only ours are.
     directory.vet()?;
     let recorder = summary.recorder;
     // In a container, each recorder may have had the same number.
-    if recorder != std::process::id() && is_recorder(recorder as i32) {
+    if was_killed && recorder != std::process::id() && is_recorder(recorder as i32) {
         return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
     }
     refuse_other_order(directory)?;
     directory.use_room();
-    summary.programs = programs(directory)?;
+    let mut announced = Vec::new();
+    if was_killed {
+        let programs = programs(directory)?;
+        announced = std::mem::replace(&mut summary.programs, programs);
+    }
+    if summary.received {
+        received::recover_kernel(directory, &mut summary.kernel)?;
+    }
     if directory.dir().has(RAW) {
         recover_kernel(directory, &mut summary, watch)?;
     }
     count_events(directory, &mut summary, watch);
     summary.state = State::Recovered;
-    summary.notes.push("its recorder was killed: what was in the rings then is not in the trace".to_owned());
+    if summary.received {
+        received::account(&mut summary.programs, announced);
+        summary.notes.push("its stream ended before all of it had arrived".to_owned());
+    } else if was_killed {
+        let note = "its recorder was killed: what was in the rings then is not in the trace";
+        summary.notes.push(note.to_owned());
+    } else if summary.kernel.iter().all(|stream| stream.unwritten == 0) {
+        summary.kernel_problem = None;
+    }
     summary.write(directory)?;
     Ok(summary)
 }
@@ -73,7 +92,8 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         return Err(Error::NoRecording { path, reason });
     };
     let clock = TraceClock::known(clock, &summary.host);
-    let mut trace = KernelTrace::resume(uuid, summary.overwrite);
+    let pending = summary.pending.take().unwrap_or_default();
+    let mut trace = KernelTrace::resume(uuid, summary.overwrite, pending.begin);
     if summary.kernel_events.is_empty() {
         return trace.finish_without_events(directory, &clock);
     }
@@ -82,44 +102,91 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         done += bytes;
         watch.working("converting the kernel's events", done, total);
     };
-    summary.kernel = trace.convert(directory, &clock, &mut advance)?;
+    // Those of the CPUs that were converted before stay.
+    summary.kernel.retain(|stream| stream.unconverted == 0);
+    let end = End { ticks: pending.end, kernel: &pending.kernel };
+    let note = trace.convert(directory, &clock, &end, &mut summary.kernel, &mut advance)?;
+    summary.notes.extend(note);
+    summary.kernel.sort_by_key(|stream| stream.cpu);
     Ok(())
 }
 
 /// The programs' traces as they are, each file cut to its last whole packet.
 fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
     let mut programs = Vec::new();
+    if !directory.dir().has(USER) {
+        // The stream ended before it.
+        return Ok(programs);
+    }
     for name in names(&directory.part(USER)?)? {
         let name = format!("{USER}/{name}");
+        let dir = directory.part(&name)?;
+        let cut = cut_trace(&dir)?;
         let path = directory.trace_path(&name);
         let Ok(trace) = Trace::open(&path, &mut Classes::default()) else { continue };
         let environment = trace.environment();
         let text = |name: &str| environment.text(name).unwrap_or_default().to_owned();
-        let mut program = ProgramSummary {
+        programs.push(ProgramSummary {
             pid: environment.integer("vpid").unwrap_or(0) as i32,
             name: text("procname"),
             executable: text("executable"),
             trace: name.clone(),
+            streams: cut.iter().map(stream).collect(),
             ..ProgramSummary::default()
-        };
-        let dir = directory.part(&name)?;
-        for file in names(&dir)?.into_iter().filter(|file| file != "metadata" && !file.starts_with('.')) {
-            let cpu = file.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok());
-            let (bytes, last) = cut(&dir, &file).map_err(Error::output(dir.path().join(&file)))?;
-            let (discarded, too_large) =
-                last.map_or((0, 0), |last| (last.discarded, u64::from(last.too_large)));
-            let ring_full = discarded - too_large.min(discarded);
-            program.streams.push(StreamSummary {
-                cpu,
-                bytes,
-                ring_full,
-                too_large,
-                ..StreamSummary::default()
-            });
-        }
-        programs.push(program);
+        });
     }
     Ok(programs)
+}
+
+fn stream(file: &Cut) -> StreamSummary {
+    let (discarded, too_large) =
+        file.last.as_ref().map_or((0, 0), |last| (last.discarded, u64::from(last.too_large)));
+    StreamSummary {
+        cpu: file.name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()),
+        bytes: file.bytes,
+        ring_full: discarded - too_large.min(discarded),
+        too_large,
+        ..StreamSummary::default()
+    }
+}
+
+/// A stream's file that was cut to its last whole packet.
+pub(crate) struct Cut {
+    pub(crate) name: String,
+    /// Bytes that stay.
+    pub(crate) bytes: u64,
+    /// The last packet's header.
+    last: Option<PacketHeader>,
+}
+
+/// Cuts what was being written off a trace's files: the metadata to its last whole block, the streams to their last whole packet.
+pub(crate) fn cut_trace(dir: &Dir) -> Result<Vec<Cut>, Error> {
+    let mut files = Vec::new();
+    for name in names(dir)?.into_iter().filter(|name| !name.starts_with('.')) {
+        let failed = Error::output(dir.path().join(&name));
+        if name == METADATA {
+            cut_metadata(dir).map_err(failed)?;
+        } else {
+            let (bytes, last) = cut(dir, &name).map_err(failed)?;
+            files.push(Cut { name, bytes, last });
+        }
+    }
+    Ok(files)
+}
+
+/// The end of a block of metadata.
+const END_OF_BLOCK: &str = "\n};\n";
+
+fn cut_metadata(dir: &Dir) -> std::io::Result<()> {
+    let mut text = Vec::new();
+    let mut file = dir.edit(METADATA)?;
+    (&mut file).take(MOST_METADATA).read_to_end(&mut text)?;
+    let end = END_OF_BLOCK.as_bytes();
+    let whole = text.windows(end.len()).rposition(|window| window == end).map(|place| place + end.len());
+    match whole {
+        Some(whole) if whole < text.len() => file.set_len(whole as u64),
+        _ => Ok(()),
+    }
 }
 
 /// Cuts a packet off that was being written; the bytes that stay, and the last packet's header.

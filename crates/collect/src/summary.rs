@@ -2,8 +2,10 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
+use crate::convert::Pending;
 use crate::directory::Directory;
 use crate::kernel::Kernel;
+use crate::missing::Missing;
 use crate::options::Options;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
@@ -12,7 +14,7 @@ use sordino_event::Cpu;
 use std::fs;
 
 /// The version of this structure.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// What a recording holds and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,8 +23,11 @@ pub struct Summary {
     pub schema: u32,
     /// Whether it is finished.
     pub state: State,
-    /// The recorder's process.
+    /// The recorder's process, or its receiver's.
     pub recorder: u32,
+    /// Whether it came as a stream that ended in its middle, or still comes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub received: bool,
     /// What the session was called.
     pub name: String,
     /// When recording began, in nanoseconds after the epoch.
@@ -54,6 +59,15 @@ pub struct Summary {
     pub programs: Vec<ProgramSummary>,
     /// The kernel, by CPU.
     pub kernel: Vec<KernelStream>,
+    /// Why the kernel's pages could not be written, for a while or to the end; what the kernel overwrote meanwhile counts as lost.
+    #[serde(default)]
+    pub kernel_problem: Option<String>,
+    /// Programs that were recorded late or not at all: there was no room for their traces.
+    #[serde(default)]
+    pub unplaced: u64,
+    /// Of one that is incomplete, what is not in the kernel's pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<Pending>,
     /// CPU time of the thread that emptied the rings, in seconds.
     pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
@@ -74,6 +88,8 @@ pub enum State {
     Recording,
     /// It is complete.
     Finished,
+    /// It has ended, and some of the kernel's pages are not a trace yet: there was no room.
+    Incomplete,
     /// Its recorder was killed; another one finished it.
     Recovered,
 }
@@ -128,6 +144,12 @@ pub struct StreamSummary {
     pub overwritten: u64,
     /// Sub-buffers that could not be written to disk.
     pub unwritten: u64,
+    /// Bytes of records in them.
+    #[serde(default)]
+    pub unwritten_bytes: u64,
+    /// Events that were sent and did not arrive.
+    #[serde(default)]
+    pub unreceived: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -146,10 +168,24 @@ pub struct KernelStream {
     /// Records that newer ones overwrote, as was wanted.
     #[serde(default)]
     pub overwritten: u64,
+    /// Records that could not be written to disk.
+    #[serde(default)]
+    pub unwritten: u64,
+    /// Events that were sent and did not arrive.
+    #[serde(default)]
+    pub unreceived: u64,
+    /// Bytes of pages that are kept and could not be converted.
+    #[serde(default)]
+    pub unconverted: u64,
     /// There were more, and nobody knows how many.
     pub uncounted: bool,
     /// What was wrong with the kernel's pages.
     pub damage: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl KernelStream {
@@ -161,7 +197,9 @@ impl KernelStream {
 impl StreamSummary {
     /// All records that are missing; as many as a number holds if a broken program says more.
     pub fn lost(&self) -> u64 {
-        self.ring_full.saturating_add(self.too_large).saturating_add(self.unfinished)
+        [self.ring_full, self.too_large, self.unfinished, self.unreceived]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -201,15 +239,34 @@ impl Summary {
 
     /// All records that are known to be missing.
     pub fn lost(&self) -> u64 {
-        let (user, kernel) =
-            (self.streams().map(StreamSummary::lost), self.kernel.iter().map(|cpu| cpu.lost));
+        let user = self.streams().map(StreamSummary::lost);
+        let kernel = self.kernel.iter().flat_map(|cpu| [cpu.lost, cpu.unwritten, cpu.unreceived]);
         user.chain(kernel).fold(0, u64::saturating_add)
+    }
+
+    /// What could not be written.
+    pub fn missing(&self) -> Missing {
+        let unwritten = || self.streams().filter(|stream| stream.unwritten > 0);
+        let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+        // What the kernel overwrote while its pages could not be written.
+        let overwritten = |stream: &KernelStream| if self.kernel_problem.is_some() { stream.lost } else { 0 };
+        let kernel = self.kernel.iter();
+        Missing {
+            sub_buffers: sum(&mut unwritten().map(|stream| stream.unwritten)),
+            bytes: sum(&mut unwritten().map(|stream| stream.unwritten_bytes)),
+            kernel_events: sum(&mut kernel.clone().map(|cpu| cpu.unwritten.saturating_add(overwritten(cpu)))),
+            kernel_pages: sum(&mut kernel.map(|cpu| cpu.unconverted)),
+            recordings: 0,
+            programs: self.unplaced,
+            reason: unwritten().find_map(|stream| stream.problem.clone()).or(self.kernel_problem.clone()),
+        }
     }
 
     /// Whether more is missing than could be counted.
     pub fn has_uncounted_loss(&self) -> bool {
         self.state == State::Recording
-            || self.kernel.iter().any(|stream| stream.uncounted)
+            || self.unplaced > 0
+            || self.kernel.iter().any(|stream| stream.uncounted || stream.unconverted > 0)
             || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())
     }
 

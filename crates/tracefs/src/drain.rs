@@ -27,7 +27,7 @@ pub struct Drain {
 }
 
 /// What became of one CPU's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Drained {
     /// The CPU.
     pub cpu: Cpu,
@@ -35,6 +35,8 @@ pub struct Drained {
     pub bytes: u64,
     /// The kernel's counts at the end; what was lost is said there.
     pub statistics: Statistics,
+    /// Why its file does not have all that the buffer had.
+    pub failure: Option<Error>,
 }
 
 /// The buffer of one CPU and where it goes.
@@ -118,7 +120,7 @@ impl Drain {
             source.splice(self.pages, page.len())?;
             source.read_page(&mut page)?;
             let statistics = self.instance.statistics(source.cpu)?;
-            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics });
+            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics, failure: None });
         }
         for (cpu, file) in next {
             if let Some(source) = self.sources.iter_mut().find(|source| source.cpu == cpu) {
@@ -128,19 +130,28 @@ impl Drain {
         Ok(drained)
     }
 
-    /// Stops recording, moves everything that is left, removes the instance, and tells what became of each CPU.
+    /// Records that no reader will get any more, since recording began: the kernel overwrote them, or had no room.
     ///
     /// # Errors
-    /// As for [`drain`](Self::drain), and if the instance can't be stopped or removed.
+    /// If the kernel's counts can't be read.
+    pub fn lost(&self) -> Result<u64, Error> {
+        let statistics = self.sources.iter().map(|source| self.instance.statistics(source.cpu));
+        statistics.map(|statistics| Ok(statistics?.lost())).sum()
+    }
+
+    /// Stops recording, moves everything that is left, removes the instance, and tells what became of each CPU: also of those
+    /// whose file takes no more.
+    ///
+    /// # Errors
+    /// If the kernel's counts can't be read, or the instance can't be stopped or removed.
     pub fn finish(self) -> Result<Vec<Drained>, Error> {
         self.instance.set_tracing(false)?;
         let mut page = vec![0; self.layout.page_size()];
         let mut drained = Vec::with_capacity(self.sources.len());
         for mut source in self.sources {
-            source.splice(self.pages, page.len())?;
-            while source.read_page(&mut page)? {}
+            let failure = source.take_all(self.pages, &mut page).err();
             let statistics = self.instance.statistics(source.cpu)?;
-            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics });
+            drained.push(Drained { cpu: source.cpu, bytes: source.bytes, statistics, failure });
         }
         self.instance.remove()?;
         Ok(drained)
@@ -157,6 +168,13 @@ impl SourceOfCpu {
         // A small pipe costs more system calls, nothing else.
         let _ = fcntl_setpipe_size(&pipe.1, PIPE_BYTES);
         Ok(Self { cpu, source, pipe, pending: 0, file, bytes: 0, path })
+    }
+
+    /// Moves all that is left in a buffer that no longer records.
+    fn take_all(&mut self, limit: usize, page: &mut [u8]) -> Result<(), Error> {
+        self.splice(limit, page.len())?;
+        while self.read_page(page)? {}
+        Ok(())
     }
 
     /// Moves at most `limit` full pages of `size` bytes.

@@ -25,6 +25,11 @@ impl Statistics {
     pub fn lost(&self) -> u64 {
         self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
     }
+
+    /// All records of the CPU, whatever became of them.
+    pub fn recorded(&self) -> u64 {
+        self.lost().saturating_add(self.read).saturating_add(self.entries)
+    }
 }
 
 impl Instance {
@@ -81,7 +86,7 @@ mod tests {
         let expected =
             Statistics { entries: 1, overrun: 2, commit_overrun: 3, bytes: 4, dropped: 5, read: 6 };
         assert_eq!(parse(text), Ok(expected));
-        assert_eq!(expected.lost(), 10);
+        assert_eq!((expected.lost(), expected.recorded()), (10, 17));
         assert_eq!(parse("entries: 1\n"), Err("overrun"));
         assert_eq!(parse("entries: many\n"), Err("entries"));
     }

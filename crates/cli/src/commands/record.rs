@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::arguments::quoted;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
+use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::signals;
@@ -83,6 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let recorded = result?;
     if options.json {
+        messages(&missing::line(&recorded.summary.missing()));
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
     } else {
         messages(&report(&recorded.directory, &recorded.summary));
@@ -98,7 +100,9 @@ fn exit_code(options: &Options, recorded: &Recorded) -> ExitCode {
     if options.fail_on_loss && (summary.lost() > 0 || summary.has_uncounted_loss()) {
         return ExitCode::from(NO);
     }
-    recorded.status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status_of(status)))
+    let status = recorded.status.map_or(0, status_of);
+    let is_incomplete = summary.missing().is_any();
+    ExitCode::from(if status == 0 && is_incomplete { NO } else { status })
 }
 
 /// As shells say it: the status, or 128 and the signal.
@@ -123,12 +127,13 @@ pub(crate) fn summary_json(directory: &Directory, summary: &Summary) -> Result<S
     let mut value = serde_json::to_value(summary)?;
     value["directory"] = directory.path().to_string_lossy().into();
     value["lost"] = summary.lost().into();
+    value["missing"] = serde_json::to_value(summary.missing())?;
     Ok(value.to_string() + "\n")
 }
 
 /// The summary for a person.
 pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
-    let mut text = String::new();
+    let mut text = missing::line(&summary.missing());
     for program in &summary.programs {
         for stream in &program.streams {
             let place = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
@@ -145,6 +150,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
                     ("ring full", stream.ring_full),
                     ("too large", stream.too_large),
                     ("unfinished", stream.unfinished),
+                    ("not received", stream.unreceived),
                 ],
             );
             if stream.overwritten > 0 {
@@ -154,7 +160,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
                 text += &format!("\n    {}", printable(problem));
             }
             if stream.unwritten > 0 {
-                text += &format!("\n    {} sub-buffers could not be written", stream.unwritten);
+                text += &unwritten(stream.unwritten, stream.unwritten_bytes);
             }
             text.push('\n');
         }
@@ -171,6 +177,20 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         if stream.uncounted {
             text += " and more that nobody counted";
         }
+        for (count, what) in
+            [(stream.unwritten, "could not be written"), (stream.unreceived, "were not received")]
+        {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        if stream.unconverted > 0 {
+            let (kept, path) = (bytes(stream.unconverted), directory.path().display().to_string());
+            text += &format!(
+                "\n    {kept} of its pages are not converted: make room, then run: sordino recover {}",
+                printable(&path)
+            );
+        }
         if let Some(damage) = &stream.damage {
             text += &format!("\n    {}", printable(damage));
         }
@@ -181,11 +201,10 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     }
     let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());
     text += &format!(
-        "recorded {user} user + {} kernel events in {:.1} s, lost {}{}\n",
+        "recorded {user} user + {} kernel events in {:.1} s, lost {}\n",
         summary.kernel_events(),
         summary.duration_ns as f64 / 1e9,
-        summary.lost(),
-        if summary.has_uncounted_loss() { " and more" } else { "" },
+        lost(summary.lost(), summary.has_uncounted_loss()),
     );
     let path = directory.path().to_string_lossy();
     let path = printable(&path);
@@ -200,6 +219,20 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
 fn next_steps(path: &str) -> String {
     let path = quoted([path]);
     format!("look at it with: sordino events {path}, sordino explain {path} (or babeltrace2 {path})")
+}
+
+/// A number of lost records, of which there may be more than were counted.
+pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
+    match (counted, has_uncounted) {
+        (0, true) => "some, not counted".to_owned(),
+        (counted, true) => format!("{counted} and more"),
+        (counted, false) => counted.to_string(),
+    }
+}
+
+/// What could not be written of a ring, in a line of its own.
+pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
+    format!("\n    {sub_buffers} sub-buffers with {} of events could not be written", bytes(lost))
 }
 
 fn loss(total: u64, causes: &[(&str, u64)]) -> String {

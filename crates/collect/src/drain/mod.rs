@@ -2,7 +2,7 @@
 
 mod stream;
 
-pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState};
+pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState, unwritable};
 
 use crate::options::Polling;
 use crate::output::Output;

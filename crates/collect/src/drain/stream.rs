@@ -1,10 +1,9 @@
 //! One ring and where it goes.
 
 use super::Now;
-use crate::output::Output;
+use crate::output::{Output, Unwritten};
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, Packet, Reader};
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// One ring and the file it goes to.
@@ -61,10 +60,10 @@ impl Kept {
 pub(crate) struct StreamState {
     /// The program wrote what cannot be; the ring is not read any further.
     corrupt: Option<Corrupt>,
-    /// Sub-buffers that were read but not written.
-    unwritten: u64,
-    /// Why the last one was not.
+    /// Why its file can't be written to now.
     failure: Option<io::Error>,
+    /// Why it could not be written to, now or earlier.
+    problem: Option<String>,
     /// When to try again, if ever.
     retry: Option<Instant>,
     /// Whether to try again.
@@ -83,17 +82,27 @@ impl StreamState {
 pub(crate) struct StreamEnd {
     /// Whose ring it was; `None` for the shared one.
     pub(crate) cpu: Option<u32>,
-    pub(crate) bytes: u64,
     pub(crate) lost: Lost,
     /// Sub-buffers that were overwritten.
     pub(crate) overwritten: u64,
     /// Records in the shared ring that writers reserved and did not finish.
     pub(crate) unfinished: u64,
     pub(crate) corrupt: Option<Corrupt>,
-    /// Sub-buffers that were read but not written, and why.
-    pub(crate) unwritten: u64,
-    pub(crate) failure: Option<io::Error>,
-    pub(crate) path: PathBuf,
+    /// Why its file could not be written to, if it ever could not.
+    pub(crate) failure: Option<String>,
+    pub(crate) output: Option<Output>,
+}
+
+impl StreamEnd {
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.output.as_ref().map_or(0, Output::bytes)
+    }
+
+    /// What was read and is not on disk.
+    pub(crate) fn unwritten(&self) -> Unwritten {
+        self.output.as_ref().map_or(Unwritten::default(), Output::unwritten)
+    }
 }
 
 /// The newest of a ring.
@@ -120,7 +129,7 @@ pub(crate) struct StreamFill {
     /// Bytes on disk.
     pub(crate) bytes: u64,
     pub(crate) lost: Lost,
-    pub(crate) unwritten: u64,
+    pub(crate) unwritten: Unwritten,
     pub(crate) problem: Option<String>,
 }
 
@@ -142,7 +151,8 @@ impl Stream {
                     if let Some(room) = room {
                         self.kept.keep(taken.content, || taken.copy(), room);
                     }
-                    self.state.write(self.output.as_mut(), |output| output.write(&mut taken));
+                    let content = taken.content;
+                    self.state.write(self.output.as_mut(), &content, |output| output.write(&mut taken));
                 }
                 Err(corrupt) => {
                     self.state.corrupt = Some(corrupt);
@@ -205,7 +215,8 @@ impl Stream {
 
     fn write_packet(&mut self, packet: &mut Packet) {
         let output = self.output.as_mut().filter(|output| output.is_news(&packet.content));
-        self.state.write(output, |output| output.write_packet(packet));
+        let content = packet.content;
+        self.state.write(output, &content, |output| output.write_packet(packet));
     }
 
     /// Takes what the ring still holds.
@@ -250,14 +261,13 @@ impl Stream {
 
     pub(super) fn fill(&self) -> StreamFill {
         let corrupt = self.state.corrupt.map(|corrupt| corrupt.to_string());
-        let failure = self.state.failure.as_ref().map(ToString::to_string);
         StreamFill {
             cpu: self.reader.cpu(),
             fill: self.reader.fill().unwrap_or(Fill { used: 0, capacity: 0 }),
             bytes: self.output.as_ref().map_or(0, Output::bytes),
             lost: self.reader.lost(),
-            unwritten: self.state.unwritten,
-            problem: corrupt.or(failure),
+            unwritten: self.output.as_ref().map_or(Unwritten::default(), Output::unwritten),
+            problem: corrupt.or_else(|| self.state.problem.clone()),
         }
     }
 }
@@ -272,14 +282,12 @@ fn end(
 ) -> StreamEnd {
     StreamEnd {
         cpu: reader.cpu(),
-        bytes: output.as_ref().map_or(0, Output::bytes),
         lost: output.as_ref().map_or(lost, |output| output.since(lost)),
         overwritten: reader.overwritten(),
         unfinished,
         corrupt: state.corrupt,
-        unwritten: state.unwritten,
-        failure: state.failure,
-        path: output.map_or_else(PathBuf::new, |output| output.path()),
+        failure: state.problem,
+        output,
     }
 }
 
@@ -295,19 +303,29 @@ impl StreamState {
         self.retry = self.retry.map(|_| Instant::now());
     }
 
-    /// Has `write` write a packet, unless one before failed and it is not time to try again.
-    fn write(&mut self, output: Option<&mut Output>, write: impl FnOnce(&mut Output) -> io::Result<()>) {
+    /// Has `write` write a packet of this content, unless one before failed and it is not time to try again.
+    fn write(
+        &mut self,
+        output: Option<&mut Output>,
+        content: &Content,
+        write: impl FnOnce(&mut Output) -> io::Result<()>,
+    ) {
         let Some(output) = output else { return };
         if self.failure.is_none() || self.retry.is_some_and(|retry| Instant::now() >= retry) {
             self.failure = write(output).err();
             let again = self.persistent && self.failure.is_some();
             self.retry = again.then(|| Instant::now() + RETRY);
         }
-        if self.failure.is_some() {
-            self.unwritten += 1;
-            output.skip();
+        if let Some(failure) = &self.failure {
+            self.problem.get_or_insert_with(|| unwritable(output, failure));
+            output.skip(content);
         }
     }
+}
+
+/// Why a file is not complete.
+pub(crate) fn unwritable(output: &Output, failure: &io::Error) -> String {
+    format!("{} could not be written: {failure}", output.path().display())
 }
 
 #[cfg(test)]
@@ -318,10 +336,11 @@ mod tests {
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
         let corrupt = Some(Corrupt { head: 1, turn: 2 });
         let failure = Some(io::ErrorKind::StorageFull.into());
-        let mut state = StreamState { corrupt, unwritten: 3, failure, ..StreamState::new(true) };
+        let problem = Some("full".to_owned());
+        let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };
         let before = state.renew();
-        assert_eq!((before.unwritten, before.failure.is_some()), (3, true));
-        assert_eq!((state.corrupt, state.unwritten, state.persistent), (corrupt, 0, true));
+        assert_eq!((before.problem.as_deref(), before.failure.is_some()), (Some("full"), true));
+        assert_eq!((state.corrupt, state.problem, state.persistent), (corrupt, None, true));
         assert!(state.failure.is_none());
     }
 }

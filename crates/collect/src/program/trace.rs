@@ -14,9 +14,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const METADATA: &str = "metadata";
+/// The name of every trace's metadata.
+pub(crate) const METADATA: &str = "metadata";
 /// More bytes than the metadata of as many tracepoints as a program may have.
-const MOST_METADATA: u64 = 256 << 20;
+pub(crate) const MOST_METADATA: u64 = 256 << 20;
 
 /// What a program's trace says of it: what is left of the program when it has ended.
 #[derive(Clone, Debug)]
@@ -57,10 +58,12 @@ impl ProgramTrace {
         let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
         let user = directory.part(USER)?;
         user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
-        let name = format!("{USER}/{name}");
-        let place = TracePlace { recording: directory.held(), name, uuid: crate::uuid(), clock: clock.ctf() };
+        let (recording, clock_then) = (directory.held(), clock.ctf());
+        let place =
+            TracePlace { recording, name: format!("{USER}/{name}"), uuid: crate::uuid(), clock: clock_then };
         let trace = Self { place: Some(place), ..self.clone() };
-        trace.write_metadata(clock)?;
+        // When there is room, it is made again.
+        trace.write_metadata(clock).inspect_err(|_| _ = user.remove_all(&name))?;
         Ok(trace)
     }
 

@@ -4,7 +4,8 @@ use super::bell::Bell;
 use super::control::{Asker, Control, Reply, Request};
 use super::live;
 use super::prepare::chunk;
-use super::programs::{is_worth_a_line, note_once, summarise};
+use super::programs::note_once;
+use super::summarise::{is_worth_a_line, summarise};
 use super::writer::{Done, Job, Writer};
 use super::{Nobody, Outlet, Session, Sink};
 use crate::Error;
@@ -13,6 +14,7 @@ use crate::convert::raw_bytes;
 use crate::directory::{Directory, RAW, USER};
 use crate::history::PageFiles;
 use crate::kernel::page_file;
+use crate::missing::Missing;
 use crate::options::{Options, Worst};
 use crate::recover::recover;
 use crate::series::{Ground, Kind, Series};
@@ -49,6 +51,7 @@ impl Outlet {
             writer,
             control,
             notes: Vec::new(),
+            missing: Missing::default(),
             triggers: 0,
             taken: 0,
             triggered: None,
@@ -67,6 +70,7 @@ impl Outlet {
         for Done { result, whom } in done {
             let reply = match result {
                 Ok((directory, summary)) => {
+                    let missing = summary.missing();
                     // Those that were recovered were there before, and what is shown to who follows is none.
                     let is_ours = directory.path().parent() == Some(self.series.path());
                     if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
@@ -74,10 +78,12 @@ impl Outlet {
                         old.into_iter().for_each(|directory| self.writer.remove(directory));
                         self.note_rank(&summary);
                         self.keep_worst(options);
+                        self.missing.add(missing.clone());
                     }
-                    Reply::Written { directory: directory.path().to_owned() }
+                    Reply::Written { directory: directory.path().to_owned(), missing }
                 }
                 Err(error) => {
+                    self.missing.add_recording(error.to_string());
                     note_once(&mut self.notes, error.to_string());
                     Reply::Refused { reason: error.to_string() }
                 }
@@ -117,40 +123,42 @@ impl Outlet {
         }
     }
 
-    /// Waits until all is written, and tells who ended the session; what went wrong with that.
+    /// Waits until all is written, and tells who ended the session; what went wrong with that, and what is missing.
     pub(super) fn finish(
         mut self,
         last: Option<&Result<(Directory, Summary), Error>>,
         shortfall: &Shortfall,
         options: &Options,
-    ) -> Vec<String> {
+    ) -> (Vec<String>, Missing) {
         self.notes.clear();
         let done = self.writer.finish();
         self.take(done, options);
         match (last, &options.session) {
-            (Some(Ok((last, _))), Some(session)) => {
+            (Some(Ok((last, summary))), Some(session)) => {
+                self.missing.add(summary.missing());
                 let old = self.series.finish(last.clone(), session.keep);
                 old.into_iter().for_each(|directory| self.writer.remove(directory));
             }
-            (Some(Err(error)), _) => self.notes.push(error.to_string()),
+            (Some(Err(error)), _) => {
+                self.missing.add_recording(error.to_string());
+                self.notes.push(error.to_string());
+            }
             _ => {}
         }
-        let reply = match &self.notes[..] {
-            [] => Reply::Ended { shortfall: shortfall.clone() },
-            notes => Reply::Refused { reason: notes.join("; ") },
-        };
+        let reply = Reply::Ended { missing: self.missing.clone(), shortfall: shortfall.clone() };
         let late = self.control.asked().into_iter();
         let late =
             late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, asker)| asker);
         self.enders.into_iter().chain(late).for_each(|ender| ender.tell(&reply));
         options.session.iter().for_each(|session| live::clean(&session.runtime));
-        self.notes
+        (self.notes, self.missing)
     }
 }
 
-/// Whether its recorder was killed.
+/// Whether its recorder was killed, or had no room to complete it.
 fn is_unfinished(directory: &Directory) -> bool {
-    Summary::read(directory).is_ok_and(|summary| summary.state == State::Recording)
+    let is_open = |state| matches!(state, State::Recording | State::Incomplete);
+    Summary::read(directory).is_ok_and(|summary| is_open(summary.state))
 }
 
 impl Session<'_> {
@@ -230,6 +238,7 @@ impl Session<'_> {
             return Err(Error::Kind(self.options.name.clone()));
         };
         let mut before = std::mem::replace(&mut **chunk, next);
+        self.kernel_lost = 0;
         for (program, next) in self.programs.iter_mut().zip(traces) {
             let (trace, outputs) = program.go_on_in(next);
             let ends = self.collector.rotate(program.number(), outputs);

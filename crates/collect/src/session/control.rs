@@ -6,6 +6,7 @@
 use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
+use crate::missing::Missing;
 use crate::rights;
 use crate::shortfall::{RuleProblem, Shortfall};
 use rustix::fs::{AtFlags, Mode, chmodat};
@@ -80,6 +81,9 @@ pub enum Reply {
     Written {
         /// Where it lies.
         directory: PathBuf,
+        /// What it lacks.
+        #[serde(default)]
+        missing: Missing,
     },
     /// It is done, or will be in a moment.
     Done,
@@ -90,6 +94,8 @@ pub enum Reply {
     },
     /// The session has ended.
     Ended {
+        /// What could not be written.
+        missing: Missing,
         /// What it was to record and did not.
         shortfall: Shortfall,
     },

@@ -16,6 +16,7 @@ mod signals;
 mod skipped;
 mod snapshots;
 mod status;
+mod summarise;
 mod writer;
 
 pub use control::{Reply, Request, ask};
@@ -33,6 +34,7 @@ use crate::intake::Intake;
 use crate::kernel::{Emptied, Kernel};
 use crate::limits;
 use crate::listen::Listener;
+use crate::missing::Missing;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
 use crate::program::{Detachment, Traced};
@@ -131,6 +133,8 @@ pub struct Kept {
     pub status: Option<ExitStatus>,
     /// Why the last recordings could not be completed, if they could not.
     pub problems: Vec<String>,
+    /// What could not be written.
+    pub missing: Missing,
     /// What it was to record and did not.
     pub shortfall: Shortfall,
 }
@@ -158,8 +162,8 @@ pub fn keep_session<'a>(
     let ended = session.finish(&mut Nobody);
     // Also if that failed: there may be others.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
-    let Ended { status, problems, shortfall, .. } = ended?;
-    result.map(|()| Kept { status, problems, shortfall })
+    let Ended { status, problems, missing, shortfall, .. } = ended?;
+    result.map(|()| Kept { status, problems, missing, shortfall })
 }
 
 struct Session<'a> {
@@ -168,6 +172,8 @@ struct Session<'a> {
     clock: TraceClock,
     listener: Listener,
     kernel: Option<Kernel>,
+    /// Kernel events that were overwritten because those of the present chunk can't be written.
+    kernel_lost: u64,
     collector: Collector,
     bell: Bell,
     /// Where what is recorded goes.
@@ -208,6 +214,8 @@ struct Session<'a> {
     /// Whether a tracepoint was ever enabled, and whether there was ever an event.
     had_enabled: bool,
     has_events: bool,
+    /// Programs for whose traces there was no room.
+    unplaced: HashSet<i32>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.
@@ -242,6 +250,8 @@ struct Outlet {
     control: Control,
     /// What went wrong with recordings before.
     notes: Vec<String>,
+    /// What those before lack.
+    missing: Missing,
     /// How often there was a reason to take a snapshot that no person had.
     triggers: u64,
     /// How many were taken for such a reason, and when the last one was.
@@ -269,6 +279,8 @@ struct Ended {
     running: Option<u32>,
     /// Of a session: why recordings could not be completed.
     problems: Vec<String>,
+    /// Of a session: what could not be written.
+    missing: Missing,
     shortfall: Shortfall,
 }
 
@@ -371,9 +383,9 @@ impl<'a> Session<'a> {
         };
         // Also if that failed: there may be others, and somebody who waits for them.
         let finish = |outlet: Outlet| outlet.finish(chunk.as_ref(), &shortfall, self.options);
-        let problems = self.outlet.map_or(Vec::new(), finish);
+        let (problems, missing) = self.outlet.map(finish).unwrap_or_default();
         let running = self.child.as_ref().map(Child::id);
-        Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems, shortfall })
+        Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems, missing, shortfall })
     }
 
     /// What a chunk that ends now has besides its programs' traces.

@@ -1,16 +1,16 @@
 //! The session's programs: found, taken up, let go.
 
+use super::summarise::{is_worth_a_line, summarise};
 use super::{SCAN, Session, Sink};
 use crate::Error;
 use crate::discover::{
     Glance, Hidden, glance, identity, incarnation, is_forbidden, parent, processes, user_of,
 };
-use crate::drain::{ProgramCopy, StreamEnd};
+use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
 use crate::intake::{Job, Source, Taken};
 use crate::options::Programs;
-use crate::program::{ProgramTrace, Traced};
-use crate::summary::{ProgramSummary, StreamSummary};
+use crate::program::Traced;
 use sordino_clock::Sample;
 use sordino_ring::control::FileId;
 use std::collections::HashMap;
@@ -24,6 +24,8 @@ const NAMED: Duration = Duration::from_secs(10);
 /// How long a program that has announced itself waits for an answer before it goes on, in its probes: one that ended meanwhile has
 /// hit nothing.
 const WAITING: Duration = Duration::from_secs(2);
+/// Programs that are counted for which there was no room.
+const MOST_UNPLACED: usize = 10_000;
 
 impl Session<'_> {
     /// A process that the user named has to be recorded, or nothing is. Waits for it: nothing is recorded yet.
@@ -157,7 +159,10 @@ impl Session<'_> {
             let id = taken.claim.id();
             if let Err(error) = self.begin_program(taken) {
                 // Where there is no room on the disk, there may be some with the next look.
-                is_to_be_seen_again |= matches!(error, Error::Output { .. });
+                if matches!(error, Error::Output { .. }) {
+                    is_to_be_seen_again = true;
+                    self.note_unplaced(pid);
+                }
                 self.skip((pid, Some(id)), user, &error);
             }
         }
@@ -182,6 +187,14 @@ impl Session<'_> {
                 }
             }
             Source::Named | Source::Leaves(_) => {}
+        }
+    }
+
+    /// A program has no place for its trace: what it records meanwhile is missing.
+    fn note_unplaced(&mut self, pid: i32) {
+        let Sink::Chunk(chunk) = &mut self.sink else { return };
+        if self.unplaced.len() < MOST_UNPLACED && self.unplaced.insert(pid) {
+            chunk.summary.unplaced += 1;
         }
     }
 
@@ -389,39 +402,6 @@ fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Opti
         }
     }
     false
-}
-
-/// What a summary says of a program.
-pub(super) fn summarise(trace: &ProgramTrace, notes: Vec<String>, streams: Vec<StreamEnd>) -> ProgramSummary {
-    ProgramSummary {
-        pid: trace.pid,
-        name: trace.identity.name.clone(),
-        executable: trace.identity.executable.clone(),
-        trace: trace.name().to_owned(),
-        streams: streams.into_iter().filter(is_worth_a_line).map(stream).collect(),
-        notes,
-    }
-}
-
-/// Whether anything happened in a stream.
-pub(super) fn is_worth_a_line(stream: &StreamEnd) -> bool {
-    stream.bytes > 0 || stream.lost.total > 0 || stream.corrupt.is_some() || stream.failure.is_some()
-}
-
-fn stream(end: StreamEnd) -> StreamSummary {
-    let corrupt = end.corrupt.map(|corrupt| format!("the program spoilt its ring: {corrupt}"));
-    let failure = end.failure.map(|error| format!("{} could not be written: {error}", end.path.display()));
-    StreamSummary {
-        cpu: end.cpu,
-        bytes: end.bytes,
-        events: None,
-        ring_full: end.lost.total - end.lost.too_large,
-        too_large: end.lost.too_large,
-        unfinished: end.unfinished,
-        overwritten: end.overwritten,
-        unwritten: end.unwritten,
-        problem: corrupt.or(failure),
-    }
 }
 
 #[cfg(test)]

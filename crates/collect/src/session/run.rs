@@ -1,6 +1,6 @@
 //! A session's loop: what happens while it records.
 
-use super::{Session, TICK, Watch};
+use super::{Session, Sink, TICK, Watch};
 use crate::Error;
 use crate::drain::Report;
 use crate::kernel::Kernel;
@@ -83,10 +83,15 @@ impl Session<'_> {
         self.look_at_steal();
         self.watcher.look(&self.programs, &self.clock);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
-        for problem in self.kernel.as_ref().map_or(Vec::new(), Kernel::problems) {
+        if let Some(problem) = self.kernel.as_ref().and_then(Kernel::problem) {
+            self.kernel_lost = problem.lost;
             self.tell(format!(
-                "the kernel's events were not written for a while, and its oldest lost: {problem}"
+                "the kernel's events were not written for a while, and its oldest lost: {}",
+                problem.reason
             ));
+            if let Sink::Chunk(chunk) = &mut self.sink {
+                chunk.summary.kernel_problem.get_or_insert(problem.reason);
+            }
         }
         self.refresh();
         if self.is_scan_due() {

@@ -1,6 +1,6 @@
 //! A flight recorder's snapshots: the newest of all rings and of the kernel's buffers, written while recording goes on.
 
-use super::programs::summarise;
+use super::summarise::summarise;
 use super::writer::Job;
 use super::{Nobody, Session, Sink};
 use crate::Error;
@@ -8,7 +8,7 @@ use crate::chunk::{Chunk, Purpose, Rest};
 use crate::clock::TraceClock;
 use crate::context::Told;
 use crate::directory::{Directory, RAW};
-use crate::drain::{ProgramCopy, StreamCopy, StreamEnd};
+use crate::drain::{ProgramCopy, StreamCopy, StreamEnd, unwritable};
 use crate::history::{History, Pages, write_pages};
 use crate::kernel::{Emptied, Formats};
 use crate::options::Options;
@@ -23,6 +23,7 @@ use sordino_event::Cpu;
 use sordino_ring::read::Packet;
 use sordino_tracefs::{Page, PageLayout};
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,7 +78,7 @@ impl Memory {
     }
 
     /// Where the kernel's pages of a CPU go.
-    pub(super) fn add_cpu(&mut self, cpu: Cpu) -> std::io::Result<OwnedFd> {
+    pub(super) fn add_cpu(&mut self, cpu: Cpu) -> io::Result<OwnedFd> {
         self.kernel.add(cpu)
     }
 
@@ -310,24 +311,29 @@ fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option
     // What was lost before the first of them is not missing from it.
     let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);
-    let write = |packets: &[Packet], output: &mut Output| {
-        packets.iter().filter(is_wanted).cloned().try_for_each(|mut packet| output.write_packet(&mut packet))
-    };
     let (older, newer) = stream.packets.split_at(stream.gap);
-    let written = write(older, &mut output).and_then(|()| {
-        (0..stream.left_out).for_each(|_| output.skip());
-        write(newer, &mut output)
-    });
-    let failure = written.err();
+    let older = write_packets(older.iter().filter(is_wanted), &mut output);
+    output.leave_out(stream.left_out);
+    let newer = write_packets(newer.iter().filter(is_wanted), &mut output);
     Some(StreamEnd {
         cpu: stream.cpu,
-        bytes: output.bytes(),
         lost: output.since(stream.lost),
         overwritten: stream.overwritten,
         unfinished: 0,
         corrupt: stream.corrupt,
-        unwritten: stream.left_out + u64::from(failure.is_some()),
-        failure,
-        path: output.path(),
+        failure: older.or(newer).map(|error| unwritable(&output, &error)),
+        output: Some(output),
     })
+}
+
+/// Writes packets, and leaves those out that can't be written; why the first of them can't.
+fn write_packets<'a>(packets: impl Iterator<Item = &'a Packet>, output: &mut Output) -> Option<io::Error> {
+    let mut failure = None;
+    for packet in packets {
+        if let Err(error) = output.write_packet(&mut packet.clone()) {
+            output.skip(&packet.content);
+            failure.get_or_insert(error);
+        }
+    }
+    failure
 }

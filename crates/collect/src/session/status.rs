@@ -2,10 +2,11 @@
 
 use super::{Session, Sink, cpu_seconds};
 use crate::drain::{ProgramFill, StreamFill};
+use crate::missing::Missing;
 use crate::program::Traced;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
-use crate::summary::Summary;
+use crate::summary::{ProgramSummary, Summary};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -21,6 +22,9 @@ pub struct Status {
     pub recorder: u32,
     /// For how long it has been recording.
     pub duration_ns: u64,
+    /// What could not be written so far.
+    #[serde(default)]
+    pub missing: Missing,
     /// Whether its buffers overwrite and snapshots are taken of them; else it writes to disk.
     pub overwrite: bool,
     /// Where its recordings are.
@@ -106,6 +110,9 @@ pub struct RingStatus {
     pub too_large: u64,
     /// Sub-buffers that could not be written to disk.
     pub unwritten: u64,
+    /// Bytes of records in them.
+    #[serde(default)]
+    pub unwritten_bytes: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -114,6 +121,24 @@ pub struct RingStatus {
 const MOST: usize = 100;
 
 impl Session<'_> {
+    /// What of the present chunk could not be written.
+    fn missing(&self, fills: &[ProgramFill]) -> Missing {
+        let Sink::Chunk(chunk) = &self.sink else { return Missing::default() };
+        let mut missing = chunk.summary.missing();
+        for stream in
+            fills.iter().flat_map(|fill| &fill.streams).filter(|stream| stream.unwritten.packets > 0)
+        {
+            missing.add(Missing {
+                sub_buffers: stream.unwritten.packets,
+                bytes: stream.unwritten.bytes,
+                reason: stream.problem.clone(),
+                ..Missing::default()
+            });
+        }
+        missing.add(Missing { kernel_events: self.kernel_lost, ..Missing::default() });
+        missing
+    }
+
     /// How it is now.
     pub(super) fn status(&mut self) -> Status {
         let fills = self.collector.fill();
@@ -150,12 +175,15 @@ impl Session<'_> {
         };
         if let Some(outlet) = &self.outlet {
             status.output = outlet.series.path().to_owned();
+            status.missing = outlet.missing.clone();
             (status.open, status.triggers) = (outlet.writer.open(), outlet.triggers);
             let older = outlet.series.finished().len().saturating_sub(MOST);
             status.recordings = outlet.series.finished().skip(older).filter_map(recording).collect();
             status.notes.extend(outlet.notes.iter().cloned());
         }
+        status.missing.add(self.missing(&fills));
         if let Sink::Chunk(chunk) = &self.sink {
+            status.programs.extend(chunk.summary.programs.iter().filter_map(ended_incomplete));
             status.recordings.extend(recording(&chunk.directory));
             status.notes.extend(
                 chunk.summary.notes.iter().filter(|note| !self.template.notes.contains(note)).cloned(),
@@ -164,6 +192,24 @@ impl Session<'_> {
         status.notes.extend(self.skipped.notes().chain(self.listener.refused()));
         status
     }
+}
+
+/// A program that has ended and of which something could not be written.
+fn ended_incomplete(program: &ProgramSummary) -> Option<ProgramStatus> {
+    let rings = program.streams.iter().filter(|stream| stream.unwritten > 0).map(|stream| RingStatus {
+        cpu: stream.cpu,
+        bytes: stream.bytes,
+        ring_full: stream.ring_full,
+        too_large: stream.too_large,
+        unwritten: stream.unwritten,
+        unwritten_bytes: stream.unwritten_bytes,
+        problem: stream.problem.clone(),
+        ..RingStatus::default()
+    });
+    let rings: Vec<RingStatus> = rings.collect();
+    let notes = vec!["it has ended".to_owned()];
+    let (pid, name) = (program.pid, program.name.clone());
+    (!rings.is_empty()).then_some(ProgramStatus { pid, own_pid: pid, name, rings, notes })
 }
 
 fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
@@ -190,7 +236,8 @@ fn ring(stream: &StreamFill) -> RingStatus {
         bytes: stream.bytes,
         ring_full: stream.lost.total - stream.lost.too_large,
         too_large: stream.lost.too_large,
-        unwritten: stream.unwritten,
+        unwritten: stream.unwritten.packets,
+        unwritten_bytes: stream.unwritten.bytes,
         problem: stream.problem.clone(),
     }
 }

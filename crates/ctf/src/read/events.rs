@@ -163,6 +163,8 @@ impl Events {
         if let (Some(last), Some(sequence)) = (self.sequence, packet.sequence)
             && sequence > last.saturating_add(1)
         {
+            // Before them, there may be no event that has a time.
+            self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
             self.push(packet.begin, None, Cause::Discarded);
         }
         self.sequence = packet.sequence;

@@ -85,6 +85,18 @@ impl<W: io::Write> StreamWriter<W> {
         Ok(())
     }
 
+    /// Begins the stream at `ticks`, with a packet without events, if nothing has a time yet: readers count losses from packet to packet.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn begin(&mut self, ticks: u64) -> Result<(), Error> {
+        if self.started {
+            return Ok(());
+        }
+        (self.header.begin, self.header.end, self.started) = (ticks, ticks, true);
+        self.write_packet()
+    }
+
     /// Says that `count` records were lost since the last event and before `ticks`.
     ///
     /// The loss gets a packet of its own, without events: a packet's span of time is all that the format has to
@@ -94,10 +106,23 @@ impl<W: io::Write> StreamWriter<W> {
     /// If `ticks` is before the last event, or if a packet can't be written.
     pub fn gap(&mut self, ticks: u64, count: u64) -> Result<(), Error> {
         self.check_time(ticks)?;
+        self.begin(ticks)?;
         self.flush()?;
-        self.header.begin = if self.started { self.header.end } else { ticks };
-        (self.header.end, self.started) = (ticks, true);
+        (self.header.begin, self.header.end) = (self.header.end, ticks);
         self.header.discarded = self.header.discarded.saturating_add(count);
+        self.write_packet()
+    }
+
+    /// Says that an unknown number of records is missing since the last event and before `ticks`: the number of a packet is left out.
+    ///
+    /// # Errors
+    /// As for [`gap`](Self::gap).
+    pub fn skip(&mut self, ticks: u64) -> Result<(), Error> {
+        self.check_time(ticks)?;
+        self.begin(ticks)?;
+        self.flush()?;
+        self.header.sequence += 1;
+        (self.header.begin, self.header.end) = (ticks, ticks);
         self.write_packet()
     }
 
@@ -203,7 +228,25 @@ mod tests {
         let headers = headers(&writer.finish().unwrap());
         let summary: Vec<_> =
             headers.iter().map(|h| (h.begin, h.end, h.discarded, h.content_bytes)).collect();
-        assert_eq!(summary, [(3, 3, 1, 80), (5, 5, 1, 92), (5, 8, 11, 80), (8, 8, 11, 92)]);
+        let expected = [(3, 3, 0, 80), (3, 3, 1, 80), (5, 5, 1, 92), (5, 8, 11, 80), (8, 8, 11, 92)];
+        assert_eq!(summary, expected);
+    }
+
+    #[test]
+    fn packets_that_are_missing_are_told_by_their_numbers_and_an_empty_stream_tells_them_too() {
+        for has_event in [false, true] {
+            let mut writer = writer();
+            writer.begin(3).unwrap();
+            if has_event {
+                writer.append(4, [0; 4], &[], &[]).unwrap();
+            }
+            writer.skip(9).unwrap();
+            let headers = headers(&writer.finish().unwrap());
+            let summary: Vec<_> = headers.iter().map(|h| (h.sequence, h.begin, h.end)).collect();
+            let expected: &[_] =
+                if has_event { &[(0, 3, 3), (1, 4, 4), (3, 9, 9)] } else { &[(0, 3, 3), (2, 9, 9)] };
+            assert_eq!(summary, expected);
+        }
     }
 
     #[test]

@@ -235,11 +235,11 @@ fn what_a_full_file_did_not_take_follows_later() {
     // The last page is not tried again, so there has to be room for it.
     rustix::pipe::fcntl_setpipe_size(&control, 1 << 20).unwrap();
     drop(control);
-    let drained = drain.finish().unwrap();
+    let mut drained = drain.finish().unwrap();
     pages.extend(rest.join().unwrap());
     assert!(full > 0);
     assert_eq!(drained[0].bytes, pages.len() as u64);
-    let recorded = [Recorded { drained: drained[0], pages }];
+    let recorded = [Recorded { drained: drained.swap_remove(0), pages }];
     let content = content(&recorded, &formats(&tracefs, &events), page_size);
     assert_eq!(content.records.len(), CALLS as usize);
 }

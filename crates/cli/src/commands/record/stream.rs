@@ -4,15 +4,17 @@ use super::Options;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
-use crate::{Failure, signals, temporary};
+use crate::terminal::messages;
+use crate::{Failure, missing, signals, temporary};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use sordino_collect::{
     Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
-    Summary, keep_session, recordings,
+    Summary, expect_recording, keep_session, recordings,
 };
 use sordino_dirfd::{Dir, remedy};
+use sordino_event::text::printable;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tar::{Archive, Builder, EntryType};
+use tar::{Archive, Builder, Entry, EntryType, Header};
 
 /// How long a chunk takes: the stream is that much behind.
 const EACH: Duration = Duration::from_secs(1);
@@ -30,6 +32,10 @@ const EACH: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 /// The file that completes a chunk.
 const LAST: &str = "recording.json";
+/// The same, sent ahead.
+const ANNOUNCED: &str = "announced.json";
+/// More bytes than any summary has.
+const MOST_SUMMARY: u64 = 64 << 20;
 
 /// Records to standard output. A command's own output goes to standard error instead.
 pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
@@ -62,7 +68,8 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     kept.shortfall.lines().iter().for_each(|line| message!("  {line}"));
     sender.archive.finish()?;
     message!("sent {} chunks", sender.chunks);
-    Ok(ExitCode::SUCCESS)
+    messages(&missing::line(&kept.missing));
+    Ok(if kept.missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
 /// A session that nobody is told of, in a directory of its own.
@@ -149,13 +156,37 @@ impl<W: Write> Sender<W> {
     fn send(&mut self, chunk: &Directory) -> io::Result<()> {
         let path = chunk.path();
         let name = Path::new(path.file_name().unwrap_or(OsStr::new("chunk")));
+        self.announce(&name.join(ANNOUNCED), chunk)?;
         for part in ["kernel", "user"] {
-            self.archive.append_dir_all(name.join(part), chunk.dir().proc_path().join(part))?;
+            self.send_directory(&name.join(part), &chunk.dir().dir(part)?)?;
         }
         self.archive.append_file(name.join(LAST), &mut chunk.dir().read(LAST)?)?;
         self.archive.get_mut().flush()?;
         self.chunks += 1;
         chunk.remove_whole()
+    }
+
+    /// Sends the summary ahead: if the rest does not arrive, it tells what is missing.
+    fn announce(&mut self, name: &Path, chunk: &Directory) -> io::Result<()> {
+        let summary = chunk.dir().read(LAST)?;
+        let mut header = Header::new_gnu();
+        header.set_metadata(&summary.metadata()?);
+        self.archive.append_data(&mut header, name, summary)
+    }
+
+    /// Sends a directory with what is in it: the metadata first, without which nothing else of a trace can be read.
+    fn send_directory(&mut self, name: &Path, dir: &Dir) -> io::Result<()> {
+        self.archive.append_dir(name, dir.proc_path())?;
+        let mut entries = dir.names()?;
+        entries.sort_by_key(|entry| (entry != "metadata", entry.clone()));
+        for entry in entries {
+            let name = name.join(&entry);
+            match dir.dir(&entry) {
+                Ok(below) => self.send_directory(&name, &below)?,
+                Err(_) => self.archive.append_file(&name, &mut dir.read(&entry)?)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -190,7 +221,10 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
                 text += &format!(" ({error})");
             }
             if let Some(open) = open {
-                text += &format!("; {} is not complete: babeltrace2 reads what is there", open.display());
+                let open = open.to_string_lossy();
+                let open = printable(&open);
+                text +=
+                    &format!("; {open} is not complete: keep what came of it with: sordino recover {open}");
             }
             Err(Failure::new(NO, text))
         }
@@ -217,24 +251,29 @@ impl Receiver {
                 let text = format!("'{}' is no part of a recording", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             };
-            self.open = Some(self.output.path().join(chunk));
-            match kind {
-                EntryType::Directory => drop(self.directory(&path)?),
-                _ => {
-                    let parent = self.directory(path.parent().unwrap_or(Path::new("")))?;
-                    let name = path.file_name().unwrap_or(OsStr::new(""));
-                    io::copy(&mut entry, &mut parent.create(name)?)?;
-                }
+            let path_of_chunk = self.output.path().join(chunk);
+            if self.open.as_ref() != Some(&path_of_chunk) {
+                expect_recording(&*self.directory(Path::new(chunk))?, None).map_err(io::Error::other)?;
+                self.open = Some(path_of_chunk);
             }
-            if path.file_name() == Some(OsStr::new(LAST)) {
+            if kind == EntryType::Directory {
+                self.directory(&path)?;
+                continue;
+            }
+            let parent = self.directory(path.parent().unwrap_or(Path::new("")))?;
+            let name = path.file_name().unwrap_or(OsStr::new(""));
+            if path == Path::new(chunk).join(ANNOUNCED) {
+                expect_recording(&parent, Some(&summary(entry)?)).map_err(io::Error::other)?;
+            } else if path == Path::new(chunk).join(LAST) {
+                parent.replace(LAST, &summary(entry)?)?;
                 (self.open, self.complete) = (None, self.complete + 1);
+            } else {
+                io::copy(&mut entry, &mut parent.create(name)?)?;
             }
         }
         Ok(())
     }
-}
 
-impl Receiver {
     /// The directory of that path, made as far as it is not there. Whoever sent the stream chose the names.
     fn directory(&self, path: &Path) -> io::Result<Arc<Dir>> {
         let mut dir = Arc::clone(&self.output);
@@ -246,6 +285,17 @@ impl Receiver {
         }
         Ok(dir)
     }
+}
+
+/// The bytes of a summary.
+fn summary(entry: Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
+    let (mut bytes, size) = (Vec::new(), entry.size());
+    if size > MOST_SUMMARY {
+        let text = format!("its summary is longer than {MOST_SUMMARY} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    entry.take(size).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == size { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// The chunk that an entry belongs to: names alone, the first of a chunk.

@@ -1,15 +1,16 @@
 //! `sordino snapshot`, `rotate`, `enable`, `disable`, `attach`, `stop`, `destroy`
 
 use super::place::{Life, Place};
-use super::text::{missing, recordings};
+use super::text::{lines, recordings};
 use crate::Failure;
 use crate::arguments::duration;
 use crate::commands::print;
-use crate::failure::UNUSABLE;
+use crate::failure::{NO, UNUSABLE};
+use crate::missing;
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
-use sordino_collect::{Kind, Reply, Request, Shortfall};
+use sordino_collect::{Kind, Missing, Reply, Request, Shortfall};
 use sordino_event::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -118,15 +119,21 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
         progress.doing("the session writes");
         place.ask(request)?
     };
-    let Reply::Written { directory } = reply else { return Err(unexpected(&reply)) };
+    let Reply::Written { directory, missing } = reply else { return Err(unexpected(&reply)) };
     let path = directory.to_string_lossy();
     let path = printable(&path);
     print(&if json {
-        json!({ "schema": 1, "session": name, "directory": directory }).to_string() + "\n"
+        let reply = json!({ "schema": 1, "session": name, "directory": directory, "missing": missing });
+        reply.to_string() + "\n"
     } else {
-        format!("{path}\n  read it with: sordino explain {path}\n")
+        format!("{}{path}\n  read it with: sordino explain {path}\n", missing::line(&missing))
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(&missing))
+}
+
+/// Exit status 1 if something could not be written.
+fn verdict(missing: &Missing) -> ExitCode {
+    if missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS }
 }
 
 pub(crate) fn enable(options: &EventsOptions) -> Result<ExitCode, Failure> {
@@ -159,7 +166,7 @@ fn unexpected(reply: &Reply) -> Failure {
 
 pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
     let place = Place::of(&options.name)?;
-    let shortfall = end(&place, !options.no_snapshot)?;
+    let (missing, shortfall) = end(&place, !options.no_snapshot)?;
     let output = place.definition()?.output;
     let written: Vec<PathBuf> = [Kind::Chunk, Kind::Snapshot]
         .iter()
@@ -168,37 +175,40 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
         .collect();
     print(&if options.json {
         json!({
-            "schema": 1, "session": place.name, "output": output, "recordings": written, "shortfall": shortfall,
+            "schema": 1, "session": place.name, "output": output, "recordings": written, "missing": missing,
+            "shortfall": shortfall,
         })
         .to_string()
             + "\n"
     } else {
-        recordings(&place.name, &output, &written) + &missing(&shortfall)
+        missing::line(&missing) + &recordings(&place.name, &output, &written) + &lines(&shortfall)
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(&missing))
 }
 
-/// Ends the recorder and waits until all is written; what the session was to record and did not.
-fn end(place: &Place, snapshot: bool) -> Result<Shortfall, Failure> {
+/// Ends the recorder and waits until all is written; what could not be, and what the session was to record and did not.
+fn end(place: &Place, snapshot: bool) -> Result<(Missing, Shortfall), Failure> {
     place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
     progress.doing("completing what was recorded");
     let ended = place.ask(&Request::Stop { snapshot });
     place.wait()?;
     match ended? {
-        Reply::Ended { shortfall } => Ok(shortfall),
+        Reply::Ended { missing, shortfall } => Ok((missing, shortfall)),
         other => Err(unexpected(&other)),
     }
 }
 
 pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
     let place = Place::of(&options.name)?;
-    if place.life()? == Life::Running {
-        end(&place, !options.no_snapshot)?;
-    }
+    let missing = match place.life()? {
+        Life::Running => end(&place, !options.no_snapshot)?.0,
+        _ => Missing::default(),
+    };
     let Some(_lock) = place.lock()? else {
         return Err(Failure::new(UNUSABLE, format!("session '{}' was started again meanwhile", place.name)));
     };
     place.remove()?;
-    Ok(ExitCode::SUCCESS)
+    print(missing::line(&missing))?;
+    Ok(verdict(&missing))
 }

@@ -79,7 +79,7 @@ impl Piece {
     /// What came since the last time; `None` if the session has ended.
     fn next(place: &Place) -> Result<Option<Self>, Failure> {
         match place.ask(&Request::Live) {
-            Ok(Reply::Written { directory }) => Ok(Some(Self(directory))),
+            Ok(Reply::Written { directory, .. }) => Ok(Some(Self(directory))),
             Ok(other) => {
                 Err(Failure::new(UNUSABLE, format!("the session's recorder is another sordino: {other:?}")))
             }

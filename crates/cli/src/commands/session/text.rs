@@ -2,7 +2,8 @@
 
 use super::place::Life;
 use super::status::Known;
-use crate::commands::record::bytes;
+use crate::commands::record::{self, bytes};
+use crate::missing;
 use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status};
 use sordino_event::text::printable;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(crate) fn line(known: &Known) -> String {
             time(status.duration_ns),
             status.programs.len(),
             status.recordings.len(),
-            lost(status),
+            record::lost(lost(status), status.missing.is_any()),
         ),
         (None, Life::Running) => {
             let why = printable(known.silent.as_deref().unwrap_or_default());
@@ -33,8 +34,8 @@ pub(crate) fn line(known: &Known) -> String {
 
 /// All there is to say of a session.
 pub(crate) fn whole(known: &Known) -> String {
-    let mut text = line(known);
-    let Some(status) = &known.status else { return text };
+    let Some(status) = &known.status else { return line(known) };
+    let mut text = missing::line(&status.missing) + &line(known);
     text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
     text += &format!("  events: {}\n", printable(&status.user.join(", ")));
     if !status.kernel.is_empty() {
@@ -54,11 +55,11 @@ pub(crate) fn whole(known: &Known) -> String {
         text += &format!("    {} being completed\n", status.open);
     }
     text += &status.notes.iter().map(|note| format!("  {}\n", printable(note))).collect::<String>();
-    text + &missing(&status.shortfall)
+    text + &lines(&status.shortfall)
 }
 
 /// What a session was to record and did not, line by line.
-pub(super) fn missing(shortfall: &Shortfall) -> String {
+pub(super) fn lines(shortfall: &Shortfall) -> String {
     shortfall.lines().iter().map(|line| format!("  {}\n", printable(line))).collect()
 }
 
@@ -69,7 +70,7 @@ fn program(program: &ProgramStatus) -> String {
     text += &program
         .rings
         .iter()
-        .filter(|ring| ring.filled + ring.bytes + ring.ring_full > 0)
+        .filter(|ring| ring.filled + ring.bytes + ring.ring_full + ring.unwritten > 0)
         .map(ring)
         .collect::<String>();
     text + &program.notes.iter().map(|note| format!("    {}\n", printable(note))).collect::<String>()
@@ -83,11 +84,11 @@ fn ring(ring: &RingStatus) -> String {
     for (cause, count) in losses.iter().filter(|(_, count)| *count > 0) {
         text += &format!(", {count} {cause}");
     }
-    if ring.unwritten > 0 {
-        text += &format!(", {} sub-buffers could not be written", ring.unwritten);
-    }
     if let Some(problem) = &ring.problem {
         text += &format!(": {}", printable(problem));
+    }
+    if ring.unwritten > 0 {
+        text += &record::unwritten(ring.unwritten, ring.unwritten_bytes);
     }
     text + "\n"
 }

@@ -1,0 +1,61 @@
+//! What could not be written, in words.
+
+use crate::commands::record::bytes;
+use sordino_collect::Missing;
+use sordino_event::text::printable;
+
+/// A line that says what is missing, or nothing if nothing is.
+pub(crate) fn line(missing: &Missing) -> String {
+    if !missing.is_any() {
+        return String::new();
+    }
+    let events = format!(" of programs ({} of events, not counted)", bytes(missing.bytes));
+    let kept = format!(
+        "{} of the kernel's pages, which are kept: make room, then 'sordino recover'",
+        bytes(missing.kernel_pages)
+    );
+    let parts = [
+        (missing.sub_buffers, many(missing.sub_buffers, "sub-buffer") + &events),
+        (missing.kernel_events, many(missing.kernel_events, "kernel event")),
+        (missing.recordings, many(missing.recordings, "recording")),
+        (
+            missing.programs,
+            format!("the traces of {}, for a while or to the end", many(missing.programs, "program")),
+        ),
+        (missing.kernel_pages, kept),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    let what = if parts.is_empty() { "something, not counted".to_owned() } else { parts.join("; ") };
+    let reason =
+        missing.reason.as_deref().map_or(String::new(), |reason| format!(" ({})", printable(reason)));
+    format!("INCOMPLETE: could not be written: {what}{reason}\n")
+}
+
+fn many(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_one_line_and_nothing_is_none() {
+        assert_eq!(line(&Missing::default()), "");
+        let missing = Missing {
+            sub_buffers: 2,
+            bytes: 4096,
+            kernel_events: 1,
+            reason: Some("/x/cpu0 could not be written: No space\n left".to_owned()),
+            ..Missing::default()
+        };
+        assert_eq!(
+            line(&missing),
+            "INCOMPLETE: could not be written: 2 sub-buffers of programs (4.0 KiB of events, not counted); 1 kernel event \
+             (/x/cpu0 could not be written: No space\\n left)\n"
+        );
+        let unknown = Missing { reason: Some("why".to_owned()), ..Missing::default() };
+        assert_eq!(line(&unknown), "INCOMPLETE: could not be written: something, not counted (why)\n");
+    }
+}

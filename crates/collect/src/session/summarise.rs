@@ -1,0 +1,45 @@
+//! What a summary says of a program whose rings were read to their end.
+
+use crate::drain::StreamEnd;
+use crate::output::Output;
+use crate::program::ProgramTrace;
+use crate::summary::{ProgramSummary, StreamSummary};
+
+/// What a summary says of a program, and the files that do not tell yet that their end is missing.
+pub(super) fn summarise(
+    trace: &ProgramTrace,
+    notes: Vec<String>,
+    streams: Vec<StreamEnd>,
+) -> (ProgramSummary, Vec<Output>) {
+    let summary = ProgramSummary {
+        pid: trace.pid,
+        name: trace.identity.name.clone(),
+        executable: trace.identity.executable.clone(),
+        trace: trace.name().to_owned(),
+        streams: streams.iter().filter(|stream| is_worth_a_line(stream)).map(stream).collect(),
+        notes,
+    };
+    (summary, streams.into_iter().filter_map(|stream| stream.output?.unclosed()).collect())
+}
+
+/// Whether anything happened in a stream.
+pub(super) fn is_worth_a_line(stream: &StreamEnd) -> bool {
+    stream.bytes() > 0 || stream.lost.total > 0 || stream.corrupt.is_some() || stream.failure.is_some()
+}
+
+fn stream(end: &StreamEnd) -> StreamSummary {
+    let corrupt = end.corrupt.map(|corrupt| format!("the program spoilt its ring: {corrupt}"));
+    StreamSummary {
+        cpu: end.cpu,
+        bytes: end.bytes(),
+        events: None,
+        ring_full: end.lost.total - end.lost.too_large,
+        too_large: end.lost.too_large,
+        unfinished: end.unfinished,
+        overwritten: end.overwritten,
+        unwritten: end.unwritten().packets,
+        unwritten_bytes: end.unwritten().bytes,
+        unreceived: 0,
+        problem: corrupt.or_else(|| end.failure.clone()),
+    }
+}

@@ -1,0 +1,238 @@
+//! Disks that are full: what could not be written is said first, counted by program and CPU, and is a gap in the trace.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use sordino_tests::disk::SmallDisk;
+use sordino_tests::listing::babeltrace;
+use sordino_tests::session::{Session, summary};
+use sordino_tests::{Recording, Running, Scene, wait_until};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const SMALL: [&str; 6] = ["--user", "steady", "--subbuf-size", "16K", "--num-subbuf", "4"];
+
+fn steady(scene: &Scene) -> Running {
+    let mut running = Session::join(scene, Command::new(scene.program("steady.c")).arg("20000"));
+    running.says("recorded");
+    running
+}
+
+fn end(program: Running) {
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+}
+
+fn missing(session: &Session<'_>, what: &str) -> u64 {
+    session.status()["status"]["missing"][what].as_u64().unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn number(value: &Value, field: &str) -> u64 {
+    value[field].as_u64().unwrap_or_else(|| panic!("no {field} in {value}"))
+}
+
+/// Each ring and each of the kernel's buffers that lacks something has a gap that babeltrace2 warns of.
+#[track_caller]
+fn gaps_are_in_the_trace(chunk: &Path) {
+    let (of, warnings) = (summary(chunk), babeltrace(chunk).1);
+    let warned = |path: &str, what: &str| {
+        warnings.lines().any(|line| line.contains(what) && line.contains(&format!("{path}\"")))
+    };
+    let mut gaps = 0;
+    for program in list(&of["programs"]) {
+        for stream in list(&program["streams"]).iter().filter(|stream| number(stream, "unwritten") > 0) {
+            let path = format!("/{}/cpu{}", program["trace"].as_str().unwrap(), stream["cpu"]);
+            let has_bytes = number(stream, "unwritten_bytes") > 0;
+            assert!(has_bytes && warned(&path, " packets between "), "{path}: {stream}\n{warnings}");
+            gaps += 1;
+        }
+    }
+    for stream in list(&of["kernel"]) {
+        let count = number(stream, "lost") + number(stream, "unwritten");
+        let (path, text) = (format!("/kernel/cpu{}", stream["cpu"]), " events between ");
+        assert!(count == 0 || warned(&path, text), "{path}: {stream}\n{warnings}");
+        gaps += u64::from(count > 0);
+    }
+    assert!(gaps > 0, "{of}");
+}
+
+#[test]
+fn a_session_says_first_what_it_could_not_write_and_goes_on_when_there_is_room() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("of-tight"), "size=24m");
+    let looks = "syscalls:sys_enter_access,syscalls:sys_enter_statx,syscalls:sys_enter_newfstatat";
+    let kernel = ["--kernel", looks, "--kernel-buffer", "64K"];
+    let session = Session::start(&scene, "tight", &[&SMALL[..], &kernel].concat());
+    let running = steady(&scene);
+    let there = scene.path("there");
+    let fill_the_kernels_buffer = || (0..50_000).for_each(|_| assert!(!there.exists()));
+    disk.fill_but(0);
+    wait_until("sub-buffers are missing", || missing(&session, "sub_buffers") > 0);
+    wait_until("the kernel's events are missing", || {
+        fill_the_kernels_buffer();
+        missing(&session, "kernel_events") > 0
+    });
+    let text = session.ask(&["status", "tight"]).succeeded().to_owned();
+    assert!(text.starts_with("INCOMPLETE: could not be written: "), "{text}");
+    for words in [
+        "sub-buffers of programs",
+        "kernel events",
+        "No space left on device",
+        "of events could not be written",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("lost 0"), "{text}");
+    assert!(!session.ask(&["status"]).succeeded().contains("lost 0"));
+
+    disk.empty();
+    let written = || {
+        let rings = session.records(running.pid())["rings"].as_array().unwrap().clone();
+        rings.iter().map(|ring| number(ring, "bytes")).sum::<u64>()
+    };
+    let before = written();
+    wait_until("it goes on where there is room", || written() > before + (256 << 10));
+    disk.fill_but(0);
+    let before = missing(&session, "sub_buffers");
+    wait_until("more is missing", || missing(&session, "sub_buffers") > before);
+    // What has ended is told of, too.
+    end(running);
+    fill_the_kernels_buffer();
+    wait_until("the program has gone", || {
+        let status = session.status();
+        let programs = list(&status["status"]["programs"]).to_vec();
+        programs
+            .iter()
+            .any(|program| program["notes"][0] == "it has ended" && program["rings"][0]["unwritten"] != 0)
+    });
+    let stopped = session.ask(&["stop", "tight"]);
+    assert_eq!(stopped.status, 1, "{}", stopped.errors);
+    assert!(stopped.output.starts_with("INCOMPLETE: could not be written: "), "{}", stopped.output);
+    let chunk = session.output.join("chunk-0001");
+    assert_eq!(summary(&chunk)["state"], "finished");
+    assert!(list(&summary(&chunk)["kernel"]).iter().any(|cpu| number(cpu, "unwritten") > 0));
+    gaps_are_in_the_trace(&chunk);
+    session.destroy();
+    drop(disk);
+    fs::remove_dir(scene.path("of-tight")).unwrap();
+}
+
+#[test]
+fn a_stream_of_which_nothing_could_be_written_is_a_gap() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("of-none"), "size=24m");
+    let session = Session::start(&scene, "none", &SMALL);
+    // Room for metadata, and for no sub-buffer.
+    disk.fill_but(4 << 10);
+    let running = steady(&scene);
+    wait_until("sub-buffers are missing", || missing(&session, "sub_buffers") > 2);
+    end(running);
+    assert_eq!(session.ask(&["stop", "none"]).status, 1);
+    let chunk = session.output.join("chunk-0001");
+    let of = summary(&chunk);
+    let streams = list(&of["programs"][0]["streams"]);
+    assert!(
+        streams.iter().all(|stream| number(stream, "bytes") == 0 && number(stream, "events") == 0),
+        "{of}"
+    );
+    gaps_are_in_the_trace(&chunk);
+    session.destroy();
+    drop(disk);
+    fs::remove_dir(scene.path("of-none")).unwrap();
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_says_what_it_lacks() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("of-box"), "size=48m");
+    let session = Session::start(
+        &scene,
+        "box",
+        &["--overwrite", "--user", "steady", "--subbuf-size", "256K", "--num-subbuf", "32"],
+    );
+    let running = steady(&scene);
+    wait_until("there is more than there will be room for", || {
+        list(&session.records(running.pid())["rings"]).iter().any(|ring| number(ring, "filled") > 4 << 20)
+    });
+    disk.fill_but(0);
+    session.ask(&["snapshot", "box"]).failed(2, &["can't write to ", "of-box", "No space left on device"]);
+    disk.empty();
+    disk.fill_but(3 << 20);
+    let snapshot = session.ask(&["snapshot", "box", "--json"]);
+    assert_eq!(snapshot.status, 1, "{}", snapshot.errors);
+    let reply: Value = serde_json::from_str(&snapshot.output).unwrap();
+    assert!(number(&reply["missing"], "sub_buffers") > 1, "{reply}");
+    let path = reply["directory"].as_str().unwrap();
+    assert!(list(&summary(Path::new(path))["programs"]).len() == 1);
+    gaps_are_in_the_trace(Path::new(path));
+    let status = session.ask(&["status", "box"]).succeeded().to_owned();
+    assert!(
+        status.starts_with("INCOMPLETE: could not be written: ") && status.contains("1 recording"),
+        "{status}"
+    );
+    end(running);
+    disk.empty();
+    assert_eq!(session.ask(&["stop", "box"]).status, 1);
+    session.destroy();
+    drop(disk);
+    fs::remove_dir(scene.path("of-box")).unwrap();
+}
+
+/// The command fills the disk when the kernel's pages take much of it: they can't become a trace there.
+#[test]
+fn pages_without_room_to_be_converted_are_kept_for_later() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=40m");
+    let output = scene.path("disk/recording");
+    let mut recorder = scene.command(&["record", "--json", "--kernel", "raw_syscalls", "-o"]);
+    let script = format!(
+        "dd if=/dev/zero of=/dev/null bs=1 count=60000 2>/dev/null; sleep 0.5; cat /dev/zero >{} 2>/dev/null; true",
+        scene.path("disk/ballast").display()
+    );
+    let ended = scene.run(recorder.arg(&output).args(["--", "sh", "-c", &script]));
+    ended.failed(1, &["INCOMPLETE: could not be written: ", "of the kernel's pages, which are kept"]);
+    let recording = Recording::of(ended, output.clone());
+    assert_eq!(recording.summary["state"], "incomplete");
+    let unconverted =
+        || list(&recording.summary["kernel"]).iter().filter(|cpu| number(cpu, "unconverted") > 0);
+    assert!(unconverted().count() > 0, "{}", recording.summary);
+    let warnings = babeltrace(&output).1;
+    for stream in unconverted() {
+        assert!(warnings.contains(&format!("/kernel/cpu{}\"", stream["cpu"])), "{warnings}");
+    }
+    let listed = scene.run(scene.command(&["events", "--json"]).arg(&output));
+    assert!(listed.errors.contains("sordino recover"), "{}", listed.errors);
+    disk.empty();
+    let recovered = scene.run(scene.command(&["recover", "--json"]).arg(&output));
+    recovered.succeeded();
+    let recovered = Recording::of(recovered, output);
+    assert_eq!(recovered.summary["state"], "recovered");
+    assert!(recovered.kernel_events() > 200_000, "{}", recovered.summary);
+    recovered.babeltrace_reads_all();
+    drop(disk);
+    fs::remove_dir(scene.path("disk")).unwrap();
+}
+
+/// SIGXFSZ would end the recorder.
+#[test]
+fn a_limit_of_the_files_size_is_as_a_full_disk() {
+    let scene = Scene::new();
+    let program = scene.program("burst.c");
+    let output = scene.path("recording");
+    let small = ["record", "--json", "--subbuf-size", "64K", "--num-subbuf", "2", "-o"];
+    let arguments: Vec<_> = small.iter().map(|word| (*word).to_owned()).collect();
+    let words =
+        [arguments, vec![output.display().to_string(), "--".into(), program.display().to_string()]].concat();
+    // In units of 512 bytes: rings are files, too.
+    let script =
+        format!("ulimit -f 4096; exec {} {} 2 300000 20", scene.path("sordino").display(), words.join(" "));
+    let ended = scene.run(Command::new("sh").args(["-c", &script]).current_dir(scene.path("")));
+    ended.failed(1, &["INCOMPLETE: could not be written: ", "File too large"]);
+    let recording = Recording::of(ended, output);
+    assert!(recording.user_events() > 0 && recording.sum("unwritten") > 0, "{}", recording.summary);
+    recording.babeltrace_reads_all();
+}
