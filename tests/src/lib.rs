@@ -8,6 +8,7 @@
 //! | [`boot`] | a machine that boots with systemd and sordino's units |
 //! | [`sandbox`] | a machine of its own for one attack |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
+//! | [`terminal`] | a pseudo-terminal, and what is written to it |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
 //! | [`lttng`] | a daemon of LTTng's |
 //! | [`assembly`] | what compilers made of a function |
@@ -37,6 +38,7 @@ pub mod scene;
 pub mod session;
 pub mod stepper;
 pub mod storm;
+pub mod terminal;
 pub mod verified;
 
 pub use install::{COMPILERS, Compiler, installed};

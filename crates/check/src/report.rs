@@ -2,6 +2,7 @@
 
 use crate::{Distribution, MachineInfo, Settings};
 use serde::{Deserialize, Serialize};
+use sordino_event::text::count;
 use std::fmt;
 
 /// Of [`Report`] as JSON. Fields may be added to it; what is there keeps its name and meaning.
@@ -159,7 +160,7 @@ impl Measurement {
         let stolen = self.stolen_ms.filter(|ms| *ms > 0).map(|ms| format!("the hypervisor for {ms} ms"));
         let names = self.interrupters.iter().take(most).map(|who| format!("{} {}", who.count, who.name));
         let others = self.interrupters.len().saturating_sub(most);
-        let others = (others > 0).then(|| format!("{others} other sources"));
+        let others = (others > 0).then(|| count(others, "other source"));
         let all: Vec<String> = stolen.into_iter().chain(names).chain(others).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }

@@ -6,11 +6,24 @@ use crate::commands::{
     session, shield,
 };
 use crate::failure::UNUSABLE;
+use crate::terminal::layout_columns;
+use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use sordino_event::text::printable;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
+
+/// Help has no longer lines, however wide the terminal is.
+const MOST_COLUMNS: usize = 100;
+/// Colours of help and of errors: those that the terminal's own also have.
+const STYLES: Styles = Styles::plain()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(Style::new().bold())
+    .error(AnsiColor::Red.on_default())
+    .valid(AnsiColor::Green.on_default())
+    .invalid(AnsiColor::Yellow.on_default());
 
 /// Low-latency tracing for multicore real-time Linux.
 ///
@@ -20,10 +33,28 @@ use std::time::Duration;
 /// Exit status: 0 fine; 1 the answer is "no" (loss with --fail-on-loss, a limit exceeded); 2 bad usage, or something is
 /// missing; 'record' passes the command's own status on.
 #[derive(Debug, Parser)]
-#[command(name = "sordino", version, max_term_width = 100)]
+#[command(name = "sordino", version, styles = STYLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Colours: by itself (auto) on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+/// What `--color` says, if it says anything that makes sense.
+pub(crate) fn color(words: &[OsString]) -> ColorChoice {
+    let mut own = words.iter().take_while(|word| *word != "--");
+    let mut choice = None;
+    while let Some(argument) = own.next() {
+        let value = match argument.to_str() {
+            Some("--color") => own.next().and_then(|value| value.to_str()),
+            Some(argument) => argument.strip_prefix("--color="),
+            None => None,
+        };
+        choice = value.and_then(|value| ColorChoice::from_str(value, false).ok()).or(choice);
+    }
+    choice.unwrap_or_default()
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +111,10 @@ pub(crate) enum Misunderstood {
 impl Arguments {
     /// The command line of this process.
     pub(crate) fn of(words: &[OsString]) -> Result<Self, Misunderstood> {
-        let arguments = Self::try_parse_from(words).map_err(|error| match with_dashes(words, &error) {
+        let command = Self::command().term_width(layout_columns().min(MOST_COLUMNS));
+        let matches = command.try_get_matches_from(words);
+        let arguments = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        let arguments = arguments.map_err(|error| match with_dashes(words, &error) {
             Some(failure) => Misunderstood::Failure(failure),
             None => Misunderstood::Clap(error),
         })?;
@@ -137,6 +171,17 @@ pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // No word of a command line holds a zero byte, the only thing that cannot be quoted.
     let text = shlex::try_join(words).unwrap_or_default();
     printable(&text).into_owned()
+}
+
+/// The arguments without `--color`, which is about a terminal and not about what is recorded.
+pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let (mut is_own, mut is_value) = (true, false);
+    arguments.into_iter().filter(move |argument| {
+        is_own &= argument != "--";
+        let is_color = is_own && argument == "--color";
+        let is_whole = is_own && argument.to_str().is_some_and(|argument| argument.starts_with("--color="));
+        !std::mem::replace(&mut is_value, is_color) && !is_color && !is_whole
+    })
 }
 
 /// `200us`, `1.5s`, `2min`.
@@ -219,6 +264,26 @@ mod tests {
         }
         let both = ["sordino", "record", "--kernel", "sched", "--no-user", "--user", "motor"];
         assert!(Arguments::try_parse_from(both).is_err());
+    }
+
+    #[test]
+    fn the_last_color_before_a_command_s_own_arguments_holds() {
+        let color = |line: &str| color(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(color("sordino list"), ColorChoice::Auto);
+        assert_eq!(color("sordino --color never list"), ColorChoice::Never);
+        assert_eq!(color("sordino list --color=never --color always"), ColorChoice::Always);
+        assert_eq!(color("sordino record -- ls --color=never"), ColorChoice::Auto);
+        assert_eq!(color("sordino --color sometimes"), ColorChoice::Auto);
+    }
+
+    #[test]
+    fn color_is_taken_out_of_what_describes_a_session_and_left_in_its_command() {
+        let left = |line: &str| {
+            let words = without_color(line.split(' ').map(OsString::from));
+            words.collect::<Vec<_>>().join(" ".as_ref()).into_string().unwrap()
+        };
+        assert_eq!(left("motor --color never --overwrite --color=always"), "motor --overwrite");
+        assert_eq!(left("motor -- ls --color always"), "motor -- ls --color always");
     }
 
     #[test]

@@ -24,10 +24,14 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     signals::survive_file_size_limit();
     let words: Vec<_> = std::env::args_os().collect();
+    terminal::choose_color(arguments::color(&words));
     let arguments = match Arguments::of(&words) {
         Ok(arguments) => arguments,
         Err(Misunderstood::Failure(failure)) => return failure.report(),
-        Err(Misunderstood::Clap(error)) => error.exit(),
+        Err(Misunderstood::Clap(error)) => {
+            terminal::show_usage(&error);
+            return ExitCode::from(error.exit_code() as u8);
+        }
     };
     let result = match &arguments.command {
         Command::Record(options) => commands::record::run(options),

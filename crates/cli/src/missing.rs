@@ -2,7 +2,7 @@
 
 use crate::commands::record::bytes;
 use sordino_collect::Missing;
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
 
 /// A line that says what is missing, or nothing if nothing is.
 pub(crate) fn line(missing: &Missing) -> String {
@@ -15,25 +15,21 @@ pub(crate) fn line(missing: &Missing) -> String {
         bytes(missing.kernel_pages)
     );
     let parts = [
-        (missing.sub_buffers, many(missing.sub_buffers, "sub-buffer") + &events),
-        (missing.kernel_events, many(missing.kernel_events, "kernel event")),
-        (missing.recordings, many(missing.recordings, "recording")),
+        (missing.sub_buffers, count(missing.sub_buffers, "sub-buffer") + &events),
+        (missing.kernel_events, count(missing.kernel_events, "kernel event")),
+        (missing.recordings, count(missing.recordings, "recording")),
         (
             missing.programs,
-            format!("the traces of {}, for a while or to the end", many(missing.programs, "program")),
+            format!("the traces of {}, for a while or to the end", count(missing.programs, "program")),
         ),
         (missing.kernel_pages, kept),
     ];
     let parts: Vec<String> =
-        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+        parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
     let what = if parts.is_empty() { "something, not counted".to_owned() } else { parts.join("; ") };
     let reason =
         missing.reason.as_deref().map_or(String::new(), |reason| format!(" ({})", printable(reason)));
     format!("INCOMPLETE: could not be written: {what}{reason}\n")
-}
-
-fn many(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! How far a command is, on a terminal.
 
-use crate::terminal::has_terminal_for_errors;
+use crate::terminal::{has_terminal_for_errors, is_utf8};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sordino_collect::Watch;
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Progress {
         if self.what.is_empty() && !self.bar.is_hidden() {
             self.bar.enable_steady_tick(Duration::from_millis(200));
         }
-        self.style("doing", "{spinner} {msg}");
+        self.style("doing", "{spinner} {wide_msg}");
         self.bar.set_message(printable(&what.into()).into_owned());
     }
 
@@ -41,9 +41,10 @@ impl Progress {
     fn style(&mut self, what: &'static str, template: &str) {
         if self.what != what {
             self.what = what;
-            self.bar.set_style(
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let in_ascii = |style: ProgressStyle| style.tick_chars("|/-\\ ").progress_chars("#>-");
+            self.bar.set_style(if is_utf8() { style } else { in_ascii(style) });
         }
     }
 }
@@ -53,10 +54,9 @@ impl Watch for Progress {
         if self.quiet_while_recording {
             return;
         }
-        self.style("recording", "{spinner} {msg}");
-        let noun = if programs == 1 { "program" } else { "programs" };
-        self.bar
-            .set_message(format!("recording {programs} {noun} for {} s; Ctrl-C ends it", since.as_secs()));
+        self.style("recording", "{spinner} {wide_msg}");
+        let programs = count(programs, "program");
+        self.bar.set_message(format!("recording {programs} for {} s; Ctrl-C ends it", since.as_secs()));
         self.bar.tick();
     }
 

@@ -1,5 +1,7 @@
 //! Recordings, opened for reading.
 
+mod recordings;
+
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
@@ -33,7 +35,7 @@ struct Program {
 }
 
 impl Recording {
-    /// Opens the recording that was named, or the newest here. Any directory with CTF traces will do.
+    /// Opens the recording that was named, or the newest here. Any directory with CTF traces will do, if they are of one recording.
     pub(crate) fn open(named: Option<&Path>) -> Result<Self, Failure> {
         let path = match named {
             Some(path) => path.to_owned(),
@@ -52,6 +54,7 @@ impl Recording {
             let text = format!("{} holds no CTF trace: no file 'metadata' in it", recording.path.display());
             return Err(Failure::new(UNUSABLE, text));
         }
+        recordings::refuse_several(&recording.path, &traces)?;
         for trace in traces {
             match read::Trace::open(&trace, &mut recording.classes) {
                 Ok(trace) => {

@@ -38,6 +38,23 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| Escaped(character).to_string()).collect())
 }
 
+/// So many of something, by its name: `1 program`, `2 programs`, `0 processes`.
+///
+/// ```
+/// use sordino_event::text::count;
+/// assert_eq!([count(1, "event"), count(2, "event")], ["1 event", "2 events"]);
+/// assert_eq!([count(1, "loss"), count(0, "loss")], ["1 loss", "0 losses"]);
+/// ```
+pub fn count(number: impl fmt::Display, noun: &str) -> String {
+    let number = number.to_string();
+    let ending = match noun {
+        _ if number == "1" => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{ending}")
+}
+
 /// A character as itself if it is printable, or else its escape: `\n`, `\t`, `\x1b`, `\u{202e}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped(pub char);

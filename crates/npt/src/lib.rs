@@ -38,4 +38,4 @@ pub use monitor::Monitor;
 pub use notes::Gap;
 pub use plan::{Body, Error, Plan};
 pub use statistics::{Percentile, Statistics};
-pub use text::{Unit, histogram as histogram_text, statistics as statistics_text, table};
+pub use text::{ROW_TITLES, Unit, histogram as histogram_text, row, statistics as statistics_text};

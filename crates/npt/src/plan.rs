@@ -1,5 +1,6 @@
 //! What to measure.
 
+use sordino_event::text::count;
 use sordino_sched::{BadPolicy, Policy};
 use std::time::Duration;
 use std::{fmt, io};
@@ -116,7 +117,7 @@ impl fmt::Display for Plan {
         write!(f, "{}, ", self.policy)?;
         match self.duration {
             Some(duration) => write!(f, "for {duration:?}")?,
-            None => write!(f, "{} loops", self.loops)?,
+            None => f.write_str(&count(self.loops, "loop"))?,
         }
         let tracepoint = match (self.tracepoint, self.most_hits) {
             (false, _) => "left out".to_owned(),

@@ -58,27 +58,23 @@ pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
     text
 }
 
-/// Several samples below each other, each with its name.
-pub fn table<'a>(rows: impl IntoIterator<Item = (String, &'a Statistics)>, unit: Unit) -> String {
-    let mut text = format!("  {:<8} {:>14}", "", "loops");
-    let heads = ["min", "mean", "p50", "p99.9", "p99.999", "max"];
-    heads.iter().for_each(|head| _ = write!(text, " {head:>13}"));
-    for (name, statistics) in rows {
-        let percentile = |percent| {
-            let found = statistics.percentiles.iter().find(|percentile| percentile.percent == percent);
-            found.map_or(f64::NAN, |percentile| percentile.gap_ns)
-        };
-        let _ = write!(text, "\n  {name:<8} {:>14}", statistics.loops);
-        let (min, mean, max) = (statistics.minimum_ns, statistics.mean_ns, statistics.maximum_ns);
-        for value in [min, mean, percentile(50.0), percentile(99.9), percentile(99.999), max] {
-            let _ = write!(text, " {:>13}", unit.time(value));
-        }
-    }
-    text + "\n"
+/// The titles of [`row`]'s cells.
+pub const ROW_TITLES: [&str; 7] = ["loops", "min", "mean", "p50", "p99.9", "p99.999", "max"];
+
+/// The most important figures, for a table of several samples.
+pub fn row(statistics: &Statistics, unit: Unit) -> [String; 7] {
+    let percentile = |percent| {
+        let found = statistics.percentiles.iter().find(|percentile| percentile.percent == percent);
+        found.map_or(f64::NAN, |percentile| percentile.gap_ns)
+    };
+    let [p50, p99_9, p99_999] = [50.0, 99.9, 99.999].map(percentile);
+    let times = [statistics.minimum_ns, statistics.mean_ns, p50, p99_9, p99_999, statistics.maximum_ns];
+    let [minimum, mean, p50, p99_9, p99_999, maximum] = times.map(|time| unit.time(time));
+    [statistics.loops.to_string(), minimum, mean, p50, p99_9, p99_999, maximum]
 }
 
-/// How wide the longest bar is.
-const WIDTH: f64 = 50.0;
+/// How wide the longest bar is: a line has 80 columns.
+const WIDTH: f64 = 47.0;
 
 /// How many loops took how long: three rows for a factor of ten in time, bars that grow with the logarithm of the count, so
 /// that one gap among millions still shows.

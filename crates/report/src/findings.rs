@@ -10,6 +10,7 @@ use crate::TimeFormat;
 use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
 use sordino_analyze::{After, Cause, Explanation, Findings, Thread, Unpaired};
+use sordino_event::text::count;
 use sordino_timeline::Priority;
 use std::io::{self, Write};
 
@@ -84,8 +85,7 @@ fn summary(findings: &Findings) -> String {
     if statistics.count == 0 {
         return format!("{rule}: no intervals, {}", why_none(findings));
     }
-    let intervals = if statistics.count == 1 { "interval" } else { "intervals" };
-    let mut text = format!("{rule}: {} {intervals}", statistics.count);
+    let mut text = format!("{rule}: {}", count(statistics.count, "interval"));
     let lengths = [
         ("min", statistics.min),
         ("median", statistics.median),

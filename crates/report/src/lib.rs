@@ -1,7 +1,8 @@
 //! Findings to text and JSON.
 //!
 //! [`Listing`] writes the events of a trace one a line, losses in their place. [`write_findings`] writes what an
-//! analysis found for a person to read, [`write_findings_json`] the same for a program.
+//! analysis found for a person to read, [`write_findings_json`] the same for a program. [`fit`], [`columns`]
+//! and [`table`] lay out any text for a terminal.
 //!
 //! Everything goes to an [`io::Write`](std::io::Write) that the caller gives. Whatever a trace holds, nothing in
 //! it can break a line or command a terminal: control characters are escaped, invalid UTF-8 is replaced.
@@ -48,6 +49,7 @@
 
 mod color;
 mod findings;
+mod layout;
 mod listing;
 mod page;
 mod span;
@@ -56,5 +58,7 @@ mod value;
 
 pub use color::COLORS;
 pub use findings::{FindingsFormat, headline, rule_arguments, write_findings, write_findings_json};
+pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{Format, LISTING_VERSION, Listing};
+pub use page::TIE;
 pub use time::TimeFormat;

@@ -4,8 +4,8 @@ use crate::color::{ALARM, HEADLINE, OFF, WARNING};
 use crate::value::bare;
 use unicode_width::UnicodeWidthStr;
 
-/// A space at which no line is broken if another one will do. A page's text has ordinary ones instead.
-pub(crate) const TIE: char = '\u{a0}';
+/// A space at which no line is broken if another one will do. What is printed has ordinary ones instead.
+pub const TIE: char = '\u{a0}';
 
 /// As many columns are shown of a name.
 const NAME_MAX: usize = 32;

@@ -63,7 +63,11 @@ fn interrupts_leave_the_shielded_cpus_and_those_of_them_alone_go_to_the_others()
     let wants = wants(&machine, &request("2-3"), "interrupts");
     assert_eq!(
         changes(&wants),
-        ["new interrupts: 0-3 -> 0-1", "interrupt 24: 3 -> 0-1", "interrupt 9 acpi: 0-3 -> 0-1"]
+        [
+            "CPUs of new interrupts: 0-3 -> 0-1",
+            "CPUs of interrupt 24: 3 -> 0-1",
+            "CPUs of interrupt 9 acpi: 0-3 -> 0-1"
+        ]
     );
     assert!(wants.stays.contains(&"interrupt 25 comes to CPU 2 once more, and moves then".to_owned()));
 }
@@ -103,9 +107,9 @@ fn what_a_kernel_lacks_is_not_here_and_what_it_has_is_set() {
     ];
     let machine = machine(directory.path(), &files);
     let of = |knob| changes(&wants(&machine, &request("3"), knob));
-    assert_eq!(of("workqueues"), ["work queue workqueue: 0-3 -> 0-2"]);
-    assert_eq!(of("network"), ["packets from eth0: 2-3 -> 2"]);
-    assert_eq!(of("throttling"), ["microseconds of each period: 950000 -> -1"]);
+    assert_eq!(of("workqueues"), ["CPUs of work queue workqueue: 0-3 -> 0-2"]);
+    assert_eq!(of("network"), ["CPUs for packets from eth0: 2-3 -> 2"]);
+    assert_eq!(of("throttling"), ["microseconds of each period (-1: no limit): 950000 -> -1"]);
     assert_eq!(of("memory"), ["huge pages made behind the program's back: madvise -> never"]);
     assert_eq!(
         of("frequency"),

@@ -37,7 +37,7 @@ pub enum Error {
     #[error("cannot start the process that undoes changes")]
     Start(#[source] io::Error),
     /// It is gone, killed perhaps. These steps are now the caller's to carry out, in this order.
-    #[error("the process that undoes changes is gone; {} steps are left to undo", steps.len())]
+    #[error("the process that undoes changes is gone; steps left to undo: {}", steps.len())]
     Gone {
         /// What it would have done.
         steps: Vec<Step>,

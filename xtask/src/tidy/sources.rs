@@ -46,6 +46,20 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
 ];
 /// The one file of the command line that writes to standard output and standard error.
 const TERMINAL: &str = "crates/cli/src/terminal.rs";
+/// What sordino counts: written behind a number by `event::text::count`, which knows of one.
+const COUNTED: &[&str] = &[
+    "chunks",
+    "events",
+    "processes",
+    "programs",
+    "recordings",
+    "records",
+    "snapshots",
+    "steps",
+    "sub-buffers",
+    "threads",
+    "tracepoints",
+];
 /// Code in a file, tests left out, before one has to think about two files.
 const LONGEST: usize = 450;
 
@@ -85,6 +99,10 @@ pub(super) fn check(tree: &Tree) -> Findings {
                     .push(format!("{file} has {call}: root writes below a held directory, see crates/dirfd"));
             }
         }
+        let lines = code.lines().filter(|line| in_crate && counts_by_hand(line));
+        findings.extend(
+            lines.map(|line| format!("{file} has '1 events': use event::text::count: {}", line.trim())),
+        );
         if file.starts_with("crates/cli/src/") && file != TERMINAL {
             let lines = code.lines().filter(|line| prints(line));
             findings.extend(lines.map(|line| format!("{file} prints past {TERMINAL}: {}", line.trim())));
@@ -109,6 +127,26 @@ fn prints(line: &str) -> bool {
     let imports = ["use std::io::", "use std::{"].iter().any(|import| code.starts_with(import));
     let names = |stream: &str| has(&format!("io::{stream}")) || imports && has(stream);
     !code.starts_with("//") && (has_macro || ["stdout", "stderr"].into_iter().any(names))
+}
+
+/// Whether a line of code puts a number in front of a noun in the plural.
+fn counts_by_hand(line: &str) -> bool {
+    let mut rest = line.trim_start();
+    if rest.starts_with("//") {
+        return false;
+    }
+    while let Some((before, behind)) = rest.split_once("} ") {
+        let number = before.rsplit('{').next().unwrap_or_default();
+        let is_constant = number.starts_with(|c: char| c.is_ascii_uppercase());
+        let end = behind.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(behind.len());
+        // `{name} records{how}` is a verb.
+        let is_noun = COUNTED.contains(&&behind[..end]) && !behind[end..].starts_with('{');
+        if is_noun && !is_constant {
+            return true;
+        }
+        rest = behind;
+    }
+    false
 }
 
 fn is_recording(file: &str) -> bool {
@@ -147,6 +185,21 @@ fn has_code(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_before_plurals_are_found() {
+        assert!(counts_by_hand(r#"format!("{count} events lost")"#));
+        assert!(counts_by_hand(r#"    text += &format!("{place}: {} sub-buffers overwritten", n);"#));
+        for line in [
+            r#"format!("{} kernel events")"#,
+            "// `{count} events`",
+            r#""{name} records{how} for""#,
+            r#""{MOST} programs""#,
+            r#"format!("{}", count(n, "event"))"#,
+        ] {
+            assert!(!counts_by_hand(line), "{line}");
+        }
+    }
 
     #[test]
     fn who_prints_is_found_and_who_redirects_is_not() {

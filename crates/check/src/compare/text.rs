@@ -41,15 +41,16 @@ impl fmt::Display for Comparison {
 
 /// Short values stand beside each other, long ones below.
 fn one(row: &Row) -> String {
-    let mut text = format!("  {:<34}", printable(&row.what));
-    let is_long = row.values.iter().flatten().any(|value| value.len() > 24);
+    let mut text = format!("  {:<32}", printable(&row.what));
+    // Two fit into 80 columns.
+    let is_long = row.values.len() > 2 || row.values.iter().flatten().any(|value| value.len() > 11);
     for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
         let value = printable(value.as_deref().unwrap_or("-"));
         let change = index.checked_sub(1).and_then(|index| row.changes.get(index));
         let change = change.map(|change| format!(" {change}")).unwrap_or_default();
         let _ = match is_long {
             true => write!(text, "\n    {letter}{change}: {value}"),
-            false => write!(text, " {value:>12}{change:<12}"),
+            false => write!(text, " {value:>11}{change}"),
         };
     }
     text.trim_end().to_owned()

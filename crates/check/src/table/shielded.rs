@@ -2,6 +2,7 @@
 
 use super::{Line, Subject};
 use crate::Verdict;
+use sordino_event::text::count;
 use sordino_sched::CpuList;
 use sordino_shield::{Asked, Change, KNOBS, Knob, Level, Request, advice, boot};
 
@@ -48,8 +49,11 @@ fn shield(subject: &Subject<'_>) -> Line {
                 Line::new(name, format!("CPU {cpus}, level {level}; it holds"), Verdict::Pass, why)
             }
             Some(shield) => {
-                let value =
-                    format!("CPU {}; {} settings no longer hold", shield.request.cpus, status.drift.len());
+                let value = format!(
+                    "CPU {}; no longer in force: {}",
+                    shield.request.cpus,
+                    count(status.drift.len(), "setting")
+                );
                 Line::new(name, value, Verdict::Warn, why).remedy("sordino shield status tells which")
             }
         },
@@ -72,7 +76,8 @@ fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
         };
     }
     let text = |change: &&Change| {
-        format!("{}: {}, not {}", change.what, change.from, change.to.as_deref().unwrap_or_default())
+        let to = change.to.as_deref().unwrap_or_default();
+        format!("{}: {}, should be {to}", change.what, change.from)
     };
     let value = abridged(&changes.iter().map(text).collect::<Vec<_>>());
     Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.asked == Asked::Full))
@@ -148,7 +153,10 @@ mod tests {
         let (machine, kernel, cpus) =
             (machine(directory.path(), "0-3"), boot::Kernel::default(), "2-3".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
-        assert_eq!(told(&lines, "throttling"), "WARN microseconds of each period: 950000, not -1");
+        assert_eq!(
+            told(&lines, "throttling"),
+            "WARN microseconds of each period (-1: no limit): 950000, should be -1"
+        );
         let line = lines.iter().find(|line| line.name == "throttling").unwrap();
         assert_eq!(line.remedy.as_deref(), Some("sudo sordino shield up --cpus 2-3 --level full"));
         assert_eq!(told(&lines, "timers"), "PASS as it should be");

@@ -6,6 +6,7 @@ mod timerlat;
 
 use crate::{Distribution, Interrupter, Measurement, Samples};
 use sordino_clock::Rate;
+use sordino_event::text::count;
 use sordino_npt::Histogram;
 use std::collections::BTreeMap;
 
@@ -142,8 +143,9 @@ impl Reading {
             Some(format!("CPU {cpu}: {part:.4} % of its time was noise"))
         };
         let notes = self.told.iter().filter_map(noise);
-        let others = (self.others > 0)
-            .then(|| format!("{} lines that could not be read, the first: {}", self.others, self.other));
+        let others = (self.others > 0).then(|| {
+            format!("{} that could not be read, the first: {}", count(self.others, "line"), self.other)
+        });
         notes.chain(others).collect()
     }
 
@@ -151,10 +153,10 @@ impl Reading {
     pub fn loss(&self) -> Option<String> {
         let lines = match self.lost {
             Lost::Nothing => return None,
-            Lost::Lines(count) => format!("{count} lines"),
+            Lost::Lines(lines) => count(lines, "line"),
             Lost::Some => "lines".to_owned(),
         };
-        Some(format!("{lines} of the kernel's tracer were lost, and the longest time may be among them"))
+        Some(format!("{lines} of the kernel's tracer lost, and the longest time may be among them"))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{escape, plot};
 use crate::limits::time;
 use crate::{Line, Report, Step, Verdict};
+use sordino_event::text::count;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -116,7 +117,7 @@ fn table(lines: &[Line], page: &mut String) {
         lines.iter().partition(|line| matches!(line.verdict, Verdict::Fail | Verdict::Warn));
     rows(&disturbing, page);
     if !others.is_empty() {
-        let _ = writeln!(page, "<details><summary>{} other settings</summary>", others.len());
+        let _ = writeln!(page, "<details><summary>{}</summary>", count(others.len(), "other setting"));
         rows(&others, page);
         page.push_str("</details>\n");
     }

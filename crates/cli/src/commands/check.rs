@@ -18,15 +18,18 @@ pub(crate) use options::Options;
 pub(crate) use output::read as read_report;
 
 use crate::Failure;
-use crate::commands::print;
 use crate::failure::NO;
 use crate::privilege::target;
+use crate::terminal::{print, show};
 use hold::Hold;
+use humantime::format_duration;
 use load::Loads;
 use options::cpus;
 use output::Output;
+use sordino_check::tracers::Tracer;
 use sordino_check::write::{step_text, summary_text};
 use sordino_check::{Limits, Report, SCHEMA, Settings, Sources, Step, Verdict, table};
+use sordino_event::text::count;
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
@@ -35,24 +38,25 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// All steps, in the order in which they are made.
-const STEPS: &[(&str, Make)] = &[
-    ("system", system),
-    ("hardware", loops::hardware),
-    ("npt", loops::npt),
-    ("osnoise", tracers::osnoise),
-    ("wake-up", |run| wakeup::wake_up(run, false)),
-    ("wake-up-traced", |run| wakeup::wake_up(run, true)),
-    ("timerlat", tracers::timerlat),
-    ("preemption", wakeup::preempt),
-    ("priority-inheritance", wakeup::inherit),
-    ("load", load_step),
+/// All steps, in the order in which they are made: what each is called, what makes it, and how long that measures.
+const STEPS: &[(&str, Make, Takes)] = &[
+    ("system", system, |_| Duration::ZERO),
+    ("hardware", loops::hardware, loops::hardware_takes),
+    ("npt", loops::npt, Run::each_group),
+    ("osnoise", tracers::osnoise, |run| tracers::takes(run, Tracer::Osnoise)),
+    ("wake-up", |run| wakeup::wake_up(run, false), wakeup::wake_up_takes),
+    ("wake-up-traced", |run| wakeup::wake_up(run, true), wakeup::wake_up_takes),
+    ("timerlat", tracers::timerlat, |run| tracers::takes(run, Tracer::Timerlat)),
+    ("preemption", wakeup::preempt, wakeup::preempt_takes),
+    ("priority-inheritance", wakeup::inherit, wakeup::inherit_takes),
+    ("load", load_step, |_| Duration::ZERO),
 ];
 
 type Make = fn(&mut Run) -> Result<Step, Failure>;
+type Takes = fn(&Run) -> Duration;
 
 fn names() -> Vec<&'static str> {
-    STEPS.iter().map(|(name, _)| *name).collect()
+    STEPS.iter().map(|(name, ..)| *name).collect()
 }
 
 /// What the steps share.
@@ -81,6 +85,11 @@ impl Run {
         }
     }
 
+    /// How long it takes to measure each group after the other.
+    fn each_group(&self) -> Duration {
+        self.duration.saturating_mul(self.groups().len() as u32)
+    }
+
     /// Whether a loop without an end would leave nobody a CPU.
     fn takes_all(&self) -> bool {
         self.groups().iter().any(|group| self.online.without(group).is_empty())
@@ -106,9 +115,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         output: options.output.clone(),
         watch,
     };
+    if !options.json {
+        show(&announced(options, &run))?;
+    }
     let mut report = begin(options, &run, &limits);
     let mut hold = None;
-    for (name, make) in STEPS.iter().filter(|(name, _)| options.has(name)) {
+    for (name, make, _) in STEPS.iter().filter(|(name, ..)| options.has(name)) {
         if run.watch.is_interrupted() {
             break;
         }
@@ -128,11 +140,26 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         // What was measured is kept, whatever comes. A full disk is said at the end, when all is printed.
         let _ = output.as_ref().map(|output| output.write(&report, &limits));
         if !options.json {
-            print(text)?;
+            show(&text)?;
         }
     }
     drop(hold);
     finish(options, &report, &limits, output.as_ref())
+}
+
+/// What is to come, and how long it takes.
+fn announced(options: &Options, run: &Run) -> String {
+    let steps = STEPS.iter().filter(|(name, ..)| options.has(name));
+    let steps: Vec<Duration> = steps.map(|(_, _, takes)| takes(run)).collect();
+    let total = steps.iter().fold(Duration::ZERO, |total, step| total.saturating_add(*step));
+    // Each step starts and ends programs, too; those last a second or two.
+    let total = Duration::from_secs(total.as_secs_f64().ceil() as u64);
+    let steps = count(steps.len(), "step");
+    if total.is_zero() {
+        return format!("{steps}, a few seconds\n\n");
+    }
+    let total = format_duration(total);
+    format!("{steps}, about {total} in all; Ctrl-C ends it with what was measured until then\n\n")
 }
 
 /// A step that can't be made does not take the others with it.
@@ -156,11 +183,10 @@ fn finish(
     limits: &Limits,
     output: Option<&Output>,
 ) -> Result<ExitCode, Failure> {
-    let text = match options.json {
-        true => serde_json::to_string(report)? + "\n",
-        false => format!("\n{}", summary_text(report)),
-    };
-    print(text)?;
+    match options.json {
+        true => print(serde_json::to_string(report)? + "\n")?,
+        false => show(&format!("\n{}", summary_text(report)))?,
+    }
     if let Some(output) = output {
         output.write(report, limits)?;
         if let Some(owner) = target(None)? {
@@ -228,19 +254,36 @@ fn load_step(run: &mut Run) -> Result<Step, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Args, FromArgMatches};
 
-    #[test]
-    fn one_cpu_is_always_left() {
-        let run = |cpus: &str, online: &str| Run {
+    fn run(cpus: &str, online: &str) -> Run {
+        Run {
             cpus: cpus.parse().unwrap(),
             online: online.parse().unwrap(),
-            duration: Duration::ZERO,
+            duration: Duration::from_secs(30),
             loads: Loads::find(&[], None),
             hardware_limit: None,
             traced_limit: None,
             output: None,
             watch: Watch::new().unwrap(),
+        }
+    }
+
+    #[test]
+    fn how_long_it_takes_is_said_of_the_steps_that_are_made() {
+        let announced = |words: &[&str], cpus, online| {
+            let command = Options::augment_args(clap::Command::new("check"));
+            let matches = command.get_matches_from([&["check"], words].concat());
+            announced(&Options::from_arg_matches(&matches).unwrap(), &run(cpus, online))
         };
+        let first = announced(&["--only", "system,npt"], "0-3", "0-3");
+        assert!(first.starts_with("2 steps, about 1m in all;"), "{first}");
+        assert!(announced(&["--only", "npt,load"], "2-4", "0-4").starts_with("2 steps, about 30s in all;"));
+        assert_eq!(announced(&["--only", "system"], "0", "0"), "1 step, a few seconds\n\n");
+    }
+
+    #[test]
+    fn one_cpu_is_always_left() {
         let groups =
             |cpus, online| run(cpus, online).groups().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(groups("2-3", "0-3"), ["2-3"]);

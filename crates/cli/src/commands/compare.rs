@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::commands::check::read_report;
-use crate::commands::print;
 use crate::failure::NO;
+use crate::terminal::answer;
 use clap::Args;
 use sordino_check::compare;
 use std::path::PathBuf;
@@ -29,6 +29,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let reports = options.results.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
     let comparison = compare(&reports);
     let text = if options.json { serde_json::to_string(&comparison)? + "\n" } else { comparison.to_string() };
-    print(text)?;
+    answer(&text, options.json)?;
     Ok(if comparison.is_worse() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }

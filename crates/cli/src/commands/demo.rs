@@ -8,12 +8,12 @@ use crate::arguments::quoted;
 use crate::commands::{explain, record, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
-use crate::terminal::print_in_color;
+use crate::terminal::show;
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
 use sordino_analyze::{Explanation, Options as Wanted, Rule};
-use sordino_report::{headline, write_findings};
+use sordino_report::{headline, tied, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let place = load::Place::choose()?;
     let output = options.output.clone().unwrap_or_else(record::default_output);
-    crate::commands::print(format!("recording {place} for {} s\n\n", load::LENGTH.as_secs()))?;
+    show(&format!("recording {place} for {} s\n\n", load::LENGTH.as_secs()))?;
     let status = record::run(&record_options(&output, &place)?)?;
     if status != ExitCode::SUCCESS {
         return Ok(status);
@@ -69,15 +69,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     findings.intervals.truncate(SHOWN);
     let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
-    print_in_color(&text)?;
+    show(&String::from_utf8_lossy(&text))?;
     if place.is_measured() {
-        crate::commands::print(&verdicts)?;
+        show(&verdicts)?;
     }
     let path = output.to_string_lossy();
     let path = quoted([&*path]);
-    crate::commands::print(format!(
-        "\nThe trace is in {path}. Look at it with:\n  sordino explain {path}\n  sordino events {path}\n  babeltrace2 {path}\n"
-    ))?;
+    let commands = ["sordino explain", "sordino events", "babeltrace2"];
+    let [explain, events, other] = commands.map(|command| tied(&format!("{command} {path}")));
+    show(&format!("\nThe trace is in {path}. Look at it with:\n  {explain}\n  {events}\n  {other}\n"))?;
     recording.close()?;
     Ok(if all_found || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }

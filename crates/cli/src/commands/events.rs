@@ -5,7 +5,7 @@ mod wanted;
 
 use crate::Failure;
 use crate::commands::session;
-use crate::terminal::{Output, is_terminal};
+use crate::terminal::{Output, has_colors, is_terminal};
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use last::Last;
@@ -95,10 +95,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let format = if options.json {
         Format::Json
     } else {
-        Format::Text { time: options.time.format(recording.span().0), color: is_terminal() }
+        Format::Text { time: options.time.format(recording.span().0), color: has_colors() }
     };
     let mut sieve = wanted.sieve(&recording.classes);
-    if list(&mut recording, format, &mut sieve, options.last)? {
+    if list(&mut recording, format, &mut sieve, options)? {
         sieve.report();
     }
     recording.close()?;
@@ -110,12 +110,12 @@ fn list(
     recording: &mut Recording,
     format: Format,
     sieve: &mut Sieve,
-    last: Option<u32>,
+    options: &Options,
 ) -> Result<bool, Failure> {
-    let what = (!is_terminal() || last.is_some()).then_some("listing");
+    let what = (!is_terminal() || options.last.is_some()).then_some("listing");
     let mut listing = Listing::new(&recording.classes, format);
-    let mut last = last.map(|most| Last::new(most as usize));
-    let mut out = Output::new();
+    let mut last = options.last.map(|most| Last::new(most as usize));
+    let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
     recording.pass(what, |item| {
         if sieve.passes(item) {
@@ -137,14 +137,18 @@ fn list(
 }
 
 fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Failure> {
-    let color = is_terminal();
+    let color = has_colors();
     let mut begin = None;
     let format = |first: Time| match options.json {
         true => Format::Json,
         false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
     };
-    session::follow(name, format, wanted, &mut Output::new())?;
+    session::follow(name, format, wanted, &mut output(options))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn output(options: &Options) -> Output {
+    if options.json { Output::of_json() } else { Output::of_lines() }
 }
 
 /// Nobody reading any more, as behind `head`, is no failure.

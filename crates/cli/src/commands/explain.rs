@@ -5,7 +5,7 @@ use crate::arguments::{duration, quoted};
 use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
-use crate::terminal::{columns, is_terminal, print_in_color};
+use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::Recording;
 use clap::Args;
 use sordino_analyze::{
@@ -81,10 +81,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
+        print(&text)?;
     } else {
         write_findings(&findings, format(&recording), &mut text)?;
+        show(&String::from_utf8_lossy(&text))?;
     }
-    print_in_color(&text)?;
     recording.close()?;
     let exceeded = options.over.is_some() && findings.ranked > 0;
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
@@ -170,8 +171,8 @@ pub(crate) fn explain(
 pub(crate) fn format(recording: &Recording) -> FindingsFormat {
     FindingsFormat {
         time: Times::Clock.format(recording.span().0),
-        color: is_terminal(),
-        width: usize::from(columns().unwrap_or(100)).clamp(80, 120),
+        color: has_colors(),
+        width: layout_columns(),
     }
 }
 

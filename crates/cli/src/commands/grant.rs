@@ -1,10 +1,11 @@
 //! `sordino grant` and `sordino revoke`
 
 use crate::Failure;
-use crate::commands::{guard, print};
+use crate::commands::guard;
 use crate::failure::{NO, UNUSABLE};
 use crate::locks::{holders, users};
 use crate::privilege::is_root;
+use crate::terminal::show;
 use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
@@ -90,7 +91,7 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let count = tracefs.granted()?.len();
     let usual = USUAL.join(", ");
     let which = if options.all_events { "all its events" } else { &usual };
-    print(format!(
+    show(&format!(
         "Members of {name} may record the kernel now, {count} at a time: sordino record --kernel sched\n\
          Events: {which}\n\
          They see what the kernel does for all users, with addresses and the arguments of system calls. A new member has to log in first.\n\
@@ -181,7 +182,7 @@ fn list() -> Result<ExitCode, Failure> {
         text += &format!("{}  {state}\n", granted.name);
     }
     let none = "no group was let trace the kernel; 'sudo sordino grant GROUP' does\n";
-    print(if text.is_empty() { none } else { &text })?;
+    show(if text.is_empty() { none } else { &text })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,20 +2,22 @@
 
 use crate::Failure;
 use crate::commands::session::{as_json as as_json_of, line, sessions};
+use crate::terminal::{columns as terminal_columns, print, show};
 use clap::Args;
 use serde_json::{Value, json};
 use sordino_collect::{Listed, Listing};
 use sordino_event::Schema;
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
+use sordino_report::{columns, tied};
 use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// List the sessions, the programs that can be recorded, their tracepoints, and the kernel's events
+/// List the kernel's events, the sessions, the programs that can be recorded, and their tracepoints
 ///
-/// Shows every running program that is linked with sordino (or why it can't be recorded), its tracepoints with level
-/// and fields, and, as root, the groups of kernel events; with -v each kernel event.
+/// Shows, as root, the groups of kernel events, with -v each kernel event; then every running program that is linked with
+/// sordino (or why it can't be recorded), its tracepoints with level and fields.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sordino list\n  sudo sordino list -v | grep sched_\n  sordino list --json"
@@ -33,19 +35,25 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let listing = sordino_collect::list();
     let kernel =
         Tracefs::open().and_then(|tracefs| tracefs.events()).map_err(|error| Failure::text_of(&error));
-    let text = if options.json {
-        as_json(&listing, &kernel).to_string() + "\n"
+    if options.json {
+        print(as_json(&listing, &kernel).to_string() + "\n")?;
     } else {
-        as_text(&listing, &kernel, options.verbose)
-    };
-    crate::commands::print(&text)?;
+        show(&as_text(&listing, &kernel, options.verbose))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is longest comes first, so that the programs, which most people look for, are in view when all is printed.
 fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
+    let mut text = match kernel {
+        Ok(events) => kernel_text(events, verbose),
+        Err(reason) => format!("Kernel\n  not available: {}\n", printable(reason)),
+    };
     let sessions: String = sessions().iter().map(|known| format!("  {}", line(known))).collect();
-    let mut text = if sessions.is_empty() { String::new() } else { format!("Sessions\n{sessions}\n") };
-    text += "Programs\n";
+    if !sessions.is_empty() {
+        text += &format!("\nSessions\n{sessions}");
+    }
+    text += "\nPrograms\n";
     for program in &listing.programs {
         text += &program_text(program);
     }
@@ -53,16 +61,8 @@ fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: 
         text += "  none is running that is linked with sordino\n";
     }
     if listing.hidden > 0 {
-        text += &format!(
-            "  {} processes of other users can't be looked into: {}\n",
-            listing.hidden,
-            Right::Trace.remedy()
-        );
-    }
-    text += "\nKernel\n";
-    match kernel {
-        Ok(events) => text += &kernel_text(events, verbose),
-        Err(reason) => text += &format!("  not available: {}\n", printable(reason)),
+        let hidden = count(listing.hidden, "process");
+        text += &format!("  {hidden} of other users can't be looked into: {}\n", Right::Trace.remedy());
     }
     text
 }
@@ -90,15 +90,20 @@ fn program_text(program: &Listed) -> String {
 
 fn kernel_text(events: &[EventName], verbose: bool) -> String {
     if verbose {
-        return events.iter().map(|event| format!("  {event}\n")).collect();
+        return "Kernel\n".to_owned()
+            + &events.iter().map(|event| format!("  {event}\n")).collect::<String>();
     }
     let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
     for event in events {
         *groups.entry(&event.system).or_default() += 1;
     }
-    let lines: String =
-        groups.iter().map(|(system, count)| format!("  {system:<24} {count:>4} events\n")).collect();
-    lines + "  (sordino list -v shows each event)\n"
+    let cells: Vec<String> = groups.iter().map(|(system, count)| format!("{system} {count}")).collect();
+    // As ls does: one a line for whoever reads a pipe.
+    let cells = columns(&cells, terminal_columns().unwrap_or(0));
+    format!(
+        "Kernel: groups of events, and how many are in each ({} shows them)\n{cells}",
+        tied("sordino list -v")
+    )
 }
 
 fn as_json(listing: &Listing, kernel: &Result<Vec<EventName>, String>) -> Value {

@@ -17,6 +17,7 @@ pub(crate) use run::lift_throttle;
 use crate::Failure;
 use crate::arguments::duration;
 use crate::failure::{NO, UNUSABLE};
+use crate::terminal::answer;
 use arguments::{Part, Sink, body, frequency, sink};
 use clap::Args;
 use output::Output;
@@ -51,9 +52,11 @@ Examples:
   sudo sordino npt -a 1-3 -d 7days --max-gap 50us -o report
   sudo sordino npt -a 1 -d 10s --body memory=256K
   sudo sordino npt -a 1 -d 1h --trigger 50us
-  sudo sordino npt -a 1 --compare untraced,sordino-timer,lttng-timer,lttng-wakeup --plot gaps.svg
+  sudo sordino npt -a 1 --plot gaps.svg \\
+      --compare untraced,sordino-timer,lttng-timer,lttng-wakeup
   sudo sordino npt -a 1 --find-max-rate
-  sudo sordino record --kernel sched,irq,irq_vectors -- sordino npt -a 1 --pace 1us -d 5s"
+  sudo sordino record --kernel sched,irq,irq_vectors -- \\
+      sordino npt -a 1 --pace 1us -d 5s"
 )]
 pub(crate) struct Options {
     /// The CPUs to measure, each with a loop of its own, all at once [default: the last one that is shielded, or that this process
@@ -192,7 +195,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (cpus, plan) = arguments::plan(options)?;
     let report = run::measure(options, &cpus, &plan)?;
     let text = if options.json { report.json() } else { report.text(options.unit()) };
-    crate::commands::print(&text)?;
+    answer(&text, options.json)?;
     if let Some(output) = &mut output {
         output.write(&if options.json { text } else { report.file(options.unit()) })?;
     }

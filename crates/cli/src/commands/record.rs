@@ -10,11 +10,12 @@ use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::signals;
-use crate::terminal::{is_terminal, messages};
+use crate::terminal::{is_terminal, show_as_message};
 use crate::what::What;
 use clap::Args;
 use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record};
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
+use sordino_report::tied;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ use std::process::{ExitCode, ExitStatus};
 Examples:
   sordino record -- ./my-program --its-option
   sudo sordino record --kernel sched,irq,irq_vectors -- ./my-program
-  sudo sordino record --kernel 'sched_switch if prev_prio < 100' --cpus 1 --duration 10s
+  sudo sordino record --kernel 'sched_switch if prev_prio < 100' \\
+      --cpus 1 --duration 10s
   sudo sordino record --kernel sched,irq --no-user --duration 10s
   sordino record --pid 4711 --user 'motor:*' -o trace
   sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
@@ -84,10 +86,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let recorded = result?;
     if options.json {
-        messages(&missing::line(&recorded.summary.missing()));
+        show_as_message(&missing::line(&recorded.summary.missing()));
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
     } else {
-        messages(&report(&recorded.directory, &recorded.summary));
+        show_as_message(&report(&recorded.directory, &recorded.summary));
     }
     if let Some(pid) = recorded.running {
         message!("the command (process {pid}) is still running; it is no longer recorded");
@@ -137,7 +139,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     for program in &summary.programs {
         for stream in &program.streams {
             let place = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
-            let events = stream.events.map_or("? events".to_owned(), |events| format!("{events} events"));
+            let events = stream.events.map_or("? events".to_owned(), |events| count(events, "event"));
             text += &format!(
                 "  {} ({}) {place}: {events}, {}",
                 printable(&program.name),
@@ -154,7 +156,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
                 ],
             );
             if stream.overwritten > 0 {
-                text += &format!(", before that {} sub-buffers overwritten", stream.overwritten);
+                text += &format!(", before that {} overwritten", count(stream.overwritten, "sub-buffer"));
             }
             if let Some(problem) = &stream.problem {
                 text += &format!("\n    {}", printable(problem));
@@ -169,10 +171,11 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         }
     }
     for stream in &summary.kernel {
-        text += &format!("  kernel cpu{}: {} events, {}", stream.cpu, stream.events, bytes(stream.bytes));
+        let events = count(stream.events, "event");
+        text += &format!("  kernel cpu{}: {events}, {}", stream.cpu, bytes(stream.bytes));
         text += &loss(stream.lost, &[("kernel buffer overrun", stream.lost)]);
         if stream.overwritten > 0 {
-            text += &format!(", before that {} events overwritten", stream.overwritten);
+            text += &format!(", before that {} overwritten", count(stream.overwritten, "event"));
         }
         if stream.uncounted {
             text += " and more that nobody counted";
@@ -208,17 +211,16 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     );
     let path = directory.path().to_string_lossy();
     let path = printable(&path);
-    text + &format!(
-        "{path}: {}; {}\n",
-        bytes(summary.bytes()),
-        next_steps(&directory.path().to_string_lossy())
-    )
+    let (size, next) = (bytes(summary.bytes()), next_steps(&directory.path().to_string_lossy()));
+    text + &format!("{path}: {size}; {next}\n")
 }
 
 /// The commands that read a recording, as they can be typed.
 fn next_steps(path: &str) -> String {
     let path = quoted([path]);
-    format!("look at it with: sordino events {path}, sordino explain {path} (or babeltrace2 {path})")
+    let commands = ["sordino events", "sordino explain", "babeltrace2"];
+    let [events, explain, other] = commands.map(|command| tied(&format!("{command} {path}")));
+    format!("look at it with: {events}, {explain} (or {other})")
 }
 
 /// A number of lost records, of which there may be more than were counted.
@@ -232,7 +234,8 @@ pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
 
 /// What could not be written of a ring, in a line of its own.
 pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
-    format!("\n    {sub_buffers} sub-buffers with {} of events could not be written", bytes(lost))
+    let sub_buffers = count(sub_buffers, "sub-buffer");
+    format!("\n    {sub_buffers} with {} of events could not be written", bytes(lost))
 }
 
 fn loss(total: u64, causes: &[(&str, u64)]) -> String {

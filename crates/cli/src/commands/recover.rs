@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::commands::record::{report, summary_json};
 use crate::privilege::{Target, target};
 use crate::progress::Progress;
+use crate::terminal::answer;
 use clap::Args;
 use sordino_collect::{Directory, Kind, State, Summary, recordings};
 use sordino_dirfd::Dir;
@@ -82,7 +83,7 @@ fn give(series: Option<&Path>, completed: &[(Summary, Directory)], reader: &Targ
 
 fn show(options: &Options, directory: &Directory, summary: &Summary) -> Result<(), Failure> {
     let text = if options.json { summary_json(directory, summary)? } else { report(directory, summary) };
-    crate::commands::print(&text)
+    answer(&text, options.json)
 }
 
 /// The recording that a command is about: the one that was named, or the newest here.

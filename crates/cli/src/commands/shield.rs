@@ -11,11 +11,10 @@ pub(crate) use switches::Switches;
 
 use crate::Failure;
 use crate::arguments::duration;
-use crate::commands::print;
 use crate::failure::NO;
 use crate::progress::Progress;
 use crate::signals;
-use crate::terminal::messages;
+use crate::terminal::{answer, show_as_message};
 use clap::{Args, Subcommand};
 use measure::Measurement;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -161,7 +160,7 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     } else {
         text::plan(&machine, &request, &planned, &parameters, &advice, wanted.format.verbose)
     };
-    print(text)?;
+    answer(&text, wanted.format.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -184,7 +183,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let (request, format) = (options.wanted.request(), options.wanted.format);
     let mut store = Store::default();
     if let Some(lowered) = store.recover()? {
-        messages(&text::settled(&Settled::Undone(lowered)));
+        show_as_message(&text::settled(&Settled::Undone(lowered)));
     }
     // What makes `up` refuse is said before anything is measured, and so is what will undo it.
     store.may_raise(&request)?;
@@ -216,7 +215,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     } else {
         text::raised(&raised, &stays, &advice, effect.as_ref(), format.verbose)
     };
-    print(text)?;
+    answer(&text, format.json)?;
     Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }
 
@@ -263,7 +262,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     } else {
         text::status(&status, &rivals, format.verbose)
     };
-    print(text)?;
+    answer(&text, format.json)?;
     Ok(if status.shield.is_some() && status.drift.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -294,7 +293,8 @@ fn down(format: Format) -> Result<ExitCode, Failure> {
     // Whoever presses Ctrl-C here wants it to be over, not half done.
     let _stop = signals::stop()?;
     let lowered = Store::default().down()?;
-    print(if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) })?;
+    let text = if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) };
+    answer(&text, format.json)?;
     let is_whole = lowered.failures.is_empty() && lowered.remaining.is_empty();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }

@@ -2,6 +2,7 @@
 
 use super::build_id::Unknown;
 use super::open::{Mapped, Skip};
+use sordino_event::text::count;
 use std::collections::HashSet;
 
 /// The most notes that one dump makes.
@@ -77,7 +78,7 @@ impl LeftOut {
     /// All notes.
     pub(super) fn notes(mut self) -> Vec<String> {
         if self.more > 0 {
-            self.notes.push(format!("state dump: {} more such notes are left out", self.more));
+            self.notes.push(format!("state dump: {} left out", count(self.more, "more note")));
         }
         self.notes
     }

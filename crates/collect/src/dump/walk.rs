@@ -205,9 +205,9 @@ impl Walk {
         if !state.done {
             let left = state.tasks.len() + usize::from(state.current.is_some());
             let limit = DUMP_TIME.as_secs();
-            state
-                .left_out
-                .add(format!("{left} processes or files are left out: it took longer than {limit} s"));
+            state.left_out.add(format!(
+                "{left} of the processes and files are left out: it took longer than {limit} s"
+            ));
             if let Some(Task::File(mapped)) = state.current.take().map(|current| current.task) {
                 // Until it answers.
                 devices::hangs(mapped.file.device);

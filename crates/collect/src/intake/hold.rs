@@ -6,6 +6,7 @@ use super::pages::Pages;
 use crate::discover::{Identity, identity};
 use crate::options::{Options, Polling, Programs};
 use rustix::process::{PidfdFlags, pidfd_open};
+use sordino_event::text::count;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::Clock;
@@ -182,8 +183,8 @@ impl Candidate {
 }
 
 fn smaller(geometry: Geometry, why: &str) -> String {
-    let (size, count) = (geometry.size() >> 10, geometry.count);
-    format!("each of its rings has {count} sub-buffers of {size} KiB only: {why}")
+    let (size, sub_buffers) = (geometry.size() >> 10, geometry.count);
+    format!("each of its rings has {} of {size} KiB only: {why}", count(sub_buffers, "sub-buffer"))
 }
 
 impl Taken {

@@ -17,6 +17,7 @@ use crate::summary::Summary;
 use sordino_clock::Sample;
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
+use sordino_event::text::count;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -82,9 +83,8 @@ impl Session<'_> {
         });
         let mut summary = Summary { overwrite: true, ..self.template.clone() };
         if left_out > 0 {
-            summary
-                .notes
-                .push(format!("{left_out} programs have ended and are not shown: there were too many"));
+            let ended = count(left_out, "ended program");
+            summary.notes.push(format!("{ended} not shown: there were too many"));
         }
         let (end, told) = (Sample::take(), self.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();

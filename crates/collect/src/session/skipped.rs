@@ -1,6 +1,7 @@
 //! Programs that are not recorded, and why: each is named once, and nobody's fill the notes.
 
 use crate::intake::is_trusted;
+use sordino_event::text::count;
 use sordino_ring::control::FileId;
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ impl Skipped {
         let more = self
             .more
             .iter()
-            .map(|(user, count)| format!("skipped programs of user {user} {count} more times"));
+            .map(|(user, times)| format!("skipped programs of user {user} {}", count(times, "more time")));
         self.notes.iter().map(|skip| skip.note.clone()).chain(more)
     }
 }

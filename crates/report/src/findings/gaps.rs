@@ -6,6 +6,7 @@ use crate::page::{Page, Style, shown};
 use crate::span::span;
 use sordino_analyze::{Findings, Missing};
 use sordino_event::Cause;
+use sordino_event::text::count;
 
 /// As many losses have a line of their own.
 const LOSSES_MAX: usize = 20;
@@ -21,7 +22,7 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
     warnings.extend(broken(findings));
     warnings.extend(unpaired(findings));
     if findings.disorders > 0 {
-        warnings.push(format!("{} out of order within a source", counted(findings.disorders, "event")));
+        warnings.push(format!("{} out of order within a source", count(findings.disorders, "event")));
     }
     let missing = missing(&findings.missing);
     if warnings.is_empty() && missing.is_none() {
@@ -54,7 +55,7 @@ fn remedy(findings: &Findings) -> Option<String> {
 fn broken(findings: &Findings) -> Option<String> {
     let broken = findings.broken;
     (broken.count > 0).then(|| {
-        let pairs = counted(broken.count, "pair");
+        let pairs = count(broken.count, "pair");
         format!(
             "{pairs} with lost records in between, the longest {}: counted nowhere else, each may be several intervals",
             span(broken.longest)
@@ -73,7 +74,7 @@ fn unpaired(findings: &Findings) -> Option<String> {
     let kinds: Vec<String> = kinds
         .into_iter()
         .filter(|(count, ..)| *count > 0)
-        .map(|(count, what, how)| format!("{} {how}", counted(count, what)))
+        .map(|(times, what, how)| format!("{} {how}", count(times, what)))
         .collect();
     (!kinds.is_empty()).then(|| format!("not paired: {}", kinds.join(", ")))
 }
@@ -110,9 +111,4 @@ fn named(missing: Missing) -> (&'static str, &'static str) {
         Missing::Nmis => ("non-maskable interrupts", "nmi"),
         _ => ("other events", "all"),
     }
-}
-
-/// `1 pair`, `2 pairs`.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

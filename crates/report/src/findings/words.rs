@@ -7,6 +7,7 @@ use sordino_analyze::{
     After, Cause, Explanation, Inversion, Inverted, Lock, Lost, Main, Meanwhile, Part, Thread, Unrecorded,
     Waker, Woken,
 };
+use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
 
@@ -239,9 +240,8 @@ fn sentence(main: &Main, part: &Part) -> String {
 pub(super) fn lost(lost: &Lost, time: TimeFormat) -> String {
     let records = match (lost.count, lost.uncounted) {
         (0, 1..) => "an unknown number of records".into(),
-        (1, 0) => "1 record".into(),
-        (count, 0) => format!("{count} records"),
-        (count, _) => format!("more than {count} records"),
+        (records, 0) => count(records, "record"),
+        (records, _) => format!("more than {}", count(records, "record")),
     };
     let of = lost.pid.map_or("the kernel".into(), |pid| format!("process {pid}"));
     let on = lost.cpu.map_or(String::new(), |cpu| format!(" on cpu{cpu}"));

@@ -16,13 +16,13 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     };
     let new = Place::Mask(machine.file("proc/irq/default_smp_affinity"));
     if let Some(cpus) = others(&new) {
-        wants.set("new interrupts", new, cpus);
+        wants.set("CPUs of new interrupts", new, cpus);
     }
     for directory in machine.entries("proc/irq") {
         let place = Place::List(directory.join("smp_affinity_list"));
         let label = format!("interrupt {}", name(&directory));
         match others(&place) {
-            Some(cpus) => wants.set(label, place, cpus),
+            Some(cpus) => wants.set(format!("CPUs of {label}"), place, cpus),
             None => {
                 // Some can be moved while they are handled, and only then.
                 let delivered = Place::List(directory.join("effective_affinity_list"));

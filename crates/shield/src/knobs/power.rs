@@ -6,12 +6,14 @@ use crate::{Error, Knob, Machine, Place, Request, Wants};
 /// `Documentation/admin-guide/pm/cpuidle.rst`.
 pub(crate) const IDLE: Knob =
     Knob::full("idle", "the CPUs sleep no deeper than they wake from at once", |machine, request| {
-        each(machine, request, "latency of waking CPU", "power/pm_qos_resume_latency_us", "n/a")
+        let what = |cpu| format!("time that waking CPU {cpu} may take (0: any, n/a: none)");
+        each(machine, request, what, "power/pm_qos_resume_latency_us", "n/a")
     });
 
 pub(crate) const FREQUENCY: Knob =
     Knob::full("frequency", "the CPUs' clock does not change while they work", |machine, request| {
-        let mut wants = each(machine, request, "governor of CPU", "cpufreq/scaling_governor", "performance")?;
+        let what = |cpu| format!("governor of CPU {cpu}");
+        let mut wants = each(machine, request, what, "cpufreq/scaling_governor", "performance")?;
         let turbo = ["sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost"];
         match turbo.map(|file| machine.file(file)) {
             [no_turbo, _] if no_turbo.exists() => wants.set("turbo switched off", Place::Text(no_turbo), "1"),
@@ -21,11 +23,17 @@ pub(crate) const FREQUENCY: Knob =
     });
 
 /// A file of each CPU's.
-fn each(machine: &Machine, request: &Request, what: &str, file: &str, value: &str) -> Result<Wants, Error> {
+fn each(
+    machine: &Machine,
+    request: &Request,
+    what: impl Fn(u32) -> String,
+    file: &str,
+    value: &str,
+) -> Result<Wants, Error> {
     let mut wants = Wants::default();
-    for cpu in request.cpus.as_slice() {
+    for &cpu in request.cpus.as_slice() {
         let place = Place::Text(machine.file(format!("sys/devices/system/cpu/cpu{cpu}")).join(file));
-        wants.set(format!("{what} {cpu}"), place, value);
+        wants.set(what(cpu), place, value);
     }
     Ok(wants)
 }

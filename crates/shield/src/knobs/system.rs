@@ -21,7 +21,13 @@ pub(crate) const WORKQUEUES: Knob = Knob::basic(
         for file in files {
             let queue =
                 file.parent().and_then(|queue| queue.file_name()).unwrap_or_default().to_string_lossy();
-            without(machine, request, &mut wants, &format!("work queue {queue}"), Place::Mask(file.clone()));
+            without(
+                machine,
+                request,
+                &mut wants,
+                &format!("CPUs of work queue {queue}"),
+                Place::Mask(file.clone()),
+            );
         }
         Ok(wants)
     },
@@ -40,7 +46,7 @@ pub(crate) const NETWORK: Knob =
                         machine,
                         request,
                         &mut wants,
-                        &format!("packets from {device}"),
+                        &format!("CPUs for packets from {device}"),
                         Place::Mask(file),
                     );
                 }
@@ -67,11 +73,22 @@ fn set(machine: &Machine, files: &[File]) -> Result<Wants, Error> {
 }
 
 pub(crate) const RCU: Knob = Knob::full("rcu", "waiting for readers interrupts nobody", |machine, _| {
-    set(machine, &[("grace periods that interrupt CPUs", Place::Text, "sys/kernel/rcu_normal", "1")])
+    set(
+        machine,
+        &[(
+            "grace periods that interrupt CPUs (0: some, 1: none)",
+            Place::Text,
+            "sys/kernel/rcu_normal",
+            "1",
+        )],
+    )
 });
 pub(crate) const TIMERS: Knob =
     Knob::full("timers", "timers of idle CPUs do not move to busy ones", |machine, _| {
-        set(machine, &[("migration of timers", Place::Text, "proc/sys/kernel/timer_migration", "0")])
+        set(
+            machine,
+            &[("migration of timers (1: on, 0: off)", Place::Text, "proc/sys/kernel/timer_migration", "0")],
+        )
     });
 pub(crate) const STATISTICS: Knob = Knob::full(
     "statistics",
@@ -93,7 +110,12 @@ pub(crate) const THROTTLING: Knob = Knob::full(
     |machine, _| {
         set(
             machine,
-            &[("microseconds of each period", Place::Text, "proc/sys/kernel/sched_rt_runtime_us", "-1")],
+            &[(
+                "microseconds of each period (-1: no limit)",
+                Place::Text,
+                "proc/sys/kernel/sched_rt_runtime_us",
+                "-1",
+            )],
         )
     },
 );
@@ -102,14 +124,19 @@ pub(crate) const MEMORY: Knob =
         set(
             machine,
             &[
-                ("moving pages to their users' nodes", Place::Text, "proc/sys/kernel/numa_balancing", "0"),
+                (
+                    "moving pages to their users' nodes (0: off)",
+                    Place::Text,
+                    "proc/sys/kernel/numa_balancing",
+                    "0",
+                ),
                 (
                     "huge pages made behind the program's back",
                     Place::Choice,
                     "sys/kernel/mm/transparent_hugepage/enabled",
                     "never",
                 ),
-                ("merging equal pages", Place::Text, "sys/kernel/mm/ksm/run", "0"),
+                ("merging equal pages (0: off)", Place::Text, "sys/kernel/mm/ksm/run", "0"),
             ],
         )
     });

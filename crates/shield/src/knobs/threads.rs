@@ -24,7 +24,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
             continue;
         }
         let cpus = request.leave(machine, &task.affinity);
-        wants.set(format!("thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
+        wants.set(format!("CPUs of thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
     }
     // Those of these CPUs alone come first: the others may go elsewhere by themselves.
     bound.sort_by_key(|task| (!task.affinity.without(&request.cpus).is_empty(), task.thread.tid));

@@ -1,10 +1,12 @@
 //! Steps that read the clock in a loop: npt under load, and what the hardware takes without.
 
+use super::tracing::Tracing;
 use super::{Run, tracers};
 use crate::Failure;
 use crate::commands::guard;
 use crate::commands::shield::Switches;
 use crate::privilege::is_root;
+use sordino_check::tracers::Tracer;
 use sordino_check::{Interrupter, Measurement, Samples, Step, Verdict, time};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, Right, set_policy};
@@ -64,6 +66,11 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
     ));
     tell(&mut step, "longest gap, whoever made it,");
     Ok(step)
+}
+
+/// How long that measures: the tracer goes from one CPU to the next.
+pub(super) fn hardware_takes(run: &Run) -> Duration {
+    if Tracing::find(Tracer::Hwlat).is_ok() { run.duration } else { run.each_group() }
 }
 
 /// A loop on each CPU of the group at once, and who took the CPUs from them.

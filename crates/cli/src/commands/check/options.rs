@@ -25,8 +25,10 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   sudo sordino check
-  sudo sordino check --duration 10s --cpus 1 --max-wakeup 100us --max-gap 20us -o results
-  sudo sordino check --duration 12h --load all --thresholds limits.toml --require wake-up -o results
+  sudo sordino check --duration 10s --cpus 1 \\
+      --max-wakeup 100us --max-gap 20us -o results
+  sudo sordino check --duration 12h --load all \\
+      --thresholds limits.toml --require wake-up -o results
   sordino compare results-before results-after")]
 pub(crate) struct Options {
     /// How long each measurement takes

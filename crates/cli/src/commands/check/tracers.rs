@@ -106,6 +106,11 @@ pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
+/// How long a step of the kernel's tracers measures.
+pub(super) fn takes(run: &Run, tracer: Tracer) -> Duration {
+    if Tracing::find(tracer).is_ok() { run.each_group() } else { Duration::ZERO }
+}
+
 /// A step of osnoise's or of timerlat's, which share their settings.
 fn under_load(
     run: &mut Run,

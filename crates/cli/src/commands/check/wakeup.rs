@@ -71,6 +71,16 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
     Ok(step)
 }
 
+/// How long each of the two measures.
+pub(super) fn wake_up_takes(run: &Run) -> Duration {
+    if can_run("cyclictest") { run.each_group() } else { Duration::ZERO }
+}
+
+/// Whether a program of rt-tests can be run.
+fn can_run(program: &str) -> bool {
+    is_root() && tool::missing(program, "rt-tests").is_none()
+}
+
 /// Whether there may be more.
 fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
     let directory = tool::scratch()?;
@@ -176,6 +186,11 @@ fn fail(step: Step, ended: &Ended, reason: String) -> Step {
     step.not_measured(reason, None)
 }
 
+/// How long the step `preemption` measures: each CPU by itself.
+pub(super) fn preempt_takes(run: &Run) -> Duration {
+    if is_root() { run.duration.saturating_mul(run.cpus.as_slice().len() as u32) } else { Duration::ZERO }
+}
+
 /// The step `preemption`.
 pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
     let mut step =
@@ -221,6 +236,14 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
+/// It has no figures, and takes all CPUs: it is either right or stuck.
+const INHERITING: Duration = Duration::from_secs(10);
+
+/// How long the step `priority-inheritance` takes.
+pub(super) fn inherit_takes(run: &Run) -> Duration {
+    if can_run("pi_stress") { run.duration.min(INHERITING) } else { Duration::ZERO }
+}
+
 /// The step `priority-inheritance`.
 pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
     let mut step =
@@ -233,8 +256,7 @@ pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
     }
     let directory = tool::scratch()?;
     let json = directory.path().join("pi_stress.json");
-    // It has no figures, and takes all CPUs: it is either right or stuck.
-    let duration = run.duration.min(Duration::from_secs(10));
+    let duration = run.duration.min(INHERITING);
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let line = format!("pi_stress -q -m -D {seconds} --json={}", json.display());
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

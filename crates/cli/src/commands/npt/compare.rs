@@ -8,10 +8,13 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::{answer, layout_columns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
+use sordino_event::text::count;
 use sordino_npt::{Statistics, Unit};
 use sordino_peers::Kernel;
+use sordino_report::table as report_table;
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -84,6 +87,32 @@ impl Contender {
     fn unconfirmed(&self) -> usize {
         let differs = |round: &&Traced| round.read.is_some_and(|read| read + round.lost != round.hits);
         self.rounds.iter().filter(differs).count()
+    }
+
+    /// The table's rows: none if there are no rounds.
+    fn rows(&self, base: &[(String, Samples)], unit: Unit) -> Vec<(String, Vec<String>)> {
+        let samples = self.samples();
+        let cells = |value: &dyn Fn(&str, &Samples) -> String| -> Vec<String> {
+            samples.iter().map(|(figure, samples)| value(figure, samples)).collect()
+        };
+        if samples.is_empty() {
+            return Vec::new();
+        }
+        let mut medians = cells(&|_, samples| unit.time(samples.median()));
+        medians.push(self.lost().to_string());
+        let mut rows = vec![
+            (self.tracer.to_string(), medians),
+            ("  least".to_owned(), cells(&|_, samples| unit.time(samples.least()))),
+            ("  greatest".to_owned(), cells(&|_, samples| unit.time(samples.greatest()))),
+        ];
+        if !base.is_empty() {
+            let ratio = |figure: &str, samples: &Samples| {
+                let base = base.iter().find(|(known, _)| known == figure);
+                base.map_or("-".to_owned(), |(_, base)| format!("{:.2}", samples.median() / base.median()))
+            };
+            rows.push(("  / untraced".to_owned(), cells(&ratio)));
+        }
+        rows
     }
 
     fn json(&self, untraced: Option<&Self>) -> Value {
@@ -164,7 +193,8 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
         }
     }
     progress.clear();
-    let about = format!("{} rounds, interleaved, of {}; {}", rounds, words.join(" "), stage.describe());
+    let rounds = count(rounds, "round");
+    let about = format!("{rounds}, interleaved, of {}; {}", words.join(" "), stage.describe());
     report(options, &about, &contenders, outputs)
 }
 
@@ -187,7 +217,7 @@ fn report(
     } else {
         format!("npt: {about}\n{}", table(contenders, untraced, options.unit()))
     };
-    crate::commands::print(&text)?;
+    answer(&text, options.json)?;
     if let Some(file) = &mut file {
         file.write(&text)?;
     }
@@ -203,40 +233,25 @@ fn report(
 fn table(contenders: &[Contender], untraced: Option<&Contender>, unit: Unit) -> String {
     let base = untraced.map(Contender::samples).unwrap_or_default();
     let names = contenders.iter().map(figures).find(|figures| !figures.is_empty()).unwrap_or_default();
-    let mut text = format!("  {:<16}", "");
-    names.iter().for_each(|(name, _)| _ = write!(text, " {name:>12}"));
-    text += "         lost\n";
+    let mut head: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
+    head.push("lost".to_owned());
+    let (mut rows, mut remarks) = (Vec::new(), String::new());
     for contender in contenders {
-        let _ = write!(text, "  {:<16}", contender.tracer);
-        let samples = contender.samples();
-        let mut line = |name: &str, value: &dyn Fn(&str, &Samples) -> String| {
-            let _ = write!(text, "{name}");
-            samples.iter().for_each(|(figure, samples)| _ = write!(text, " {:>12}", value(figure, samples)));
-        };
-        line("", &|_, samples| unit.time(samples.median()));
-        if !samples.is_empty() {
-            let lost = contender.lost();
-            line(&format!(" {lost:>12}\n  {:<16}", "  least"), &|_, samples| unit.time(samples.least()));
-            line(&format!("\n  {:<16}", "  greatest"), &|_, samples| unit.time(samples.greatest()));
-            if !base.is_empty() {
-                line(&format!("\n  {:<16}", "  / untraced"), &|figure, samples| {
-                    let base = base.iter().find(|(known, _)| known == figure);
-                    base.map_or("-".to_owned(), |(_, base)| {
-                        format!("{:.2}", samples.median() / base.median())
-                    })
-                });
-            }
-        }
+        rows.extend(contender.rows(&base, unit));
         if let Some(reason) = &contender.missing {
-            let _ = write!(text, " not measured here: {reason}");
+            let _ = writeln!(remarks, "  {}: not measured here: {reason}", contender.tracer);
         }
         let unconfirmed = contender.unconfirmed();
         if unconfirmed > 0 {
-            let _ = write!(text, "\n    in {unconfirmed} rounds the trace has not the events that were hit");
+            let rounds = count(unconfirmed, "round");
+            let _ = writeln!(
+                remarks,
+                "  {}: in {rounds} the trace has not the events that were hit",
+                contender.tracer
+            );
         }
-        text.push('\n');
     }
-    text
+    report_table(&head, &rows, layout_columns()) + &remarks
 }
 
 #[cfg(test)]

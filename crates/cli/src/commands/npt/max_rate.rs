@@ -8,7 +8,9 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::answer;
 use serde_json::{Value, json};
+use sordino_event::text::count;
 use sordino_peers::rate::{Outcome, Search, ceiling};
 use sordino_peers::{Kernel, Polling};
 use std::fmt::Write;
@@ -67,7 +69,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let length = options.duration.unwrap_or(LENGTH);
     let about = format!("each rate kept for {length:?}; {}", stage.describe());
     let text = if options.json { as_json(&about, &all) } else { as_text(&about, &all) };
-    crate::commands::print(&text)?;
+    answer(&text, options.json)?;
     if let Some(output) = &mut output {
         output.write(&text)?;
     }
@@ -109,7 +111,11 @@ fn point(
     points
         .push(json!({ "asked": rate, "reached": outcome.reached, "hits": hits, "lost": lost, "read": read }));
     if lost == 0 && read != hits {
-        let text = format!("{hits} hits, none said to be lost, and {read} events in the trace");
+        let text = format!(
+            "{}, none said to be lost, and {} in the trace",
+            count(hits, "hit"),
+            count(read, "event")
+        );
         return Err(Failure::new(UNUSABLE, text));
     }
     Ok(outcome)

@@ -1,9 +1,11 @@
 //! What `sordino npt` measured, as text, as JSON and as a file for plots.
 
+use crate::terminal::layout_columns;
 use serde_json::{Value, json};
-use sordino_event::text::printable;
-use sordino_npt::{Frequency, Interrupter, Measured, Plan, Statistics, Unit};
-use sordino_npt::{histogram_text, statistics_text, table};
+use sordino_event::text::{count, printable};
+use sordino_npt::{Frequency, Interrupter, Measured, Plan, ROW_TITLES, Statistics, Unit};
+use sordino_npt::{histogram_text, row, statistics_text};
+use sordino_report::table;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -46,7 +48,7 @@ impl OfCpu {
         let _ = writeln!(text, "  turbo                 {}", self.frequency.turbo_text());
         let left_out = self.measured.gaps_without_room;
         if left_out > 0 {
-            let _ = writeln!(text, "  {left_out} more long gaps are in the histogram alone");
+            let _ = writeln!(text, "  {} in the histogram alone", count(left_out, "more long gap"));
         }
         let _ = write!(text, "\n{}", histogram_text(&self.measured, unit));
         text + &self.interruptions()
@@ -109,7 +111,9 @@ impl Report {
             && let Some((_, all)) = self.all()
         {
             let rows = self.cpus.iter().map(|of_cpu| (format!("CPU {}", of_cpu.cpu), &of_cpu.statistics));
-            text += &format!("\n{}", table(rows.chain([("all".to_owned(), &all)]), unit));
+            let rows = rows.chain([("all".to_owned(), &all)]);
+            let rows: Vec<_> = rows.map(|(name, figures)| (name, row(figures, unit).to_vec())).collect();
+            text += &format!("\n{}", table(&ROW_TITLES, &rows, layout_columns()));
         }
         text
     }

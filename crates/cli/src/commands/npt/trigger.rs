@@ -8,7 +8,7 @@ use crate::commands::explain::{explain, format};
 use crate::commands::record;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
-use crate::terminal::print_in_color;
+use crate::terminal::{print, show};
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use sordino_analyze::{Options as Wanted, Rule};
@@ -40,13 +40,14 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
+        print(&text)?;
     } else if findings.ranked == 0 {
-        text.extend_from_slice(format!("no gap of {gap:?}\n").as_bytes());
+        show(&format!("no gap of {gap:?}\n"))?;
     } else {
         text.extend_from_slice(b"\nThe gap that ended it\n");
         write_findings(&findings, format(&recording), &mut text)?;
+        show(&String::from_utf8_lossy(&text))?;
     }
-    print_in_color(&text)?;
     recording.close()?;
     Ok(if findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }

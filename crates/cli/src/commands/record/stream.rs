@@ -4,7 +4,7 @@ use super::Options;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
-use crate::terminal::messages;
+use crate::terminal::show_as_message;
 use crate::{Failure, missing, signals, temporary};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -14,7 +14,7 @@ use sordino_collect::{
     Summary, expect_recording, keep_session, recordings,
 };
 use sordino_dirfd::{Dir, remedy};
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -67,8 +67,8 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
     kept.shortfall.lines().iter().for_each(|line| message!("  {line}"));
     sender.archive.finish()?;
-    message!("sent {} chunks", sender.chunks);
-    messages(&missing::line(&kept.missing));
+    message!("sent {}", count(sender.chunks, "chunk"));
+    show_as_message(&missing::line(&kept.missing));
     Ok(if kept.missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
@@ -212,7 +212,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
         receiver.output.give(reader.uid.as_raw(), reader.gid.as_raw());
     }
     let path = receiver.output.path().display();
-    message!("received {} chunks into {path}", receiver.complete);
+    message!("received {} into {path}", count(receiver.complete, "chunk"));
     match (result, receiver.open) {
         (Ok(()), None) => Ok(ExitCode::SUCCESS),
         (result, open) => {

@@ -4,14 +4,15 @@ use super::place::{Life, Place};
 use super::text::{lines, recordings};
 use crate::Failure;
 use crate::arguments::duration;
-use crate::commands::print;
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::progress::Progress;
+use crate::terminal::{answer, show};
 use clap::Args;
 use serde_json::json;
 use sordino_collect::{Kind, Missing, Reply, Request, Shortfall};
 use sordino_event::text::printable;
+use sordino_report::tied;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -122,12 +123,14 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
     let Reply::Written { directory, missing } = reply else { return Err(unexpected(&reply)) };
     let path = directory.to_string_lossy();
     let path = printable(&path);
-    print(&if json {
+    let text = if json {
         let reply = json!({ "schema": 1, "session": name, "directory": directory, "missing": missing });
         reply.to_string() + "\n"
     } else {
-        format!("{}{path}\n  read it with: sordino explain {path}\n", missing::line(&missing))
-    })?;
+        let read = tied(&format!("sordino explain {path}"));
+        format!("{}{path}\n  read it with: {read}\n", missing::line(&missing))
+    };
+    answer(&text, json)?;
     Ok(verdict(&missing))
 }
 
@@ -173,7 +176,7 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
         .flat_map(|&kind| sordino_collect::recordings(&output, kind))
         .map(|directory| directory.path().to_owned())
         .collect();
-    print(&if options.json {
+    let text = if options.json {
         json!({
             "schema": 1, "session": place.name, "output": output, "recordings": written, "missing": missing,
             "shortfall": shortfall,
@@ -182,7 +185,8 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
             + "\n"
     } else {
         missing::line(&missing) + &recordings(&place.name, &output, &written) + &lines(&shortfall)
-    })?;
+    };
+    answer(&text, options.json)?;
     Ok(verdict(&missing))
 }
 
@@ -209,6 +213,6 @@ pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, format!("session '{}' was started again meanwhile", place.name)));
     };
     place.remove()?;
-    print(missing::line(&missing))?;
+    show(&missing::line(&missing))?;
     Ok(verdict(&missing))
 }

@@ -5,7 +5,7 @@ use super::start::{Options, READY, recording};
 use crate::commands::{guard, shield};
 use crate::missing;
 use crate::privilege::target;
-use crate::terminal::messages;
+use crate::terminal::show_as_message;
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
@@ -93,7 +93,7 @@ fn record(
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
-    messages(&missing::line(&kept.missing));
+    show_as_message(&missing::line(&kept.missing));
     kept.shortfall.lines().iter().for_each(|line| message!("sordino: {line}"));
     if let Some(status) = kept.status {
         message!("sordino: the command has ended, {status}");

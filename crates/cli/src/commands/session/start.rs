@@ -2,9 +2,10 @@
 
 use super::place::{Definition, Place};
 use crate::Failure;
-use crate::arguments::{duration, size};
+use crate::arguments::{duration, size, without_color};
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
+use crate::terminal::show;
 use crate::what::What;
 use clap::Args;
 use sordino_collect::command::SESSION;
@@ -36,9 +37,11 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   sordino start motor --user 'motor:*' --rotate-every 1h --keep 24
-  sudo sordino start box --overwrite --kernel sched,irq --last 1s --trigger 'motor:period if late > 50us'
+  sudo sordino start box --overwrite --kernel sched,irq --last 1s \\
+      --trigger 'motor:period if late > 50us'
   sordino start box --overwrite --on-exit crash -- ./motor
-  sordino start worst --overwrite --trigger 'motor:period if late > 50us' --worst 10 --hold-off 100ms
+  sordino start worst --overwrite --worst 10 --hold-off 100ms \\
+      --trigger 'motor:period if late > 50us'
   sordino status box
   sordino snapshot box")]
 pub(crate) struct Options {
@@ -178,7 +181,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
     }
     started?;
-    crate::commands::print(recording(options) + "\n")?;
+    show(&(recording(options) + "\n"))?;
     tell_of_programs(&place);
     Ok(ExitCode::SUCCESS)
 }
@@ -205,7 +208,7 @@ fn tell_of_programs(place: &Place) {
 /// How the session is to be recorded: as is typed or, if nothing is, as before.
 fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
     let typed = std::env::args_os().skip_while(|argument| argument != "start").skip(1);
-    let arguments = without_foreground(typed);
+    let arguments = without_foreground(without_color(typed));
     let only_name = arguments.len() == 1;
     if only_name && let Ok(definition) = place.definition() {
         return Ok(definition);

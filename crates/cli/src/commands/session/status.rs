@@ -3,7 +3,7 @@
 use super::place::{Life, Place};
 use super::text;
 use crate::Failure;
-use crate::commands::print;
+use crate::terminal::answer;
 use clap::Args;
 use serde_json::{Value, json};
 use sordino_collect::{Directory, Reply, Request, Status, user_events_so_far};
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(name) => vec![counted(look(Place::of(name)?))],
         None => sessions(),
     };
-    print(&if options.json {
+    let text = if options.json {
         json!({ "schema": 1, "sessions": known.iter().map(as_json).collect::<Vec<_>>() }).to_string() + "\n"
     } else if known.is_empty() {
         "there is no session; begin one with: sordino start NAME\n".to_owned()
@@ -44,7 +44,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         known.iter().map(text::whole).collect()
     } else {
         known.iter().map(text::line).collect()
-    })?;
+    };
+    answer(&text, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
 

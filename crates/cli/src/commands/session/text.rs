@@ -5,7 +5,8 @@ use super::status::Known;
 use crate::commands::record::{self, bytes};
 use crate::missing;
 use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status};
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
+use sordino_report::tied;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ pub(crate) fn line(known: &Known) -> String {
     let name = printable(&known.place.name);
     match (&known.status, known.life) {
         (Some(status), _) => format!(
-            "{name:<16} records{} for {}, {} programs, {} recordings, lost {}\n",
+            "{name:<16} records{} for {}, {}, {}, lost {}\n",
             if status.overwrite { " in memory" } else { "" },
             time(status.duration_ns),
-            status.programs.len(),
-            status.recordings.len(),
+            count(status.programs.len(), "program"),
+            count(status.recordings.len(), "recording"),
             record::lost(lost(status), status.missing.is_any()),
         ),
         (None, Life::Running) => {
@@ -43,11 +44,12 @@ pub(crate) fn whole(known: &Known) -> String {
     }
     text += &status.programs.iter().map(program).collect::<String>();
     if status.ended + status.forgotten as usize > 0 {
-        let (ended, forgotten) = (status.ended, status.forgotten);
-        text += &format!("  {ended} programs have ended and are kept for snapshots, {forgotten} no longer\n");
+        let (ended, forgotten) = (count(status.ended, "ended program"), status.forgotten);
+        text += &format!("  {ended} kept for snapshots, {forgotten} no longer\n");
     }
     if status.triggers > 0 {
-        text += &format!("  {} events or ends of programs were reasons for a snapshot\n", status.triggers);
+        let reasons = count(status.triggers, "reason");
+        text += &format!("  {reasons} for a snapshot so far: events, or ends of programs\n");
     }
     text += &format!("  {}\n", shown(&status.output));
     text += &status.recordings.iter().map(recording).collect::<String>();
@@ -97,10 +99,11 @@ fn recording(recording: &RecordingStatus) -> String {
     let mut text = format!("    {}", shown(Path::new(recording.directory.file_name().unwrap_or_default())));
     if !recording.finished {
         let events = recording.user_events_so_far;
-        let events = events.map_or(String::new(), |events| format!(", {events} events of programs so far"));
+        let so_far = |events| format!(", {} of programs so far", count(events, "event"));
+        let events = events.map_or(String::new(), so_far);
         return text + ": being written" + &events + "\n";
     }
-    let events = recording.events.map_or("? events".to_owned(), |events| format!("{events} events"));
+    let events = recording.events.map_or("? events".to_owned(), |events| count(events, "event"));
     text += &format!(": {events}, {}", bytes(recording.bytes));
     if recording.lost > 0 {
         text += &format!(", lost {}", recording.lost);
@@ -122,7 +125,9 @@ pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> S
         text += &format!("  {}\n", shown(Path::new(path.file_name().unwrap_or_default())));
     }
     match recordings.last() {
-        Some(last) => text + &format!("read the last with: sordino explain {}\n", shown(last)),
+        Some(last) => {
+            text + &format!("read the last with: {}\n", tied(&format!("sordino explain {}", shown(last))))
+        }
         None => text + "  nothing\n",
     }
 }

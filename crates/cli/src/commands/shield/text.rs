@@ -2,7 +2,7 @@
 
 use super::Advice;
 use super::measure::{Measurement, OfCpu};
-use sordino_event::text::printable;
+use sordino_event::text::{count, printable};
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
     Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
@@ -243,12 +243,12 @@ pub(super) fn settled(settled: &Settled) -> String {
 }
 
 pub(super) fn lowered(lowered: &Lowered) -> String {
-    let mut text = format!("Everything is given back: {} steps.\n", lowered.steps);
+    let mut text = format!("Everything is given back: {}.\n", count(lowered.steps, "step"));
     if !lowered.failures.is_empty() || !lowered.remaining.is_empty() {
         let (failed, kept) = (lowered.failures.len(), lowered.remaining.len());
         text = format!(
-            "NOT everything could be given back: of {} steps {failed} failed, {kept} do not hold.\n",
-            lowered.steps
+            "NOT everything could be given back: of {}, {failed} failed and {kept} did not hold.\n",
+            count(lowered.steps, "step")
         );
     }
     let failures: Vec<String> = lowered.failures.iter().map(ToString::to_string).collect();

@@ -1,0 +1,68 @@
+//! What an output can show: colours, characters and columns.
+
+use clap::ColorChoice;
+use std::env;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+/// What `--color` says.
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Takes up `--color`, once.
+pub(crate) fn choose_color(choice: ColorChoice) {
+    let _ = CHOICE.set(choice);
+}
+
+/// Whether the stream is to have colours: as `--color` says, and by itself if it is a terminal that has some and `NO_COLOR`
+/// (no-color.org) is not set.
+pub(super) fn has_colors(stream: &impl IsTerminal) -> bool {
+    match CHOICE.get().unwrap_or(&ColorChoice::Auto) {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            stream.is_terminal()
+                && !is_set("NO_COLOR")
+                && env::var_os("TERM").is_none_or(|name| name != "dumb")
+        }
+    }
+}
+
+fn is_set(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// Whether texts may have other characters than ASCII's.
+pub(crate) fn is_utf8() -> bool {
+    is_utf8_locale(["LC_ALL", "LC_CTYPE", "LANG"].map(|name| env::var(name).unwrap_or_default()))
+}
+
+/// Whether the first of these that is set names UTF-8. Where none is, as in services and containers, characters are UTF-8, too: who
+/// can't show them says so.
+fn is_utf8_locale(variables: [String; 3]) -> bool {
+    let locale =
+        variables.into_iter().find(|value| !value.is_empty()).map(|value| value.to_ascii_lowercase());
+    locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"))
+}
+
+/// How many columns the stream has: what COLUMNS says, or the terminal. `None`: lines may have any length.
+pub(super) fn columns(stream: &impl AsFd) -> Option<usize> {
+    let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
+    said.or_else(size).filter(|columns| *columns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_variable_that_is_set_names_the_characters() {
+        let is_utf8 =
+            |all, characters, language| is_utf8_locale([all, characters, language].map(String::from));
+        assert!(is_utf8("", "", "") && is_utf8("", "", "de_DE.UTF-8") && is_utf8("", "C.utf8", "C"));
+        assert!(is_utf8("", "", "ca_ES.UTF-8@valencia"));
+        assert!(!is_utf8("", "", "C") && !is_utf8("", "POSIX", "C.UTF-8") && !is_utf8("", "", "de_DE"));
+        assert!(!is_utf8("C", "C.UTF-8", "C.UTF-8") && !is_utf8("", "", "de_DE.ISO-8859-1"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Which traces belong to one recording.
+//!
+//! A directory that was named may hold several: `/tmp` does. They are read together only if one recording made them:
+//!
+//! * the kernel's trace and the programs' of a [recording](Directory) of sordino's,
+//! * the chunks of a session, which follow each other; its snapshots can hold the same events and are read one by one,
+//! * the traces of a session of LTTng's: `kernel`, `ust/uid/UID/64-bit`, `ust/pid/PROGRAM`, in `archives/CHUNK` if it was rotated.
+//!
+//! Any other trace is a recording by itself.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use sordino_collect::{Directory, Kind};
+use sordino_event::text::{count, printable};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// As many recordings are named when there are several.
+const MOST_NAMED: usize = 10;
+
+/// Refuses traces of several recordings, and says which recordings are there.
+pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Failure> {
+    let mut recordings: Vec<PathBuf> = traces.iter().map(|trace| recording_of(trace)).collect();
+    recordings.sort();
+    recordings.dedup();
+    if recordings.len() < 2 {
+        return Ok(());
+    }
+    let shown = |path: &Path| printable(&path.to_string_lossy()).into_owned();
+    let mut text = format!("{} holds {}: name one", shown(named), count(recordings.len(), "recording"));
+    for recording in recordings.iter().take(MOST_NAMED) {
+        text += &format!("\n{}", shown(recording));
+    }
+    if let Some(more) = recordings.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        text += &format!("\nand {more} more");
+    }
+    Err(Failure::new(UNUSABLE, text))
+}
+
+/// The directory of the recording that a trace belongs to.
+fn recording_of(trace: &Path) -> PathBuf {
+    // What was named may be a part of a recording, or `.`.
+    let trace = fs::canonicalize(trace).unwrap_or_else(|_| trace.to_owned());
+    let recording = base(&trace, |path| Directory::open(path).is_ok());
+    recording.to_owned()
+}
+
+/// The same by names alone, but for which directories are recordings of sordino's.
+fn base(trace: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
+    // From the end: the trace, and the directories above it.
+    let above: Vec<&Path> = trace.ancestors().take(6).collect();
+    let name =
+        |level: usize| above.get(level).and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
+    let at = |level: usize| above.get(level).copied().unwrap_or(trace);
+    let recording = match (name(0), name(1), name(2), name(3)) {
+        (_, "user", ..) if is_recording(at(2)) => at(2),
+        ("kernel", ..) => at(1),
+        ("64-bit" | "32-bit", _, "uid", "ust") => at(4),
+        (_, "pid", "ust", _) => at(3),
+        _ => return trace,
+    };
+    let (Some(parent), Some(name)) =
+        (recording.parent(), recording.file_name().and_then(|name| name.to_str()))
+    else {
+        return recording;
+    };
+    let number = name.strip_prefix(Kind::Chunk.prefix());
+    let is_chunk = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    match parent.file_name() {
+        _ if is_chunk && is_recording(recording) => parent,
+        Some(archives) if archives == "archives" => parent.parent().unwrap_or(parent),
+        _ => recording,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_of_one_recording_have_one_base() {
+        let of_sordino = ["/t/rec", "/t/motor/chunk-0001", "/t/motor/chunk-0002", "/t/box/snapshot-0001"];
+        let is_recording = |path: &Path| of_sordino.iter().any(|known| path == Path::new(known));
+        for (trace, expected) in [
+            ("/t/rec/kernel", "/t/rec"),
+            ("/t/rec/user/0001-motor-4711", "/t/rec"),
+            ("/t/motor/chunk-0001/user/0001-motor-4711", "/t/motor"),
+            ("/t/motor/chunk-0002/kernel", "/t/motor"),
+            ("/t/box/snapshot-0001/kernel", "/t/box/snapshot-0001"),
+            ("/t/box/chunk-0001/kernel", "/t/box/chunk-0001"),
+            ("/home/user/a", "/home/user/a"),
+            ("/t/auto-1/kernel", "/t/auto-1"),
+            ("/t/auto-1/ust/uid/1000/64-bit", "/t/auto-1"),
+            ("/t/auto-1/ust/pid/motor-4711-20260131", "/t/auto-1"),
+            ("/t/auto-1/archives/20260131-1/kernel", "/t/auto-1"),
+            ("/t/auto-1/archives/20260131-2/ust/uid/0/64-bit", "/t/auto-1"),
+            ("/t/other", "/t/other"),
+            ("/", "/"),
+        ] {
+            assert_eq!(base(Path::new(trace), is_recording), Path::new(expected), "{trace}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A pseudo-terminal, and what is written to it.
+
+use crate::running::Ended;
+use crate::scene::Scene;
+use std::process::Command;
+
+/// What a command wrote to a terminal of so many columns, and how it ended. The terminal's newlines are plain ones again.
+#[track_caller]
+pub fn on_terminal(scene: &Scene, columns: usize, line: &str, change: impl FnOnce(&mut Command)) -> Ended {
+    let mut command = Command::new("script");
+    // The new terminal has no size of its own.
+    command.args(["-qec", &format!("stty cols {columns} rows 24; {line}"), "/dev/null"]);
+    command.current_dir(scene.path("")).env("TERM", "xterm").env_remove("COLUMNS").env_remove("NO_COLOR");
+    command.env("LC_ALL", "C.UTF-8");
+    change(&mut command);
+    let mut ended = scene.run(&mut command);
+    ended.output = ended.output.replace("\r\n", "\n");
+    ended
+}
+
+/// Whether the text has any escape sequence that colours.
+pub fn has_colors(text: &str) -> bool {
+    text.split("\x1b[")
+        .skip(1)
+        .any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
+}
+
+/// The text without escape sequences, as lines: what is drawn over counts as a line.
+pub fn plain_lines(text: &str) -> Vec<String> {
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_ascii_alphabetic()).map_or(part.len(), |end| end + 1);
+        plain += &part[end..];
+    }
+    plain.split(['\n', '\r']).map(str::to_owned).collect()
+}
+
+/// Nothing that was written has more than `columns` columns, but for words that alone have more: a path can be as long.
+#[track_caller]
+pub fn assert_fits(text: &str, columns: usize, what: &str) {
+    for line in plain_lines(text).iter().filter(|line| line.trim().contains(' ')) {
+        assert!(line.chars().count() <= columns, "{what}: {} columns: {line}", line.chars().count());
+    }
+}
+
+/// Nouns that are counted in sordino's outputs.
+const COUNTED: &[&str] = &[
+    "chunks",
+    "events",
+    "gaps",
+    "hits",
+    "intervals",
+    "lines",
+    "loops",
+    "losses",
+    "notes",
+    "processes",
+    "programs",
+    "records",
+    "recordings",
+    "rounds",
+    "settings",
+    "snapshots",
+    "steps",
+    "sub-buffers",
+    "threads",
+    "tracepoints",
+];
+
+/// No noun stands in the plural behind a one.
+#[track_caller]
+pub fn assert_numbers_agree(text: &str) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for pair in words.windows(2) {
+        let noun = pair[1].trim_end_matches([',', ';', '.', ':', ')']);
+        assert!(
+            pair[0].trim_start_matches('(') != "1" || !COUNTED.contains(&noun),
+            "{} {}: {text}",
+            pair[0],
+            pair[1]
+        );
+    }
+}
