@@ -93,25 +93,15 @@ impl Page {
         while let Some((number, line)) = lines.next() {
             let place = format!("{name}:{number}");
             let wrong = |what: String| format!("{place}: {what}");
+            let mut rest = lines.by_ref().map(|(_, line)| line);
             if let Some(comment) = line.trim().strip_prefix("<!--") {
-                let mut comment = comment.to_owned();
-                while !comment.trim_end().ends_with("-->") {
-                    let (_, line) = lines.next().ok_or_else(|| wrong("a comment without end".to_owned()))?;
-                    comment.push('\n');
-                    comment.push_str(line);
-                }
-                settings.set(comment.trim_end().trim_end_matches("-->")).map_err(wrong)?;
+                let text =
+                    comment_from(comment, &mut rest).ok_or_else(|| wrong("a comment without end".into()))?;
+                settings.set(&text).map_err(wrong)?;
             } else if let Some(language) = line.trim().strip_prefix("```") {
                 let indent = line.len() - line.trim_start().len();
-                let mut text = String::new();
-                loop {
-                    let (_, line) = lines.next().ok_or_else(|| wrong("a block without end".to_owned()))?;
-                    if line.trim() == "```" {
-                        break;
-                    }
-                    text.push_str(line.get(indent..).unwrap_or_default());
-                    text.push('\n');
-                }
+                let text =
+                    block_from(indent, &mut rest).ok_or_else(|| wrong("a block without end".into()))?;
                 let settings = std::mem::take(&mut settings);
                 let role = settings.role(language, &text).map_err(wrong)?;
                 blocks.push(Block { place, role, settings });
@@ -120,6 +110,31 @@ impl Page {
             }
         }
         Ok(Self { name: name.to_owned(), blocks })
+    }
+}
+
+/// The text of a comment that begins with `first`; `None` if it has no end.
+fn comment_from<'a>(first: &str, rest: &mut impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut text = first.to_owned();
+    loop {
+        if let Some(text) = text.trim_end().strip_suffix("-->") {
+            return Some(text.to_owned());
+        }
+        text.push('\n');
+        text.push_str(rest.next()?);
+    }
+}
+
+/// The text of a block up to its closing fence, without the indentation of its opening one; `None` if it has no end.
+fn block_from<'a>(indent: usize, rest: &mut impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        let line = rest.next()?;
+        if line.trim() == "```" {
+            return Some(text);
+        }
+        text.push_str(line.get(indent..).unwrap_or_default());
+        text.push('\n');
     }
 }
 
