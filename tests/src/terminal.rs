@@ -71,8 +71,11 @@ const COUNTED: &[&str] = &[
 /// No noun stands in the plural behind a one.
 #[track_caller]
 pub fn assert_numbers_agree(text: &str) {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    for pair in words.windows(2) {
+    let pairs = text.lines().flat_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>()
+    });
+    for pair in pairs {
         let noun = pair[1].trim_end_matches([',', ';', '.', ':', ')']);
         assert!(
             pair[0].trim_start_matches('(') != "1" || !COUNTED.contains(&noun),

@@ -48,7 +48,7 @@ fn an_ordinary_user_records_their_own_programs() {
     assert_eq!(owners(&recording.path), [(NOBODY, NOBODY)]);
     let (lines, complaints) = babeltrace(&recording.path);
     assert_eq!(complaints, "");
-    let events = scene.run(scene.command_of(NOBODY, &["events", "one"]).current_dir(&home));
+    let events = scene.run(scene.command_of(NOBODY, &["events", "--statedump", "one"]).current_dir(&home));
     assert_eq!(events.succeeded().lines().count(), lines.len());
 
     let program = start_as(&scene, NOBODY, &scene.program("steady.c"));

@@ -37,7 +37,7 @@
 //!     explainer.take(&item);
 //! }
 //! let findings = explainer.finish();
-//! assert_eq!(headline(&findings.intervals[0]), "550 ns unknown: the trace does not show the thread");
+//! assert_eq!(headline(&findings.intervals[0]), "650 ns unknown: no kernel events recorded");
 //!
 //! let format = FindingsFormat { time: TimeFormat::Since(Time(0)), color: false, width: 100 };
 //! let mut out = Vec::new();

@@ -104,6 +104,6 @@ mod tests {
         let notes = left_out.notes();
         assert_eq!(notes.len(), NOTES_MAX + 1);
         assert!(notes[0].starts_with("state dump: no build id of /a\\u{1b}[2Jbbb") && notes[0].len() < 400);
-        assert_eq!(notes[NOTES_MAX], "state dump: 93 more such notes are left out");
+        assert_eq!(notes[NOTES_MAX], "state dump: 93 more notes left out");
     }
 }

@@ -181,9 +181,11 @@ fn a_file_that_takes_nothing_is_an_error() {
     instance.select(&["sched".parse().unwrap()]).unwrap();
     let drain = Drain::new(instance, |_| Ok(File::open("/dev/null")?.into())).unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    let Err(Error::Io { action, source, .. }) = drain.finish() else { panic!("written to nowhere") };
-    assert_eq!(action, "write to the file for");
-    assert_eq!(rustix::io::Errno::from_io_error(&source), Some(rustix::io::Errno::BADF));
+    for drained in drain.finish().unwrap() {
+        let Some(Error::Io { action, source, .. }) = drained.failure else { panic!("written to nowhere") };
+        assert_eq!((drained.bytes, action), (0, "write to the file for"));
+        assert_eq!(rustix::io::Errno::from_io_error(&source), Some(rustix::io::Errno::BADF));
+    }
     let Err(Error::Io { action, .. }) =
         Drain::new(super::instance(&tracefs), |_| Err(std::io::ErrorKind::NotFound.into()))
     else {
