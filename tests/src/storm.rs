@@ -113,7 +113,7 @@ pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The rounds of a storm that takes so much of `STORM_SECONDS` (60 seconds unless that says otherwise). Says the seed of a round that
+/// The rounds of a storm that takes so much of `STORM_SECONDS` (30 seconds unless that says otherwise). Says the seed of a round that
 /// failed; `STORM_SEED` begins with it.
 #[derive(Debug)]
 pub struct Rounds {
@@ -126,7 +126,7 @@ impl Rounds {
     /// Those of one of `tests` storms.
     pub fn one_of(tests: u32) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-        let time = Duration::from_secs(number("STORM_SECONDS").unwrap_or(60)) / tests;
+        let time = Duration::from_secs(number("STORM_SECONDS").unwrap_or(30)) / tests;
         Self { seed: number("STORM_SEED").unwrap_or(now), until: Instant::now() + time, begun: false }
     }
 
