@@ -35,11 +35,24 @@ pub fn create_file(size: u64) -> io::Result<OwnedFd> {
 /// Makes the file so large. Never shrinks a sealed one.
 ///
 /// # Errors
-/// What the kernel says.
+/// What the kernel says; `EFBIG` beyond the limit of a file's size.
 pub fn set_size(file: &OwnedFd, size: u64) -> io::Result<()> {
-    let size = i64::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    let too_large = || io::Error::from_raw_os_error(libc::EFBIG);
+    // The kernel would send SIGXFSZ, which ends a program that has nothing to do with tracing but the library.
+    if size > most_of_a_file() {
+        return Err(too_large());
+    }
+    let size = i64::try_from(size).map_err(|_| too_large())?;
     // SAFETY: on an owned descriptor.
     check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize).map(drop)
+}
+
+/// The limit of a file's size in this process (`ulimit -f`), in bytes.
+fn most_of_a_file() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel writes the structure, which outlives the call.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if result == 0 { limit.rlim_cur } else { u64::MAX }
 }
 
 /// The file's size.
