@@ -132,6 +132,31 @@ fn a_command_that_is_not_linked_is_named_with_what_it_started() {
     assert!(lines.contains("pkg-config --cflags --libs sordino"), "{lines}");
 }
 
+/// As many as are remembered, and more.
+#[test]
+fn a_program_is_not_forgotten_for_what_a_script_starts_before_it() {
+    let scene = Scene::new();
+    let ends = scene.program("ends.c");
+    let script = format!("for i in $(seq 24); do sleep 2 & done; sleep 0.8; {} exit 0", ends.display());
+    let recording = scene.record(&["--user", "ends:son"], &["sh", "-c", &script]);
+    let listed = processes(&recording, "no_rule_matched");
+    let name = ends.file_name().unwrap().to_str().unwrap();
+    assert!(listed.contains(&(name.to_owned(), "recorded".to_owned())), "{listed:?}");
+    assert_eq!(listed[0].0, "sh");
+    let lines = said(&scene, &["--user", "ends:son"], &["sh", "-c", &script]);
+    assert!(lines.contains("is linked with sordino, and no rule chose any of its tracepoints"), "{lines}");
+    assert!(!lines.contains("not linked with sordino"), "{lines}");
+}
+
+#[test]
+fn a_tracepoint_of_the_library_that_is_named_and_not_hit_is_told_so() {
+    let scene = Scene::new();
+    let ends = scene.program("ends.c");
+    let unmarked = scene.record(&["--user", "sordino:mark"], &[text(&ends), "exit", "0"]);
+    assert_eq!(processes(&unmarked, "not_hit").len(), 1);
+    assert_eq!(shortfall(&unmarked).1["processes"][0]["enabled"], 1);
+}
+
 /// Nobody can say of a program that has ended at once that it is not linked.
 #[test]
 fn what_ended_too_soon_is_not_called_unlinked() {
@@ -260,6 +285,9 @@ fn a_session_says_what_its_rules_do_not_match_and_remembers_it() {
         enabled.errors
     );
     assert!(!enabled.errors.contains("steady:stp'"), "{}", enabled.errors);
+    // The same again is as wrong as before.
+    let again = session.ask(&["enable", "typo", "stedy:step"]);
+    assert!(again.errors.contains("'stedy:step'; did you mean steady:step?"), "{}", again.errors);
     let disabled = session.ask(&["disable", "typo", "steady:other"]);
     disabled.succeeded();
     assert!(disabled.errors.contains("'!steady:other': it excludes nothing"), "{}", disabled.errors);

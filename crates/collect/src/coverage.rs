@@ -19,7 +19,7 @@ const EACH: usize = 64;
 /// Tracepoints that a problem names.
 const MOST_NAMED: usize = 8;
 /// The provider of the tracepoints that the library declares in each program.
-const BUILT_IN: &str = "sordino:";
+const BUILT_IN: &str = "sordino";
 
 /// The rules of a session and what each has matched.
 #[derive(Debug, Default)]
@@ -66,8 +66,10 @@ impl Watched {
         }
         let fields: Vec<&str> = tracepoint.fields.iter().map(String::as_str).collect();
         if let Some(field) = self.rule.missing_field(&fields) {
-            let (_, tracepoints) = self.missing.get_or_insert_with(|| (field.to_owned(), BTreeSet::new()));
-            add(tracepoints, tracepoint, true);
+            let (first, tracepoints) =
+                self.missing.get_or_insert_with(|| (field.to_owned(), BTreeSet::new()));
+            // One that lacks another field may have this one.
+            add(tracepoints, tracepoint, first == field);
             return;
         }
         let alone = || Rules(vec![self.rule.clone()]);
@@ -119,13 +121,16 @@ impl Coverage {
         };
         for (rule, trigger) in user.rules_and_triggers() {
             let known = known(rule, trigger);
-            let is_new = known.is_none();
-            self.rules.push(known.unwrap_or_else(|| Watched::new(rule, trigger)));
-            if is_new {
-                let seen = std::mem::take(&mut self.seen);
-                seen.iter().for_each(|tracepoint| self.look_at(self.rules.len() - 1, tracepoint, None));
-                self.seen = seen;
+            let is_used = known.as_ref().is_some_and(|known| known.is_used);
+            // What an exclusion takes away depends on the rules before it, which may be others now.
+            if let Some(known) = known.filter(|known| !known.rule.excludes()) {
+                self.rules.push(known);
+                continue;
             }
+            self.rules.push(Watched { is_used, ..Watched::new(rule, trigger) });
+            let seen = std::mem::take(&mut self.seen);
+            seen.iter().for_each(|tracepoint| self.look_at(self.rules.len() - 1, tracepoint, None));
+            self.seen = seen;
         }
     }
 
@@ -171,12 +176,11 @@ impl Coverage {
 
     /// The rules that chose nothing so far.
     pub(crate) fn problems(&self) -> Vec<RuleProblem> {
-        let typed = self.rules.iter().filter(|watched| !IMPLIED.contains(&watched.rule.to_string().as_str()));
         let problem = |watched: &Watched| {
             let cause = watched.cause(self)?;
             Some(RuleProblem { rule: watched.rule.to_string(), trigger: watched.trigger, cause })
         };
-        typed.filter_map(problem).collect()
+        self.typed().filter_map(problem).collect()
     }
 
     /// Whether there were more tracepoints than are remembered.
@@ -184,9 +188,23 @@ impl Coverage {
         self.is_cut
     }
 
-    /// Whether a program has had a tracepoint of its own.
-    pub(crate) fn has_own(&self) -> bool {
-        self.is_cut || self.names().any(is_own)
+    /// The rules that no option stands for.
+    fn typed(&self) -> impl Iterator<Item = &Watched> {
+        self.rules.iter().filter(|watched| !IMPLIED.contains(&watched.rule.to_string().as_str()))
+    }
+
+    /// Whether a program has had a tracepoint that could be meant.
+    pub(crate) fn has_any(&self) -> bool {
+        self.is_cut || self.names().any(|name| self.is_asked_for(name))
+    }
+
+    /// Whether a tracepoint is a program's own, or one of the library's that a rule names.
+    pub(crate) fn is_asked_for(&self, name: &str) -> bool {
+        let names_it = |watched: &Watched| {
+            let rule = &watched.rule;
+            !rule.excludes() && rule.pattern().split(':').next() == Some(BUILT_IN) && rule.matches(name)
+        };
+        is_own(name) || self.typed().any(names_it)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -209,7 +227,8 @@ impl Coverage {
         }
         // Without a colon in the rule, it may be meant as a tracepoint's name.
         let named = split().filter(|(_, name)| *name == provider).take(MOST_NAMED);
-        let named: Vec<String> = named.map(|(provider, name)| format!("{provider}:{name}")).collect();
+        let mut named: Vec<String> = named.map(|(provider, name)| format!("{provider}:{name}")).collect();
+        named.dedup();
         if !named.is_empty() {
             return named;
         }
@@ -230,8 +249,8 @@ impl Coverage {
 }
 
 /// Whether a tracepoint is the program's own, and none of the library's.
-pub(crate) fn is_own(name: &str) -> bool {
-    !name.starts_with(BUILT_IN)
+fn is_own(name: &str) -> bool {
+    name.split(':').next() != Some(BUILT_IN)
 }
 
 fn add<T: Clone + Ord>(few: &mut BTreeSet<T>, item: &T, is_wanted: bool) {
@@ -247,6 +266,7 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::excluded;
     use sordino_event::{Field, Level, Pid};
 
     const CONTEXT: Context<'static> = Context { pid: Pid(1), procname: "motor" };
@@ -339,6 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn a_tracepoint_that_has_the_field_is_not_said_to_lack_it() {
+        let mut coverage = watching(&events("motor:* if late > 5 && torque > 3"));
+        see(&mut coverage, &[schema("motor:a", &["torque"]), schema("motor:b", &["late"])]);
+        let problem = coverage.problems()[0].to_string();
+        assert!(problem.ends_with("'late' is no field of motor:a (torque)"), "{problem}");
+    }
+
+    #[test]
+    fn tracepoints_of_the_library_count_where_a_rule_names_them() {
+        for (rules, expected) in [("*", false), ("motor", false), ("sordino:mark", true), ("sordino", true)] {
+            let mut coverage = watching(&events(rules));
+            see(&mut coverage, &[schema("sordino:mark", &["value"]), schema("sordino:context", &[])]);
+            assert_eq!(coverage.has_any(), expected, "{rules}");
+        }
+    }
+
+    #[test]
     fn a_program_with_another_tracepoint_of_the_same_name_is_told() {
         let mut coverage = watching(&events("motor:period if late > 5"));
         see(&mut coverage, &[schema("motor:period", &["late"]), schema("motor:period", &["cycle"])]);
@@ -368,10 +405,20 @@ mod tests {
         coverage.set_rules(&more);
         let problems = coverage.problems();
         assert_eq!((problems.len(), problems[0].rule.as_str()), (1, "motor:perod"));
-        coverage.set_rules(&more.but("motor:noize").unwrap());
+        coverage.set_rules(&more.and(&excluded("motor:noize")).unwrap());
         assert_eq!(coverage.problems()[1].rule, "!motor:noize");
         // A program that comes later has it.
         see(&mut coverage, &[schema("motor:perod", &[]), schema("motor:noize", &[])]);
+        assert_eq!(coverage.problems(), []);
+    }
+
+    #[test]
+    fn an_exclusion_that_is_moved_behind_a_rule_excludes() {
+        let first = events("!motor:noise, motor:*");
+        let mut coverage = watching(&first);
+        see(&mut coverage, &[schema("motor:noise", &[])]);
+        assert_eq!(coverage.problems().len(), 1);
+        coverage.set_rules(&first.and(&excluded("motor:noise")).unwrap());
         assert_eq!(coverage.problems(), []);
     }
 

@@ -225,12 +225,6 @@ impl UserEvents {
         Ok(more)
     }
 
-    /// The same without these names and globs.
-    pub(crate) fn but(&self, text: &str) -> Result<Self, String> {
-        let excluded = |name: &str| format!("!{}", name.trim());
-        self.and(&text.split(',').map(excluded).collect::<Vec<_>>().join(","))
-    }
-
     /// The rules, and then those of triggers, each with whether it is one of a trigger.
     pub(crate) fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
         let rules = self.rules.0.iter().map(|rule| (rule, false));
@@ -263,6 +257,12 @@ impl UserEvents {
         notes.dedup();
         Choice { filter, trigger, notes }
     }
+}
+
+/// Rules that exclude these names and globs.
+pub(crate) fn excluded(text: &str) -> String {
+    let excluded = |name: &str| format!("!{}", name.trim());
+    text.split(',').map(excluded).collect::<Vec<_>>().join(",")
 }
 
 fn rules(texts: impl IntoIterator<Item = String>) -> Result<Rules, String> {
@@ -308,15 +308,15 @@ mod tests {
         let events = UserEvents::new(["motor".to_owned()]).unwrap();
         let (period, noise) = (schema("period", &[]), schema("noise", &[]));
         assert_eq!(choice(&events, &noise).filter, Condition::Always);
-        let fewer = events.but("motor:noise*, motor:x").unwrap();
+        let fewer = events.and(&excluded("motor:noise*, motor:x")).unwrap();
         assert_eq!(choice(&fewer, &noise).filter, Condition::Never);
         assert_eq!(choice(&fewer, &period).filter, Condition::Always);
         assert_eq!(choice(&fewer.and("motor:noise").unwrap(), &noise).filter, Condition::Always);
         assert_eq!(fewer.patterns(), ["motor", "!motor:noise*", "!motor:x"]);
-        assert!(events.but("motor:x if y > 3").is_err());
-        let again = fewer.and("motor:x").unwrap().but("motor:x").unwrap();
+        assert!(events.and(&excluded("motor:x if y > 3")).is_err());
+        let again = fewer.and("motor:x").unwrap().and(&excluded("motor:x")).unwrap();
         assert_eq!(again.patterns(), ["motor", "!motor:noise*", "motor:x", "!motor:x"]);
-        assert_eq!(again.and("motor:x").unwrap().but("motor:x").unwrap(), again);
+        assert_eq!(again.and("motor:x").unwrap().and(&excluded("motor:x")).unwrap(), again);
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl Session<'_> {
         self.collector.order(streams);
         self.watcher.look_at(&program, &self.clock, &before);
         self.skipped.forget(program.trace.pid, program.id());
+        self.sightings.take_up(program.trace.pid, &program.trace.identity.name);
         self.programs.push(program);
         self.observe(self.programs.len() - 1, 0);
         Ok(())
@@ -156,18 +157,19 @@ impl Session<'_> {
         }
         let mut is_to_be_seen_again = false;
         for taken in taken {
-            let id = taken.claim.id();
+            let (id, name) = (taken.claim.id(), taken.identity.name.clone());
             if let Err(error) = self.begin_program(taken) {
                 // Where there is no room on the disk, there may be some with the next look.
                 if matches!(error, Error::Output { .. }) {
                     is_to_be_seen_again = true;
                     self.note_unplaced(pid);
                 }
+                self.note_not_reached(pid, || name, &error.to_string());
                 self.skip((pid, Some(id)), user, &error);
             }
         }
         for (id, reason) in skipped {
-            self.sightings.not_reached(pid, &reason);
+            self.note_not_reached(pid, || identity(pid).name, &reason);
             self.skip((pid, id), user, &Error::Program { pid, reason });
         }
         match &source {
@@ -188,6 +190,14 @@ impl Session<'_> {
             }
             Source::Named | Source::Leaves(_) => {}
         }
+    }
+
+    /// A process is not recorded, which who asks why there is no event has to know. One that registers and ends at once is in no scan.
+    fn note_not_reached(&mut self, pid: i32, name: impl FnOnce() -> String, reason: &str) {
+        if !matches!(self.options.programs, Programs::All) && !self.sightings.has(pid) {
+            self.sightings.add(pid, &name(), None);
+        }
+        self.sightings.not_reached(pid, reason);
     }
 
     /// A program has no place for its trace: what it records meanwhile is missing.

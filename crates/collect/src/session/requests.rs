@@ -4,7 +4,7 @@ use super::control::{Asker, Reply, Request};
 use super::{Session, Sink, writer};
 use crate::Error;
 use crate::intake::Job;
-use crate::options::UserEvents;
+use crate::options::{UserEvents, excluded};
 use std::time::Duration;
 
 impl Session<'_> {
@@ -47,8 +47,8 @@ impl Session<'_> {
             }
             (Request::Live, _) => self.show().map(Answer::Written).map_err(told),
             (Request::Rotate, Sink::Chunk(_)) => self.rotate().map(Answer::Written).map_err(told),
-            (Request::Enable { events }, _) => Ok(Answer::Now(self.change(self.user.and(&events)?))),
-            (Request::Disable { events }, _) => Ok(Answer::Now(self.change(self.user.but(&events)?))),
+            (Request::Enable { events }, _) => self.change(&events).map(Answer::Now),
+            (Request::Disable { events }, _) => self.change(&excluded(&events)).map(Answer::Now),
             (Request::Attach { pids }, _) => {
                 let tickets = pids.iter().map(|&pid| self.submit_named(pid)).collect::<Result<_, _>>();
                 tickets.map(Answer::Attached).map_err(told)
@@ -63,15 +63,16 @@ impl Session<'_> {
         }
     }
 
-    /// Records other tracepoints from now on; the rules among them that are new and choose nothing so far.
-    fn change(&mut self, user: UserEvents) -> Reply {
-        let before = std::mem::replace(&mut self.user, user).patterns();
+    /// Records other tracepoints from now on; the rules among `events` that choose nothing so far.
+    fn change(&mut self, events: &str) -> Result<Reply, String> {
+        let typed = UserEvents::new([events.to_owned()])?.patterns();
+        self.user = self.user.and(events)?;
         self.programs.iter_mut().for_each(|program| program.choose(&self.user));
         self.coverage.set_rules(&self.user);
         (0..self.programs.len()).for_each(|index| self.observe(index, 0));
         let mut rules = self.coverage.problems();
-        rules.retain(|problem| !problem.trigger && !before.contains(&problem.rule));
-        Reply::Changed { rules }
+        rules.retain(|problem| !problem.trigger && typed.contains(&problem.rule));
+        Ok(Reply::Changed { rules })
     }
 
     /// Takes up a process that a request named. Whoever asked is answered when all processes of the request have come back.

@@ -1,7 +1,6 @@
 //! What a session was to record and has not so far.
 
 use super::Session;
-use crate::coverage::is_own;
 use crate::options::{IMPLIED, Programs};
 use crate::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
@@ -19,9 +18,10 @@ impl Session<'_> {
         }
         let enabled: Vec<String> = program.enabled().map(|schema| schema.full_name()).collect();
         self.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
-        let declared = declared.iter().filter(|schema| is_own(&schema.full_name())).count();
-        let enabled = enabled.iter().filter(|name| is_own(name)).count();
-        self.sightings.recorded(pid, name, declared, enabled);
+        let is_asked_for = |name: &str| self.coverage.is_asked_for(name);
+        let declared = declared.iter().filter(|schema| is_asked_for(&schema.full_name())).count();
+        let enabled = enabled.iter().filter(|name| is_asked_for(name)).count();
+        self.sightings.recorded(pid, declared, enabled);
     }
 
     /// Rules that chose nothing, and the reason if there is no event of a program.
@@ -46,7 +46,7 @@ impl Session<'_> {
             0 if is_all && self.skipped.notes().next().is_some() => NoEventsReason::NotReached,
             0 if is_all => NoEventsReason::NoProgram,
             0 => not_recorded(&processes),
-            _ if !self.coverage.has_own() => NoEventsReason::NoTracepoint,
+            _ if !self.coverage.has_any() => NoEventsReason::NoTracepoint,
             _ if !self.had_enabled => NoEventsReason::NoRuleMatched,
             _ => NoEventsReason::NotHit,
         };

@@ -27,13 +27,14 @@ impl Sightings {
     /// A process that is to be recorded is there, and executes a program called `name`.
     pub(super) fn add(&mut self, pid: i32, name: &str, incarnation: Option<Incarnation>) {
         let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) else {
-            if self.known.len() == MOST {
-                self.more += 1;
-                return;
-            }
             let found = ProcessFound { pid, name: name.to_owned(), state: ProcessState::NotRegistered };
-            return self.known.push(Sighting { found, incarnation, looks: 0 });
+            return self.remember(Sighting { found, incarnation, looks: 0 });
         };
+        if known.incarnation.is_none() {
+            // It was added when it was started, and may have registered since.
+            known.incarnation = incarnation;
+            return;
+        }
         if known.incarnation == incarnation || matches!(known.found.state, ProcessState::Recorded { .. }) {
             return;
         }
@@ -41,6 +42,29 @@ impl Sightings {
         (known.incarnation, known.looks) = (incarnation, 0);
         known.found.name = name.to_owned();
         known.found.state = ProcessState::NotRegistered;
+    }
+
+    /// Where there are too many, one of those is forgotten that do not tell the reason for having no event: whatever a script starts
+    /// before the program, the program is listed. The first process is the command itself, and stays.
+    fn remember(&mut self, sighting: Sighting) {
+        if self.known.len() == MOST {
+            self.more += 1;
+            let first_that = |is: fn(&ProcessState) -> bool| {
+                self.known.iter().skip(1).position(|known| is(&known.found.state)).map(|index| index + 1)
+            };
+            let unknown = first_that(|state| *state == ProcessState::NotRegistered);
+            let Some(least) = unknown.or_else(|| first_that(|state| *state == ProcessState::NotLinked))
+            else {
+                return;
+            };
+            self.known.remove(least);
+        }
+        self.known.push(sighting);
+    }
+
+    /// Whether it is one of those that are remembered.
+    pub(super) fn has(&self, pid: i32) -> bool {
+        self.known.iter().any(|known| known.found.pid == pid)
     }
 
     /// A process was looked into, and nothing was there.
@@ -66,21 +90,27 @@ impl Sightings {
         self.known.iter_mut().find(|known| known.found.pid == pid && !is_recorded(known))
     }
 
-    /// A process is recorded; numbers of its own tracepoints, and of those of them that are enabled.
-    pub(super) fn recorded(&mut self, pid: i32, name: &str, tracepoints: usize, enabled: usize) {
-        let is_known = self.known.iter().any(|known| known.found.pid == pid);
-        if !is_known {
-            self.add(pid, name, None);
+    /// A process is recorded from now on.
+    pub(super) fn take_up(&mut self, pid: i32, name: &str) {
+        let recorded = ProcessState::Recorded { tracepoints: 0, enabled: 0 };
+        match self.known.iter_mut().find(|known| known.found.pid == pid) {
+            Some(known) if matches!(known.found.state, ProcessState::Recorded { .. }) => {}
+            Some(known) => (known.found.name, known.found.state) = (name.to_owned(), recorded),
+            None => {
+                let found = ProcessFound { pid, name: name.to_owned(), state: recorded };
+                self.remember(Sighting { found, incarnation: None, looks: 0 });
+            }
         }
-        if let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) {
-            let before = match known.found.state {
-                ProcessState::Recorded { tracepoints, enabled } => (tracepoints, enabled),
-                _ => (0, 0),
-            };
-            known.found.name = name.to_owned();
-            // One process has several sets of tracepoints where plug-ins bring their own copy of the library.
-            let (tracepoints, enabled) = (tracepoints.max(before.0), enabled.max(before.1));
-            known.found.state = ProcessState::Recorded { tracepoints, enabled };
+    }
+
+    /// Numbers of a recorded process's own tracepoints, and of those of them that are enabled.
+    pub(super) fn recorded(&mut self, pid: i32, tracepoints: usize, enabled: usize) {
+        let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) else { return };
+        // One process has several sets of tracepoints where plug-ins bring their own copy of the library.
+        if let ProcessState::Recorded { tracepoints: before, enabled: enabled_before } =
+            &mut known.found.state
+        {
+            (*before, *enabled_before) = (tracepoints.max(*before), enabled.max(*enabled_before));
         }
     }
 
@@ -111,7 +141,8 @@ mod tests {
         // It executes another program, of which nothing is known yet.
         sightings.add(7, "motor", Some((7, 1, 2)));
         assert_eq!(state(&sightings), ProcessState::NotRegistered);
-        sightings.recorded(7, "motor", 3, 1);
+        sightings.take_up(7, "motor");
+        sightings.recorded(7, 3, 1);
         sightings.looked_into(7);
         sightings.not_reached(7, "late");
         sightings.add(7, "sh", Some((7, 1, 3)));
@@ -126,5 +157,39 @@ mod tests {
         }
         let (processes, more) = sightings.processes();
         assert_eq!((processes.len(), processes[0].pid, more), (MOST, 1, 999 - MOST as u64));
+    }
+    #[test]
+    fn a_program_is_listed_whatever_a_script_starts_before_and_after_it() {
+        let mut sightings = Sightings::default();
+        sightings.add(1, "sh", None);
+        let unlinked = |sightings: &mut Sightings, pid| {
+            sightings.add(pid, "cc", Some((pid, 1, 1)));
+            (0..LOOKS_UNTIL_MADE).for_each(|_| sightings.looked_into(pid));
+        };
+        (2..30).for_each(|pid| unlinked(&mut sightings, pid));
+        sightings.take_up(30, "motor");
+        sightings.recorded(30, 2, 0);
+        sightings.add(31, "setuid", Some((31, 1, 0)));
+        sightings.not_reached(31, "no right");
+        (32..60).for_each(|pid| unlinked(&mut sightings, pid));
+        let (processes, more) = sightings.processes();
+        let at =
+            |pid| processes.iter().find(|process| process.pid == pid).map(|process| process.state.clone());
+        assert_eq!(at(30), Some(ProcessState::Recorded { tracepoints: 2, enabled: 0 }));
+        assert!(matches!(at(31), Some(ProcessState::NotReached { .. })));
+        assert_eq!((processes.len(), processes[0].pid, more), (MOST, 1, 59 - MOST as u64));
+        // Those that are recorded are not forgotten, and counted once.
+        (60..90).for_each(|pid| sightings.take_up(pid, "motor"));
+        (60..90).for_each(|pid| sightings.recorded(pid, 1, 1));
+        assert_eq!(sightings.processes().1, 89 - MOST as u64);
+    }
+
+    #[test]
+    fn what_was_said_of_a_command_before_it_was_seen_stands() {
+        let mut sightings = Sightings::default();
+        sightings.add(7, "motor", None);
+        sightings.not_reached(7, "makes no sense");
+        sightings.add(7, "motor", Some((7, 1, 1)));
+        assert!(matches!(state(&sightings), ProcessState::NotReached { .. }));
     }
 }
