@@ -156,6 +156,7 @@ impl Chunk {
 
     /// Turns what the kernel recorded into its trace.
     fn finish_kernel(&mut self, clock: &TraceClock, rest: Rest, watch: &mut dyn Watch) -> Result<(), Error> {
+        let is_counted = rest.kernel.is_ok();
         let emptied = match rest.kernel {
             Ok(emptied) => emptied,
             Err(error) => {
@@ -189,6 +190,11 @@ impl Chunk {
             self.summary.pending = Some(self.kernel.pending(&end));
         }
         self.summary.notes.extend(converted?);
+        let has_failed = emptied.iter().any(|emptied| emptied.failure.is_some());
+        if is_counted && !has_failed && self.summary.has_all_of_the_kernel() {
+            // There was room again before the kernel had to overwrite anything.
+            self.summary.kernel_problem = None;
+        }
         Ok(())
     }
 

@@ -262,6 +262,14 @@ impl Summary {
         }
     }
 
+    /// Whether none of the kernel's events is missing.
+    pub(crate) fn has_all_of_the_kernel(&self) -> bool {
+        let is_whole = |cpu: &KernelStream| {
+            !cpu.uncounted && [cpu.lost, cpu.unwritten, cpu.unreceived, cpu.unconverted] == [0; 4]
+        };
+        self.kernel.iter().all(is_whole)
+    }
+
     /// Whether more is missing than could be counted.
     pub fn has_uncounted_loss(&self) -> bool {
         self.state == State::Recording

@@ -174,6 +174,8 @@ struct Session<'a> {
     kernel: Option<Kernel>,
     /// Kernel events that were overwritten because those of the present chunk can't be written.
     kernel_lost: u64,
+    /// When they last could not be.
+    kernel_failed: Option<Instant>,
     collector: Collector,
     bell: Bell,
     /// Where what is recorded goes.

@@ -79,6 +79,7 @@ impl<'a> Session<'a> {
             listener,
             kernel,
             kernel_lost: 0,
+            kernel_failed: None,
             collector,
             bell,
             sink,

@@ -3,7 +3,7 @@
 use super::{Session, Sink, TICK, Watch};
 use crate::Error;
 use crate::drain::Report;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Problem};
 use crate::options::Programs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// How soon it is tried again to let go of a program whose lock is in the way.
 const RETRY: Duration = Duration::from_millis(5);
+
+/// How long after the last try that failed the kernel's files are known to be written again: several tries take less.
+const KERNEL_SETTLED: Duration = Duration::from_secs(3);
 
 impl Session<'_> {
     pub(super) fn run(&mut self, stop: BorrowedFd<'_>, watch: &mut dyn Watch) -> Result<(), Error> {
@@ -83,16 +86,7 @@ impl Session<'_> {
         self.look_at_steal();
         self.watcher.look(&self.programs, &self.clock);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
-        if let Some(problem) = self.kernel.as_ref().and_then(Kernel::problem) {
-            self.kernel_lost = problem.lost;
-            self.tell(format!(
-                "the kernel's events were not written for a while, and its oldest lost: {}",
-                problem.reason
-            ));
-            if let Sink::Chunk(chunk) = &mut self.sink {
-                chunk.summary.kernel_problem.get_or_insert(problem.reason);
-            }
-        }
+        self.look_at_kernel();
         self.refresh();
         if self.is_scan_due() {
             self.scan();
@@ -100,6 +94,25 @@ impl Session<'_> {
         self.finish_chunks();
         self.forget_live();
         self.rotate_if_due();
+    }
+
+    /// Whether the kernel's pages can be written, and what it has overwritten because they can't.
+    fn look_at_kernel(&mut self) {
+        let Some(Problem { reason, lost }) = self.kernel.as_ref().and_then(Kernel::problem) else {
+            // The kernel kept all that could not be written, and by now it is.
+            let is_over = self.kernel_lost == 0
+                && self.kernel_failed.take_if(|failed| failed.elapsed() > KERNEL_SETTLED).is_some();
+            if let (true, Sink::Chunk(chunk)) = (is_over, &mut self.sink) {
+                chunk.summary.kernel_problem = None;
+            }
+            return;
+        };
+        (self.kernel_lost, self.kernel_failed) = (lost, Some(Instant::now()));
+        let lost = if lost > 0 { ", and the oldest of them lost" } else { "" };
+        self.tell(format!("the kernel's events were not written for a while{lost}: {reason}"));
+        if let Sink::Chunk(chunk) = &mut self.sink {
+            chunk.summary.kernel_problem.get_or_insert(reason);
+        }
     }
 
     /// What the collector has to say.
