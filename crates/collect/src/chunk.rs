@@ -150,6 +150,7 @@ impl Chunk {
             self.summary.shortfall.no_events = None;
         }
         self.summary.recorder_cpu_seconds = cpu_seconds(ClockId::ProcessCPUTime);
+        self.directory.use_last_room();
         self.summary.write(&self.directory)?;
         Ok((self.directory, self.summary))
     }

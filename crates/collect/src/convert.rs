@@ -209,7 +209,9 @@ impl KernelTrace {
         let name = page_name(cpu);
         // What was written of it takes the room that the summary needs.
         let _ = kernel.remove_file(&name);
-        let Ok(file) = kernel.create(&name) else { return };
+        // Nobody knows when a recording ended whose recorder was killed.
+        let file = if end > 0 { kernel.create(&name).ok() } else { None };
+        let Some(file) = file else { return };
         let writer = StreamWriter::new(file, self.uuid, StreamClass::Kernel, Some(cpu), PACKET);
         let written = writer.and_then(|mut writer| {
             writer.begin(self.begin_ticks.min(end))?;
@@ -301,8 +303,10 @@ fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: u64) -> Result<Vec<St
     const NEW: &str = ".statedump.new";
     let failed = || Error::output(kernel.path().join("statedump"));
     let dump = Dump::take(begin);
-    dump.write(kernel.create(NEW).map_err(failed())?, uuid, ticks)?;
-    kernel.rename(NEW, "statedump").map_err(failed())?;
+    let written = dump.write(kernel.create(NEW).map_err(failed())?, uuid, ticks).map_err(Error::from);
+    let named = written.and_then(|()| kernel.rename(NEW, "statedump").map_err(failed()));
+    // A part of it takes room that the rest may need.
+    named.inspect_err(|_| _ = kernel.remove_file(NEW))?;
     Ok(dump.notes)
 }
 

@@ -27,8 +27,9 @@ pub(crate) const USER: &str = "user";
 pub(crate) const RAW: &str = ".raw";
 /// What was recorded.
 pub(crate) const SUMMARY: &str = "recording.json";
-/// Some space on the disk, in [`RAW`].
-const ROOM_FILE: &str = "room";
+/// Some space on the disk, in [`RAW`]: for what completes the traces, and for the summary, which is written last. In bytes, more than
+/// either takes for some hundred programs.
+const ROOMS: [(&str, u64); 2] = [("room", 1 << 20), ("room-for-summary", 1 << 19)];
 /// More bytes than any summary has.
 const MOST_SUMMARY: u64 = 64 << 20;
 /// The same in a session's directory, of recordings that its user could have put there: a session reads a hundred of them at once.
@@ -95,15 +96,22 @@ impl Directory {
             self.dir.make_new(part).map_err(Error::output(self.path.join(part)))?;
         }
         // Space for what is written at the end, when the events may have filled the disk.
-        let file = self.create_file(&format!("{RAW}/{ROOM_FILE}"))?;
-        // Not every file system can; then a full disk leaves the recording unfinished.
-        let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, ROOM);
+        for (name, bytes) in ROOMS {
+            let file = self.create_file(&format!("{RAW}/{name}"))?;
+            // Not every file system can; then a full disk leaves the recording unfinished.
+            let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+        }
         Ok(())
     }
 
-    /// Gives back the space that was kept.
+    /// Gives back the space that was kept, but for that of the summary.
     pub(crate) fn use_room(&self) {
-        let _ = self.part(RAW).map(|raw| raw.remove_file(ROOM_FILE));
+        let _ = self.part(RAW).map(|raw| raw.remove_file(ROOMS[0].0));
+    }
+
+    /// Gives back the space that was kept for the summary, which is written next.
+    pub(crate) fn use_last_room(&self) {
+        let _ = self.part(RAW).map(|raw| raw.remove_file(ROOMS[1].0));
     }
 
     /// Removes a recording that has not begun; a directory that was there before stays, empty as it was.
@@ -247,9 +255,6 @@ const NO_SUMMARY: &str = "there is no recording.json in it";
 
 /// What the names of recordings begin with that nobody gave a name.
 pub const PREFIX: &str = "sordino-";
-
-/// More than the summary and the metadata of some hundred programs take, in bytes.
-const ROOM: u64 = 1 << 20;
 
 /// Makes of a file that begins with `before` one that begins with `after`, in place, if they differ in a few bytes of one page only; whether
 /// it did. One that writes so little is never killed in the middle of it. [`Dir::replace`] takes ten times as long: a file system that fears

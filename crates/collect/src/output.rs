@@ -2,7 +2,6 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
@@ -221,7 +220,7 @@ impl Output {
         }
         let whole = match result {
             Ok(written) if written == length => Ok(()),
-            Ok(_) => Err(cut_short(offset + length as u64)),
+            Ok(written) => Err(cut_short(file, offset + written as u64)),
             Err(error) => Err(error),
         };
         if whole.is_err() {
@@ -253,10 +252,13 @@ impl Output {
     }
 }
 
-/// Why the kernel took only a part of what was to end there.
-fn cut_short(end: u64) -> io::Error {
-    let is_too_large = getrlimit(Resource::Fsize).current.is_some_and(|most| end > most);
-    if is_too_large { Errno::FBIG.into() } else { Errno::NOSPC.into() }
+/// Why the kernel took only what comes before `end`: the disk, a quota, or a limit of the file's size. It says so of the next byte.
+fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
+    set_direct(file, false);
+    let next = rustix::io::pwrite(file, &[0], end);
+    set_direct(file, true);
+    // By now there may be room.
+    next.err().unwrap_or(Errno::NOSPC).into()
 }
 
 /// A packet without records.

@@ -237,6 +237,7 @@ mod tests {
         directory.write_summary("{}").unwrap();
         directory.create_file("kernel/cpu0").unwrap().write_all(&[0; 10_000]).unwrap();
         directory.use_room();
+        directory.use_last_room();
         let removed = series.finish(directory.clone(), keep);
         removed.iter().for_each(|directory| directory.remove_whole().unwrap());
         directory
