@@ -157,7 +157,8 @@ impl<W: Write> Sender<W> {
         let path = chunk.path();
         let name = Path::new(path.file_name().unwrap_or(OsStr::new("chunk")));
         self.announce(&name.join(ANNOUNCED), chunk)?;
-        for part in ["kernel", "user"] {
+        // The last holds the kernel's own pages, of a chunk that had no room for them as a trace: where it arrives, there may be some.
+        for part in ["kernel", "user", ".raw"].into_iter().filter(|part| chunk.dir().has(part)) {
             self.send_directory(&name.join(part), &chunk.dir().dir(part)?)?;
         }
         self.archive.append_file(name.join(LAST), &mut chunk.dir().read(LAST)?)?;
@@ -216,10 +217,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
     match (result, receiver.open) {
         (Ok(()), None) => Ok(ExitCode::SUCCESS),
         (result, open) => {
-            let mut text = "the stream ends in the middle".to_owned();
-            if let Err(error) = result {
-                text += &format!(" ({error})");
-            }
+            let mut text = result.map_or_else(|error| unreceived(&error), |()| CUT.to_owned());
             if let Some(open) = open {
                 let open = open.to_string_lossy();
                 let open = printable(&open);
@@ -228,6 +226,29 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
             }
             Err(Failure::new(NO, text))
         }
+    }
+}
+
+const CUT: &str = "the stream ends in the middle";
+
+/// Why a stream is not received to its end: it has none, or something else is in the way.
+fn unreceived(error: &io::Error) -> String {
+    use io::ErrorKind::{FileTooLarge, InvalidData, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        InvalidData | FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull => {
+            // What else than the kernel says so names the remedy itself.
+            let remedy = error.raw_os_error().map_or("", |_| remedy(error));
+            format!("the stream is not received to its end: {error}{remedy}")
+        }
+        _ => format!("{CUT} ({error})"),
+    }
+}
+
+/// Why a summary could not be written, with the kind of what the kernel says.
+fn unwritten(error: sordino_collect::Error) -> io::Error {
+    match &error {
+        sordino_collect::Error::Output { source, .. } => io::Error::new(source.kind(), error.to_string()),
+        _ => io::Error::other(error),
     }
 }
 
@@ -241,21 +262,16 @@ struct Receiver {
 
 impl Receiver {
     fn receive(&mut self, source: impl Read) -> io::Result<()> {
-        let mut archive = Archive::new(source);
+        let mut archive = Archive::new(Ending { source, zeros: 0 });
         for entry in archive.entries()? {
             let mut entry = entry?;
             let path = entry.path()?.into_owned();
             let kind = entry.header().entry_type();
             let chunk = chunk_of(&path).filter(|_| matches!(kind, EntryType::Regular | EntryType::Directory));
             let Some(chunk) = chunk else {
-                let text = format!("'{}' is no part of a recording", path.display());
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                return Err(invalid(format!("'{}' is no part of a recording", path.display())));
             };
-            let path_of_chunk = self.output.path().join(chunk);
-            if self.open.as_ref() != Some(&path_of_chunk) {
-                expect_recording(&*self.directory(Path::new(chunk))?, None).map_err(io::Error::other)?;
-                self.open = Some(path_of_chunk);
-            }
+            self.go_on_in(chunk)?;
             if kind == EntryType::Directory {
                 self.directory(&path)?;
                 continue;
@@ -263,7 +279,7 @@ impl Receiver {
             let parent = self.directory(path.parent().unwrap_or(Path::new("")))?;
             let name = path.file_name().unwrap_or(OsStr::new(""));
             if path == Path::new(chunk).join(ANNOUNCED) {
-                expect_recording(&parent, Some(&summary(entry)?)).map_err(io::Error::other)?;
+                expect_recording(&parent, Some(&summary(entry)?)).map_err(unwritten)?;
             } else if path == Path::new(chunk).join(LAST) {
                 parent.replace(LAST, &summary(entry)?)?;
                 (self.open, self.complete) = (None, self.complete + 1);
@@ -271,7 +287,27 @@ impl Receiver {
                 io::copy(&mut entry, &mut parent.create(name)?)?;
             }
         }
-        Ok(())
+        if archive.into_inner().is_whole() {
+            return Ok(());
+        }
+        let text = "its end is missing: what came is complete, and there may have been more";
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, text))
+    }
+
+    /// Chunks come one after the other, and each of them once.
+    fn go_on_in(&mut self, chunk: &OsStr) -> io::Result<()> {
+        let path = self.output.path().join(chunk);
+        match &self.open {
+            Some(open) if *open == path => return Ok(()),
+            Some(_) => return Err(invalid(format!("'{}' begins too early", chunk.display()))),
+            None => {}
+        }
+        let dir = self.output.make_new(chunk).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => invalid(format!("'{}' comes twice", chunk.display())),
+            _ => error,
+        })?;
+        self.open = Some(path);
+        expect_recording(&dir, None).map_err(unwritten)
     }
 
     /// The directory of that path, made as far as it is not there. Whoever sent the stream chose the names.
@@ -287,12 +323,38 @@ impl Receiver {
     }
 }
 
+/// A stream, and whether it ends as archives do: what is cut off between two entries looks complete.
+struct Ending<R> {
+    source: R,
+    /// Bytes that are 0 at its end so far.
+    zeros: usize,
+}
+
+impl<R> Ending<R> {
+    /// An archive's last blocks of 512 bytes are 0. A summary, which is text, comes before them.
+    const fn is_whole(&self) -> bool {
+        self.zeros >= 512
+    }
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read(bytes)?;
+        let zeros = bytes[..length].iter().rev().take_while(|byte| **byte == 0).count();
+        self.zeros = if zeros == length { self.zeros.saturating_add(zeros) } else { zeros };
+        Ok(length)
+    }
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
 /// The bytes of a summary.
 fn summary(entry: Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
     let (mut bytes, size) = (Vec::new(), entry.size());
     if size > MOST_SUMMARY {
-        let text = format!("its summary is longer than {MOST_SUMMARY} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        return Err(invalid(format!("its summary is longer than {MOST_SUMMARY} bytes")));
     }
     entry.take(size).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == size { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -349,6 +411,25 @@ mod tests {
             fs::read(whole.output.path().join("chunk-0002/user/0001-x-1/cpu0")).unwrap(),
             vec![7; 5000]
         );
+
+        // Cut between two chunks, or behind the last, it has no end.
+        let end = stream.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        let mut ending = receiver("ending");
+        let missing = ending.receive(&stream[..end.next_multiple_of(512)]).unwrap_err();
+        assert_eq!((missing.kind(), ending.complete, ending.open), (io::ErrorKind::UnexpectedEof, 2, None));
+
+        // A chunk that comes again would replace one that is complete.
+        let twice = [&stream[..end.next_multiple_of(512)], &stream].concat();
+        let error = receiver("twice").receive(&twice[..]).unwrap_err();
+        assert!(error.to_string().contains("comes twice"), "{error}");
+        let mut builder = Builder::new(Vec::new());
+        for name in ["chunk-0001/user", "chunk-0002/user", "chunk-0001/kernel"] {
+            builder.append_dir(name, place.path()).unwrap();
+        }
+        let mut early = receiver("early");
+        let error = early.receive(&builder.into_inner().unwrap()[..]).unwrap_err();
+        assert!(error.to_string().contains("'chunk-0002' begins too early"), "{error}");
+        assert_eq!((early.complete, early.open), (0, Some(place.path().join("early/chunk-0001"))));
 
         let mut cut = receiver("cut");
         let _ = cut.receive(&stream[..stream.len() / 2 + 3000]);
