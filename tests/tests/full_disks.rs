@@ -236,3 +236,244 @@ fn a_limit_of_the_files_size_is_as_a_full_disk() {
     assert!(recording.user_events() > 0 && recording.sum("unwritten") > 0, "{}", recording.summary);
     recording.babeltrace_reads_all();
 }
+
+/// Its area is a file, too.
+#[test]
+fn a_limit_of_the_files_size_does_not_end_a_program_that_is_linked() {
+    let scene = Scene::new();
+    let script = format!("ulimit -f 8; exec {} exit 0", scene.program("ends.c").display());
+    scene.run(Command::new("sh").args(["-c", &script])).succeeded();
+}
+
+/// The command is linked: that it was not recorded has another reason.
+#[test]
+fn a_program_that_there_is_no_room_for_is_said_to_have_none() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=24m");
+    let ends = scene.program("ends.c");
+    let ballast = scene.path("disk/ballast");
+    let script = format!("cat /dev/zero >{} 2>/dev/null; {} exit 0", ballast.display(), ends.display());
+    let output = scene.path("disk/recording");
+    let ended =
+        scene.run(scene.command(&["record", "--json", "-o"]).arg(&output).args(["--", "sh", "-c", &script]));
+    let recording = Recording::of(ended, output);
+    let no_events = &recording.summary["shortfall"]["no_events"];
+    assert_eq!(no_events["reason"], "not_reached", "{}", recording.summary);
+    let name = ends.file_name().unwrap().to_str().unwrap();
+    let found = list(&no_events["processes"]).iter().find(|process| process["name"] == name);
+    let reason = found.and_then(|found| found["reason"].as_str()).unwrap_or_default();
+    assert!(reason.contains("No space left on device"), "{no_events}");
+    drop(disk);
+    fs::remove_dir(scene.path("disk")).unwrap();
+}
+
+#[test]
+fn a_disk_that_was_full_for_a_moment_and_cost_nothing_leaves_a_recording_that_is_whole() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("of-moment"), "size=24m");
+    let kernel = ["--no-user", "--kernel", "syscalls:sys_enter_access", "--kernel-buffer", "8M"];
+    let session = Session::start(&scene, "moment", &kernel);
+    let there = scene.path("there");
+    disk.fill_but(0);
+    wait_until("the kernel's pages can't be written", || {
+        (0..500).for_each(|_| assert!(!there.exists()));
+        session.status()["status"]["missing"]["reason"].is_string()
+    });
+    let text = session.ask(&["status", "moment"]).succeeded().to_owned();
+    assert!(!text.contains("oldest of them lost"), "{text}");
+    disk.empty();
+    wait_until("all is written", || session.status()["status"]["missing"]["reason"].is_null());
+    let stopped = session.ask(&["stop", "moment"]);
+    assert!(!stopped.succeeded().contains("INCOMPLETE"), "{}", stopped.output);
+    session.destroy();
+    drop(disk);
+    fs::remove_dir(scene.path("of-moment")).unwrap();
+}
+
+/// Each CPU's pages become a trace when there is room for it; a later call goes on.
+#[test]
+fn what_is_recovered_step_by_step_is_all_counted() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=48m");
+    let output = scene.path("disk/recording");
+    // A loop on each CPU, so that each has pages.
+    let script = format!(
+        "for cpu in 0 1; do taskset -c $cpu dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null; done; sleep 0.5; \
+         cat /dev/zero >{} 2>/dev/null; true",
+        scene.path("disk/ballast").display()
+    );
+    let mut recorder = scene.command(&["record", "--json", "--kernel", "raw_syscalls", "-o"]);
+    let ended = scene.run(recorder.arg(&output).args(["--", "sh", "-c", &script]));
+    let recording = Recording::of(ended, output.clone());
+    assert_eq!(recording.summary["state"], "incomplete", "{}", recording.summary);
+    let (mut tries, mut free) = (0, 0);
+    let recovered = loop {
+        disk.empty();
+        disk.fill_but(free);
+        let recovered = scene.run(scene.command(&["recover", "--json"]).arg(&output));
+        if recovered.status == 0 {
+            break recovered;
+        }
+        recovered.failed(2, &["No space left on device"]);
+        assert_eq!(summary(&output)["state"], "incomplete");
+        (tries, free) = (tries + 1, free + (1 << 20));
+    };
+    let recovered = Recording::of(recovered, output.clone());
+    assert!(tries > 1 && recovered.kernel_events() > 200_000, "{tries}: {}", recovered.summary);
+    assert_eq!(recovered.kernel_events(), listed(&output));
+    recovered.babeltrace_reads_all();
+    assert!(!list(&recovered.summary["kernel"]).iter().any(|cpu| number(cpu, "unconverted") > 0));
+
+    // A recorder that is killed behind its last page and before its summary leaves a trace that no summary tells of.
+    let mut killed = summary(&output);
+    killed["state"] = "recording".into();
+    killed["recorder"] = (1 << 22).into();
+    killed["kernel"] = Value::Array(Vec::new());
+    fs::write(output.join("recording.json"), killed.to_string()).unwrap();
+    let again = scene.run(scene.command(&["recover", "--json"]).arg(&output));
+    again.succeeded();
+    let again = Recording::of(again, output);
+    assert_eq!(again.kernel_events(), recovered.kernel_events(), "{}", again.summary);
+    drop(disk);
+    fs::remove_dir(scene.path("disk")).unwrap();
+}
+
+/// The kernel's events in a recording.
+fn listed(output: &Path) -> u64 {
+    let recording =
+        sordino_ctf::read::Trace::open(&output.join("kernel"), &mut sordino_event::Classes::default());
+    let recording = recording.unwrap();
+    let mut count = 0;
+    for stream in recording.streams().iter().filter(|stream| {
+        stream
+            .files()
+            .any(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cpu")))
+    }) {
+        let (mut events, mut event) = (stream.events(), sordino_event::Event::default());
+        loop {
+            match events.next(&mut event).unwrap() {
+                sordino_event::Step::Event => count += 1,
+                sordino_event::Step::Loss(_) => {}
+                sordino_event::Step::End => break,
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn what_a_killed_recorder_could_not_write_is_not_called_complete() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("of-killed"), "size=24m");
+    let session = Session::start(&scene, "killed", &SMALL);
+    let running = steady(&scene);
+    disk.fill_but(0);
+    wait_until("sub-buffers are missing", || missing(&session, "sub_buffers") > 2);
+    disk.empty();
+    let written = || {
+        list(&session.records(running.pid())["rings"]).iter().map(|ring| number(ring, "bytes")).sum::<u64>()
+    };
+    let before = written();
+    wait_until("it goes on where there is room", || written() > before + (256 << 10));
+    let recorder = rustix::process::Pid::from_raw(session.recorder()).unwrap();
+    rustix::process::kill_process(recorder, Signal::KILL).unwrap();
+    wait_until("it is killed", || session.status()["state"] == "died");
+    let recovered = session.ask(&["recover", session.output.to_str().unwrap()]);
+    let text = recovered.succeeded();
+    assert!(text.starts_with("INCOMPLETE: could not be written: "), "{text}");
+    assert!(!text.contains("lost 0") && !text.contains("0.0 KiB"), "{text}");
+    gaps_are_numbered(&session.output.join("chunk-0001"));
+    end(running);
+    session.destroy();
+    drop(disk);
+    fs::remove_dir(scene.path("of-killed")).unwrap();
+}
+
+/// What the summary says is missing is what babeltrace2 warns of.
+#[track_caller]
+fn gaps_are_numbered(chunk: &Path) {
+    let (of, warnings) = (summary(chunk), babeltrace(chunk).1);
+    let streams = list(&of["programs"]).iter().flat_map(|program| list(&program["streams"]));
+    let unwritten: u64 = streams.map(|stream| number(stream, "unwritten")).sum();
+    assert!(unwritten > 0 && warnings.contains(" packets between "), "{of}\n{warnings}");
+}
+
+/// What an earlier recorder left that can't be finished is no fault of the session that finds it.
+#[test]
+fn a_session_is_not_called_incomplete_for_what_was_there_before() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "later", &SMALL);
+    let kill = || {
+        let recorder = rustix::process::Pid::from_raw(session.recorder()).unwrap();
+        rustix::process::kill_process(recorder, Signal::KILL).unwrap();
+        wait_until("it is killed", || session.status()["state"] == "died");
+    };
+    kill();
+    fs::remove_file(session.output.join("chunk-0001/kernel/metadata")).unwrap();
+    session.does("start", &[]);
+    let notes = || session.status()["status"]["notes"].to_string();
+    wait_until("it says so", || notes().contains("an earlier recording is not finished"));
+    assert_eq!(missing(&session, "recordings"), 0);
+    kill();
+    // The one that can't be finished keeps nobody from finishing the other.
+    let recovered = session.ask(&["recover", session.output.to_str().unwrap()]);
+    recovered.failed(2, &["chunk-0001"]);
+    assert!(recovered.output.contains("chunk-0002"), "{}", recovered.output);
+    assert_eq!(summary(&session.output.join("chunk-0002"))["state"], "recovered");
+    session.does("start", &[]);
+    let stopped = session.ask(&["stop", "later"]);
+    assert!(!stopped.succeeded().contains("INCOMPLETE"), "{}", stopped.output);
+    session.destroy();
+}
+
+/// The kernel's pages that find no room as a trace where they are recorded become one where they arrive.
+#[test]
+fn pages_without_room_are_sent() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=40m");
+    let (stream, output) = (scene.path("stream"), scene.path("received"));
+    let script = format!(
+        "dd if=/dev/zero of=/dev/null bs=1 count=60000 2>/dev/null; sleep 0.3; cat /dev/zero >{} 2>/dev/null; sleep 2",
+        scene.path("disk/ballast").display()
+    );
+    let mut sender = scene.command(&[
+        "record",
+        "-o",
+        "-",
+        "--no-user",
+        "--kernel",
+        "raw_syscalls",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    sender.env("TMPDIR", scene.path("disk")).stdout(fs::File::create(&stream).unwrap());
+    let status = sender.stderr(std::process::Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    // The receiver's disk may be full, too: that is no fault of the stream's.
+    disk.empty();
+    disk.fill_but(256 << 10);
+    let receive =
+        |output: &Path| scene.run(scene.command(&["record", "--from"]).arg(&stream).arg("-o").arg(output));
+    let refused = receive(&scene.path("disk/received"));
+    refused.failed(1, &["No space left on device", "make room there", "is not complete"]);
+    assert!(!refused.errors.contains("ends in the middle"), "{}", refused.errors);
+    receive(&output).succeeded();
+    let before = chunks(&output);
+    let unconverted = |chunks: &[Value]| -> u64 {
+        chunks.iter().flat_map(|chunk| list(&chunk["kernel"])).map(|cpu| number(cpu, "unconverted")).sum()
+    };
+    assert!(unconverted(&before) > 0, "{before:?}");
+    scene.run(scene.command(&["recover"]).arg(&output)).succeeded();
+    let after = chunks(&output);
+    let events: u64 =
+        after.iter().flat_map(|chunk| list(&chunk["kernel"])).map(|cpu| number(cpu, "events")).sum();
+    assert!(unconverted(&after) == 0 && events > 200_000, "{events}: {after:?}");
+    drop(disk);
+    fs::remove_dir(scene.path("disk")).unwrap();
+}
+
+fn chunks(output: &Path) -> Vec<Value> {
+    fs::read_dir(output).unwrap().map(|chunk| summary(&chunk.unwrap().path())).collect()
+}

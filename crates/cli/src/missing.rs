@@ -9,7 +9,10 @@ pub(crate) fn line(missing: &Missing) -> String {
     if !missing.is_any() {
         return String::new();
     }
-    let events = format!(" of programs ({} of events, not counted)", bytes(missing.bytes));
+    let events = match missing.bytes {
+        0 => " of programs (not counted)".to_owned(),
+        known => format!(" of programs ({} of events, not counted)", bytes(known)),
+    };
     let kept = format!(
         "{} of the kernel's pages, which are kept: make room, then 'sordino recover'",
         bytes(missing.kernel_pages)

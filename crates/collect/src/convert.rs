@@ -4,7 +4,7 @@ use crate::Error;
 use crate::chunk::Purpose;
 use crate::clock::TraceClock;
 use crate::context::Told;
-use crate::directory::{Directory, KERNEL, RAW};
+use crate::directory::{Directory, KERNEL, RAW, names};
 use crate::dump::{self, Dump};
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE, page_name};
 use crate::rights;
@@ -444,10 +444,4 @@ fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
 /// Bytes of pages that wait to be converted.
 pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
     unconverted(directory).iter().map(|stream| stream.unconverted).sum()
-}
-
-/// The names in a directory that are text, sorted.
-pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
-    let names = dir.names().map_err(Error::output(dir.path()))?;
-    Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }

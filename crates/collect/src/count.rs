@@ -5,7 +5,7 @@ use crate::session::Watch;
 use crate::summary::Summary;
 use sordino_ctf::read::{Stream, Trace};
 use sordino_event::{Cause, Classes, Event, Step};
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// More than so many bytes are not counted: nobody waits a minute for a number.
 const MOST: u64 = 4 << 30;
@@ -23,7 +23,8 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
     }
     let mut done = 0;
     for program in &mut summary.programs {
-        if program.streams.is_empty() {
+        // Of what came as a stream, somebody else chose the names.
+        if program.streams.is_empty() || !is_in_recording(&program.trace) {
             continue;
         }
         let trace = Trace::open(directory.trace_path(&program.trace), &mut Classes::default());
@@ -40,6 +41,13 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
             done += stream.bytes;
         }
     }
+}
+
+/// Whether that is the place of a program's trace, and leads nowhere else.
+fn is_in_recording(trace: &str) -> bool {
+    let mut names = Path::new(trace).components();
+    names.next() == Some(Component::Normal(USER.as_ref()))
+        && names.all(|name| matches!(name, Component::Normal(_)))
 }
 
 /// More than so many bytes are not counted for who asks how a recording is.

@@ -256,6 +256,12 @@ const NO_SUMMARY: &str = "there is no recording.json in it";
 /// What the names of recordings begin with that nobody gave a name.
 pub const PREFIX: &str = "sordino-";
 
+/// The names in a directory that are text, sorted.
+pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
+    let names = dir.names().map_err(Error::output(dir.path()))?;
+    Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+}
+
 /// Makes of a file that begins with `before` one that begins with `after`, in place, if they differ in a few bytes of one page only; whether
 /// it did. One that writes so little is never killed in the middle of it. [`Dir::replace`] takes ten times as long: a file system that fears
 /// for the new text writes it to disk before it lets go of the old.

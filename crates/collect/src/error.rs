@@ -52,6 +52,9 @@ pub enum Error {
         /// The recorder.
         pid: u32,
     },
+    /// What an earlier recorder left can't be finished.
+    #[error("an earlier recording is not finished: {0}")]
+    Earlier(Box<Self>),
     /// The kernel's tracer can't be used as asked.
     #[error(transparent)]
     Kernel(#[from] tracefs::Error),

@@ -1,13 +1,16 @@
 //! A recording that comes as a stream: a summary from the start, and what of the recording did not arrive.
 
 use crate::Error;
+use crate::convert::unconverted;
 use crate::count::whole_events_of;
 use crate::directory::{Directory, KERNEL, SUMMARY};
+use crate::kernel::page_name;
 use crate::recover::cut_trace;
 use crate::summary::{KernelStream, ProgramSummary, SCHEMA, State, StreamSummary, Summary};
 use sordino_ctf::read::Trace;
 use sordino_dirfd::Dir;
-use sordino_event::Classes;
+use sordino_event::{Classes, Cpu};
+use std::collections::{BTreeMap, HashMap};
 
 /// Makes a directory a recording that is being received, with the summary that its sender `announced`: it can be recovered from now on.
 ///
@@ -29,19 +32,22 @@ pub fn expect_recording(dir: &Dir, announced: Option<&[u8]>) -> Result<(), Error
 }
 
 /// Cuts what came of the kernel's trace, and counts it.
-pub(crate) fn recover_kernel(directory: &Directory, announced: &mut [KernelStream]) -> Result<(), Error> {
-    let kernel = directory.part(KERNEL);
-    let Ok(kernel) = kernel else {
+pub(crate) fn recover_kernel(directory: &Directory, announced: &mut Vec<KernelStream>) -> Result<(), Error> {
+    // Whoever announces a CPU a million times has it counted once.
+    announced.sort_by_key(|stream| stream.cpu);
+    announced.dedup_by_key(|stream| stream.cpu);
+    let Ok(kernel) = directory.part(KERNEL) else {
         announced.iter_mut().for_each(|stream| kernel_stream(stream, 0, 0));
         return Ok(());
     };
-    let cut = cut_trace(&kernel)?;
+    let cut: HashMap<String, u64> =
+        cut_trace(&kernel)?.into_iter().map(|file| (file.name, file.bytes)).collect();
     let trace = Trace::open(directory.trace_path(KERNEL), &mut Classes::default()).ok();
     for stream in announced {
-        let name = format!("cpu{}", stream.cpu);
-        let bytes = cut.iter().find(|file| file.name == name).map_or(0, |file| file.bytes);
-        let events = trace.as_ref().map_or(0, |trace| whole_events_of(trace, &name));
-        kernel_stream(stream, events, bytes);
+        let name = page_name(Cpu(stream.cpu));
+        let came = cut.get(&name).copied();
+        let events = |_| trace.as_ref().map_or(0, |trace| whole_events_of(trace, &name));
+        kernel_stream(stream, came.map_or(0, events), came.unwrap_or(0));
     }
     Ok(())
 }
@@ -51,21 +57,34 @@ fn kernel_stream(stream: &mut KernelStream, events: u64, bytes: u64) {
     (stream.events, stream.bytes) = (events, bytes);
 }
 
+/// The CPUs of which pages were announced that did not arrive.
+pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<u32> {
+    if !summary.received {
+        return Vec::new();
+    }
+    let came: HashMap<u32, u64> =
+        unconverted(directory).iter().map(|stream| (stream.cpu, stream.unconverted)).collect();
+    let is_short = |stream: &&KernelStream| stream.unconverted > came.get(&stream.cpu).copied().unwrap_or(0);
+    summary.kernel.iter().filter(is_short).map(|stream| stream.cpu).collect()
+}
+
 /// Compares the programs that came with those that were announced, and adds those that did not come at all.
 pub(crate) fn account(came: &mut Vec<ProgramSummary>, announced: Vec<ProgramSummary>) {
+    let mut here: BTreeMap<String, ProgramSummary> =
+        came.drain(..).map(|program| (program.trace.clone(), program)).collect();
     for program in announced {
-        let here = came.iter().position(|here| here.trace == program.trace);
-        let here = here.map_or(ProgramSummary::default(), |here| came.swap_remove(here));
-        let nothing = StreamSummary { events: Some(0), ..StreamSummary::default() };
-        let streams = program.streams.into_iter().map(|stream| {
-            let here = here.streams.iter().find(|here| here.cpu == stream.cpu);
-            merge(here.unwrap_or(&nothing), stream)
+        let came = here.remove(&program.trace).unwrap_or_default();
+        let mut streams: HashMap<Option<u32>, StreamSummary> =
+            came.streams.into_iter().map(|stream| (stream.cpu, stream)).collect();
+        let merged = program.streams.into_iter().map(|stream| {
+            let nothing = StreamSummary { events: Some(0), ..StreamSummary::default() };
+            merge(&streams.remove(&stream.cpu).unwrap_or(nothing), stream)
         });
-        let streams = streams.collect();
-        let notes = [program.notes, here.notes].concat();
-        came.push(ProgramSummary { streams, notes, ..program });
+        let merged = merged.collect();
+        let notes = [program.notes, came.notes].concat();
+        here.insert(program.trace.clone(), ProgramSummary { streams: merged, notes, ..program });
     }
-    came.sort_by(|one, other| one.trace.cmp(&other.trace));
+    came.extend(here.into_values());
 }
 
 /// What its sender knew of a stream, and how much of that came.

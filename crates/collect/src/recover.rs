@@ -1,18 +1,19 @@
 //! Finishing a recording whose recorder was killed.
 
 use crate::clock::TraceClock;
-use crate::convert::{End, KernelTrace, names, raw_bytes};
-use crate::count::count_events;
-use crate::directory::{Directory, KERNEL, RAW, USER};
+use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
+use crate::count::{count_events, whole_events_of};
+use crate::directory::{Directory, KERNEL, RAW, USER, names};
+use crate::kernel::page_name;
 use crate::program::{METADATA, MOST_METADATA};
 use crate::received;
 use crate::session::Watch;
-use crate::summary::{ProgramSummary, State, StreamSummary, Summary};
+use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary};
 use crate::{Error, discover};
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::PacketHeader;
 use sordino_dirfd::Dir;
-use sordino_event::Classes;
+use sordino_event::{Classes, Cpu};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -43,25 +44,32 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     if was_killed {
         let programs = programs(directory)?;
         announced = std::mem::replace(&mut summary.programs, programs);
+        if summary.received {
+            received::recover_kernel(directory, &mut summary.kernel)?;
+        }
     }
-    if summary.received {
-        received::recover_kernel(directory, &mut summary.kernel)?;
-    }
-    if directory.dir().has(RAW) {
-        recover_kernel(directory, &mut summary, watch)?;
-    }
+    let converted = recover_kernel(directory, &mut summary, watch);
     count_events(directory, &mut summary, watch);
-    summary.state = State::Recovered;
-    if summary.received {
+    if was_killed && summary.received {
         received::account(&mut summary.programs, announced);
         summary.notes.push("its stream ended before all of it had arrived".to_owned());
     } else if was_killed {
         let note = "its recorder was killed: what was in the rings then is not in the trace";
         summary.notes.push(note.to_owned());
-    } else if summary.kernel.iter().all(|stream| stream.unwritten == 0) {
-        summary.kernel_problem = None;
     }
-    summary.write(directory)?;
+    match &converted {
+        Ok(()) => summary.state = State::Recovered,
+        Err(error) => {
+            // What was done is done: pages that were converted are not there any more.
+            summary.state = State::Incomplete;
+            summary.kernel.extend(unconverted(directory));
+            summary.kernel_problem.get_or_insert(error.to_string());
+        }
+    }
+    summary.kernel.sort_by_key(|stream| stream.cpu);
+    directory.use_last_room();
+    let written = summary.write(directory);
+    converted.and(written)?;
     Ok(summary)
 }
 
@@ -84,7 +92,32 @@ fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
     Ok(())
 }
 
+/// Converts the pages that are there, and takes up the streams that no summary told of.
 fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {
+    let short = received::short_pages(directory, summary);
+    // Those of the CPUs that were converted before stay.
+    summary.kernel.retain(|stream| stream.unconverted == 0);
+    let converted = if directory.dir().has(RAW) { convert(directory, summary, watch) } else { Ok(()) };
+    if directory.dir().has(KERNEL) {
+        add_converted(directory, &mut summary.kernel)?;
+    }
+    for cpu in short {
+        let place = summary.kernel.iter().position(|stream| stream.cpu == cpu);
+        let place = place.unwrap_or_else(|| {
+            summary.kernel.push(KernelStream::of(Cpu(cpu)));
+            summary.kernel.len() - 1
+        });
+        summary.kernel[place].uncounted = true;
+    }
+    converted?;
+    summary.pending = None;
+    if summary.kernel.iter().all(|stream| stream.unwritten == 0) {
+        summary.kernel_problem = None;
+    }
+    Ok(())
+}
+
+fn convert(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {
     let metadata = Trace::open(directory.trace_path(KERNEL), &mut Classes::default());
     let metadata = metadata.map_err(|error| unreadable(directory, &error))?;
     let (Some(uuid), Some(clock)) = (metadata.uuid(), metadata.clocks().first()) else {
@@ -92,7 +125,7 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         return Err(Error::NoRecording { path, reason });
     };
     let clock = TraceClock::known(clock, &summary.host);
-    let pending = summary.pending.take().unwrap_or_default();
+    let pending = summary.pending.clone().unwrap_or_default();
     let mut trace = KernelTrace::resume(uuid, summary.overwrite, pending.begin);
     if summary.kernel_events.is_empty() {
         return trace.finish_without_events(directory, &clock);
@@ -102,12 +135,9 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         done += bytes;
         watch.working("converting the kernel's events", done, total);
     };
-    // Those of the CPUs that were converted before stay.
-    summary.kernel.retain(|stream| stream.unconverted == 0);
     let end = End { ticks: pending.end, kernel: &pending.kernel };
     let note = trace.convert(directory, &clock, &end, &mut summary.kernel, &mut advance)?;
     summary.notes.extend(note);
-    summary.kernel.sort_by_key(|stream| stream.cpu);
     Ok(())
 }
 
@@ -146,6 +176,8 @@ fn stream(file: &Cut) -> StreamSummary {
         bytes: file.bytes,
         ring_full: discarded - too_large.min(discarded),
         too_large,
+        unwritten: file.skipped,
+        problem: (file.skipped > 0).then(|| "some of it could not be written".to_owned()),
         ..StreamSummary::default()
     }
 }
@@ -155,6 +187,8 @@ pub(crate) struct Cut {
     pub(crate) name: String,
     /// Bytes that stay.
     pub(crate) bytes: u64,
+    /// Packets that are not there, by the numbers of those that are.
+    skipped: u64,
     /// The last packet's header.
     last: Option<PacketHeader>,
 }
@@ -167,8 +201,7 @@ pub(crate) fn cut_trace(dir: &Dir) -> Result<Vec<Cut>, Error> {
         if name == METADATA {
             cut_metadata(dir).map_err(failed)?;
         } else {
-            let (bytes, last) = cut(dir, &name).map_err(failed)?;
-            files.push(Cut { name, bytes, last });
+            files.push(cut(dir, name).map_err(failed)?);
         }
     }
     Ok(files)
@@ -189,27 +222,51 @@ fn cut_metadata(dir: &Dir) -> std::io::Result<()> {
     }
 }
 
-/// Cuts a packet off that was being written; the bytes that stay, and the last packet's header.
-fn cut(dir: &Dir, name: &str) -> std::io::Result<(u64, Option<PacketHeader>)> {
-    let mut file = dir.edit(name)?;
+/// Cuts a packet off that was being written.
+fn cut(dir: &Dir, name: String) -> std::io::Result<Cut> {
+    let mut file = dir.edit(&name)?;
     let length = file.metadata()?.len();
-    let (mut whole, mut last) = (0, None);
+    let mut cut = Cut { name, bytes: 0, skipped: 0, last: None };
     let mut bytes = [0; sordino_ctf::write::FIRST_EVENT];
-    while whole + bytes.len() as u64 <= length {
-        file.seek(SeekFrom::Start(whole))?;
+    while cut.bytes + bytes.len() as u64 <= length {
+        file.seek(SeekFrom::Start(cut.bytes))?;
         file.read_exact(&mut bytes)?;
         match PacketHeader::decode(&bytes) {
-            Some(header) if header.packet_bytes > 0 && whole + header.packet_bytes <= length => {
-                whole += header.packet_bytes;
-                last = Some(header);
+            Some(header) if header.packet_bytes > 0 && cut.bytes + header.packet_bytes <= length => {
+                let next = cut.last.as_ref().map_or(0, |last| last.sequence.saturating_add(1));
+                cut.skipped = cut.skipped.saturating_add(header.sequence.saturating_sub(next));
+                cut.bytes += header.packet_bytes;
+                cut.last = Some(header);
             }
             _ => break,
         }
     }
-    if whole < length {
-        file.set_len(whole)?;
+    if cut.bytes < length {
+        file.set_len(cut.bytes)?;
     }
-    Ok((whole, last))
+    Ok(cut)
+}
+
+/// Takes up the streams of CPUs whose pages were converted by a recorder that was killed before a summary told of them.
+fn add_converted(directory: &Directory, streams: &mut Vec<KernelStream>) -> Result<(), Error> {
+    let kernel = directory.part(KERNEL)?;
+    let waiting = unconverted(directory);
+    let is_known = |cpu: u32| streams.iter().chain(&waiting).any(|stream| stream.cpu == cpu);
+    let cpus = names(&kernel)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
+    let cpus: Vec<u32> = cpus.filter(|&cpu| !is_known(cpu)).collect();
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let trace = Trace::open(directory.trace_path(KERNEL), &mut Classes::default()).ok();
+    for cpu in cpus {
+        let name = page_name(Cpu(cpu));
+        let failed = Error::output(kernel.path().join(&name));
+        let Cut { name, bytes, last, .. } = cut(&kernel, name).map_err(failed)?;
+        let events = trace.as_ref().map_or(0, |trace| whole_events_of(trace, &name));
+        let lost = last.map_or(0, |last| last.discarded);
+        streams.push(KernelStream { bytes, events, lost, ..KernelStream::of(Cpu(cpu)) });
+    }
+    Ok(())
 }
 
 /// What can't be read of a recording that has to be.

@@ -235,7 +235,9 @@ pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
 /// What could not be written of a ring, in a line of its own.
 pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
     let sub_buffers = count(sub_buffers, "sub-buffer");
-    format!("\n    {sub_buffers} with {} of events could not be written", bytes(lost))
+    // Whoever completes what a killed recorder left finds their number alone.
+    let size = if lost > 0 { format!(" with {} of events", bytes(lost)) } else { String::new() };
+    format!("\n    {sub_buffers}{size} could not be written")
 }
 
 fn loss(total: u64, causes: &[(&str, u64)]) -> String {

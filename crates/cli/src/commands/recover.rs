@@ -34,23 +34,29 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         true => (None, vec![open(options.directory.as_deref())?]),
         false => (options.directory.as_deref(), recordings),
     };
-    let mut completed = Vec::new();
+    let (mut completed, mut failed) = (Vec::new(), Vec::new());
     for directory in recordings {
-        if is_open(&directory)? {
-            completed.push((recover(&directory)?, directory));
-        } else if is_series.is_none() {
-            message!("{} is already finished", directory.path().display());
-            show(options, &directory, &Summary::read(&directory)?)?;
+        match is_open(&directory).and_then(|is_open| is_open.then(|| recover(&directory)).transpose()) {
+            Ok(Some(summary)) => completed.push((summary, directory)),
+            Ok(None) if is_series.is_none() => {
+                message!("{} is already finished", directory.path().display());
+                show(options, &directory, &Summary::read(&directory)?)?;
+            }
+            Ok(None) => {}
+            // The others do not wait for this one.
+            Err(failure) => failed.push(failure),
         }
     }
-    if let Some(path) = is_series.filter(|_| completed.is_empty()) {
+    if let Some(path) = is_series.filter(|_| completed.is_empty() && failed.is_empty()) {
         message!("all recordings in {} are already finished", path.display());
     }
     if let Some(reader) = target(None)? {
         give(is_series, &completed, &reader);
     }
     completed.iter().try_for_each(|(summary, directory)| show(options, directory, summary))?;
-    Ok(ExitCode::SUCCESS)
+    let last = failed.pop();
+    failed.iter().for_each(|failure| message!("sordino: {}", failure.text()));
+    last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// The recordings in a directory that is none itself: a session's, or one that a stream was received into.

@@ -41,7 +41,10 @@ impl Outlet {
         let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
         let read = series.finished().enumerate().filter(is_read).map(|(_, directory)| directory);
         for directory in read.filter(|directory| is_unfinished(directory)).cloned() {
-            let job = move || recover(&directory, &mut Nobody).map(|summary| (directory, summary));
+            let job = move || match recover(&directory, &mut Nobody) {
+                Ok(summary) => Ok((directory, summary)),
+                Err(error) => Err(Error::Earlier(Box::new(error))),
+            };
             writer.give(Box::new(job), None);
         }
         let control = Control::listen(&session.runtime, bell.clone())?;
@@ -83,7 +86,10 @@ impl Outlet {
                     Reply::Written { directory: directory.path().to_owned(), missing }
                 }
                 Err(error) => {
-                    self.missing.add_recording(error.to_string());
+                    // Others than this session's are not missing from it.
+                    if !matches!(error, Error::Earlier(_)) {
+                        self.missing.add_recording(error.to_string());
+                    }
                     note_once(&mut self.notes, error.to_string());
                     Reply::Refused { reason: error.to_string() }
                 }
