@@ -195,7 +195,10 @@ pub(crate) fn lift_throttle() -> Option<Guardian> {
         Throttle::Lifted { guardian, .. } => return Some(guardian),
         Throttle::Stays { now, why } => (now, why),
     };
-    let now = now.map_or("can't be read".to_owned(), |now| format!("is {now}"));
-    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second are its doing ({why})");
+    let (now, are) = match now {
+        Some(now) => (format!("is {now}"), "are"),
+        None => ("can't be read".to_owned(), "may be"),
+    };
+    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second {are} its doing ({why})");
     None
 }
