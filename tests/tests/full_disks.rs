@@ -341,7 +341,7 @@ fn what_is_recovered_step_by_step_is_all_counted() {
 /// The kernel's events in a recording.
 fn listed(output: &Path) -> u64 {
     let recording =
-        sordino_ctf::read::Trace::open(&output.join("kernel"), &mut sordino_event::Classes::default());
+        sordino_ctf::read::Trace::open(output.join("kernel"), &mut sordino_event::Classes::default());
     let recording = recording.unwrap();
     let mut count = 0;
     for stream in recording.streams().iter().filter(|stream| {
