@@ -5,15 +5,21 @@
 //!    the loop has more than ten times as many;
 //! 2. the loop: the event of a program that one thread hits most often, regular ones first.
 //!
+//! What tells which begin an end belongs to, the thread or a field that both have, is tried out: of two requests that one thread works
+//! on at a time, and of two fields, only one may be the right one.
+//!
 //! The same trace always gets the same answer: among equals, the first in the order of their names.
 
+mod matching;
+
 use crate::rhythm::Rhythm;
-use crate::{Key, Point, Rule, number};
+use crate::{Point, Rule, number};
+use matching::Matching;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Domain, Tid};
 use sordino_timeline::{Item, Moment, is_statedump};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Words in the names of two events that begin and end something.
 const WORDS: &[(&str, &str)] = &[
@@ -39,7 +45,7 @@ const WORDS: &[(&str, &str)] = &[
 
 /// A loop that has so many times the intervals of a pair is chosen instead of it.
 const FEW: u64 = 10;
-/// Of as many threads' events the rhythm is followed; each takes a kilobyte.
+/// Of as many threads' events the rhythm is followed, each takes a kilobyte; and as many begins wait for their ends.
 const FOLLOWED_MAX: usize = 10_000;
 /// As many others are named.
 const OTHERS_MAX: usize = 5;
@@ -85,8 +91,6 @@ pub struct Census {
     names: Vec<Named>,
     pairs: Vec<Pair>,
     rhythms: HashMap<(usize, Tid), Rhythm>,
-    /// The pairs that a thread has begun and not ended.
-    open: HashSet<(usize, Tid)>,
 }
 
 /// All events of one name.
@@ -105,10 +109,8 @@ struct Named {
 struct Pair {
     begin: usize,
     end: usize,
-    /// A field that both have.
-    field: Option<String>,
-    /// How many times one thread hit one after the other.
-    in_thread: u64,
+    /// By thread, and by each field that both have.
+    matchings: Vec<Matching>,
 }
 
 impl Census {
@@ -125,18 +127,17 @@ impl Census {
             let is_user = of_name.iter().any(|(_, class)| class.domain == Domain::User);
             names.push(Named { name: (*name).to_owned(), is_user, hits: 0, begins: vec![], ends: vec![] });
         }
-        let fields =
-            |index: usize| by_name.values().nth(index).map_or(&[][..], |of_name| &of_name[0].1.fields[..]);
+        let classes_of: Vec<&[(ClassId, &Class)]> = by_name.values().map(Vec::as_slice).collect();
         let mut pairs: Vec<Pair> = Vec::new();
         for begin in 0..names.len() {
             for end in partners(&names, begin) {
-                let field = fields(begin).iter().find(|field| fields(end).contains(field)).cloned();
                 names[begin].begins.push(pairs.len());
                 names[end].ends.push(pairs.len());
-                pairs.push(Pair { begin, end, field, in_thread: 0 });
+                let matchings = matching::all(classes_of[begin], classes_of[end]);
+                pairs.push(Pair { begin, end, matchings });
             }
         }
-        Self { by_class, names, pairs, rhythms: HashMap::new(), open: HashSet::new() }
+        Self { by_class, names, pairs, rhythms: HashMap::new() }
     }
 
     /// Takes the next item of the trace.
@@ -152,10 +153,11 @@ impl Census {
         named.hits += 1;
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
         for &pair in &named.ends {
-            self.pairs[pair].in_thread += u64::from(self.open.remove(&(pair, tid)));
+            self.pairs[pair].matchings.iter_mut().for_each(|matching| matching.end(tid, moment.event));
         }
-        let room = self.open.len() < FOLLOWED_MAX;
-        self.open.extend(named.begins.iter().filter(|_| room).map(|&pair| (pair, tid)));
+        for &pair in &named.begins {
+            self.pairs[pair].matchings.iter_mut().for_each(|matching| matching.begin(tid, moment.event));
+        }
         if named.is_user && (self.rhythms.len() < FOLLOWED_MAX || self.rhythms.contains_key(&(index, tid))) {
             self.rhythms.entry((index, tid)).or_default().hit(moment.event.time);
         }
@@ -189,17 +191,15 @@ impl Census {
         Ok((chosen.0.rule, Choice { why: chosen.1, others }))
     }
 
-    /// The intervals of a pair, and whether its events are a program's; by thread if most are, or else by a field.
+    /// The intervals of a pair, and whether its events are a program's. `None` if nothing tells for most of them which belong together.
     fn intervals(&self, pair: &Pair) -> Option<(bool, Other)> {
         let (begin, end) = (&self.names[pair.begin], &self.names[pair.end]);
-        let both = begin.hits.min(end.hits);
-        let (key, intervals) = match &pair.field {
-            Some(field) if pair.in_thread < both.div_ceil(2) => (Key::Field(field.clone()), both),
-            _ => (Key::Thread, pair.in_thread),
-        };
-        let point = |named: &Named| Point { event: named.name.clone(), key: key.clone() };
+        let most = begin.hits.min(end.hits);
+        let best = pair.matchings.iter().reduce(|best, matching| matching.better_than(best))?;
+        let point = |named: &Named| Point { event: named.name.clone(), key: best.key.clone() };
         let rule = Rule { begin: point(begin), end: point(end) };
-        (intervals > 0).then_some((begin.is_user, Other { rule, intervals }))
+        let is_most = best.intervals > 0 && best.intervals >= most.div_ceil(2);
+        is_most.then_some((begin.is_user, Other { rule, intervals: best.intervals }))
     }
 
     /// The loops, best first, and whether each is regular. Events of a pair are left out.

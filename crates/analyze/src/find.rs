@@ -40,7 +40,7 @@ enum Access {
 
 /// What pairs begin and end. Threads and CPUs are integers, so that a field can name them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Value {
+pub(crate) enum Value {
     Integer(i128),
     Text(Box<[u8]>),
 }
@@ -179,17 +179,24 @@ impl Open {
     }
 }
 
+impl Value {
+    pub(crate) fn of_thread(tid: Tid) -> Self {
+        Self::Integer(tid.0.into())
+    }
+}
+
 impl Access {
     fn value(self, moment: &Moment<'_>) -> Option<Value> {
         match self {
-            Self::Thread => moment.tid.map(|tid| Value::Integer(tid.0.into())),
+            Self::Thread => moment.tid.map(Value::of_thread),
             Self::Cpu => moment.cpu.map(|cpu| Value::Integer(cpu.0.into())),
             Self::Field(field) => value(moment.event, field),
         }
     }
 }
 
-fn value(event: &Event, field: usize) -> Option<Value> {
+/// A field's value, if events can be paired by it.
+pub(crate) fn value(event: &Event, field: usize) -> Option<Value> {
     Some(match event.value(field)? {
         View::Unsigned(value, _) => Value::Integer(value.into()),
         View::Signed(value, _) | View::Label(value, _) => Value::Integer(value.into()),

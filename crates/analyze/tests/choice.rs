@@ -64,6 +64,52 @@ fn a_pair_across_threads_is_paired_by_a_field_that_both_have() {
 }
 
 #[test]
+fn requests_of_one_thread_that_overlap_are_paired_by_the_field_that_tells_them_apart() {
+    let mut script = Script::of_programs();
+    let fields = |id: u64| [("length", V::U(64)), ("id", V::U(id)), ("$ctx.vtid", V::U(10))];
+    for id in 0..20_u64 {
+        let at = 1000 * id.cast_signed();
+        script.at(at).cpu(0).user("net:request", NPT, &fields(id));
+        // Two at a time: this one ends after the next has begun.
+        script.at(at + 1100).cpu(0).user("net:answer", NPT, &fields(id));
+    }
+    let (rule, why, _) = choice(&script);
+    assert_eq!((&*rule, why), ("net:request@id..net:answer@id", Why::Pair));
+}
+
+#[test]
+fn fields_that_tell_nothing_apart_leave_the_pair_to_the_thread() {
+    let mut script = Script::of_programs();
+    for cycle in 0..20 {
+        for (place, thread) in (0..).zip([NPT, HOG]) {
+            let fields = [("length", V::U(64)), ("step", V::U(cycle))];
+            script.at(1000 * cycle.cast_signed() + place).cpu(0).user("work:begin", thread, &fields);
+            script.at(1000 * cycle.cast_signed() + 500 + place).cpu(0).user("work:end", thread, &fields);
+        }
+    }
+    assert_eq!(choice(&script).0, "work:begin..work:end");
+}
+
+#[test]
+fn names_alone_are_no_pair_where_nothing_tells_which_belong_together() {
+    let mut script = Script::of_programs();
+    for cycle in 0..20 {
+        script.at(1000 * cycle).cpu(0).user("queue:put", NPT, &[("length", V::U(7)), ("$ctx.vpid", V::U(1))]);
+        script.at(1000 * cycle + 10).cpu(0).user(
+            "queue:put",
+            NPT,
+            &[("length", V::U(7)), ("$ctx.vpid", V::U(1))],
+        );
+        for at in [20, 30] {
+            script.at(1000 * cycle + at).cpu(1).user("queue:get", HOG, &[("$ctx.vpid", V::U(1))]);
+        }
+    }
+    let (rule, why, others) = choice(&script);
+    assert_eq!((&*rule, why), ("queue:get", Why::Frequent));
+    assert_eq!(others, [("queue:put".to_owned(), 39)]);
+}
+
+#[test]
 fn a_pair_that_is_rare_beside_a_loop_is_one_of_the_others() {
     let mut script = Script::of_programs();
     hits(&mut script, 2, 1000, &["log:open", "log:close"]);

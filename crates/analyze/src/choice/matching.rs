@@ -1,0 +1,68 @@
+//! Which begin an end belongs to: one way to tell it, tried out.
+
+use super::FOLLOWED_MAX;
+use crate::Key;
+use crate::find::{Value, value};
+use sordino_event::{Class, ClassId, Event, Tid};
+use std::collections::{HashMap, HashSet};
+
+/// Begins and ends that belong together if they have the same key.
+#[derive(Debug)]
+pub(super) struct Matching {
+    pub(super) key: Key,
+    /// Where the field is in each class that has it.
+    places: HashMap<ClassId, usize>,
+    open: HashSet<Value>,
+    /// How many ends had a begin.
+    pub(super) intervals: u64,
+    /// How many begins were followed by another one, and how many ends had none: an end with a wrong begin leaves both behind.
+    strays: u64,
+}
+
+/// By thread, and by each field of the payload that the begin and the end have, in the begin's order.
+pub(super) fn all(begins: &[(ClassId, &Class)], ends: &[(ClassId, &Class)]) -> Vec<Matching> {
+    let both = || begins.iter().chain(ends);
+    let in_all = |field: &&String| both().all(|(_, class)| class.field(field).is_some());
+    let own = |field: &&String| !field.starts_with("$ctx.");
+    let fields = begins.iter().take(1).flat_map(|(_, class)| &class.fields).filter(own).filter(in_all);
+    let by_field = fields.map(|field| {
+        let places = both().filter_map(|(id, class)| Some((*id, class.field(field)?))).collect();
+        Matching::new(Key::Field(field.clone()), places)
+    });
+    std::iter::once(Matching::new(Key::Thread, HashMap::new())).chain(by_field).collect()
+}
+
+impl Matching {
+    fn new(key: Key, places: HashMap<ClassId, usize>) -> Self {
+        Self { key, places, open: HashSet::new(), intervals: 0, strays: 0 }
+    }
+
+    pub(super) fn begin(&mut self, tid: Tid, event: &Event) {
+        let Some(value) = self.value(tid, event) else { return };
+        // Most of so many wait for nothing any more.
+        if self.open.len() == FOLLOWED_MAX {
+            self.open.clear();
+        }
+        self.strays += u64::from(!self.open.insert(value));
+    }
+
+    pub(super) fn end(&mut self, tid: Tid, event: &Event) {
+        let Some(value) = self.value(tid, event) else { return };
+        let has_begin = self.open.remove(&value);
+        self.intervals += u64::from(has_begin);
+        self.strays += u64::from(!has_begin);
+    }
+
+    fn value(&self, tid: Tid, event: &Event) -> Option<Value> {
+        match self.key {
+            Key::Field(_) => value(event, *self.places.get(&event.class)?),
+            Key::Thread | Key::Cpu => Some(Value::of_thread(tid)),
+        }
+    }
+
+    /// The one of the two that leaves less behind; this one only if it is better.
+    pub(super) fn better_than<'a>(&'a self, best: &'a Self) -> &'a Self {
+        let surplus = |matching: &Self| i128::from(matching.intervals) - i128::from(matching.strays);
+        if surplus(self) > surplus(best) { self } else { best }
+    }
+}
