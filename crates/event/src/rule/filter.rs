@@ -78,12 +78,16 @@ impl Part {
         {
             return Ok(false);
         }
+        // A rule that does not fit the event leaves it to the others, whatever their order.
+        let mut misfit = None;
         for expression in &self.any {
-            if is_met(expression)? {
-                return Ok(true);
+            match is_met(expression) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(invalid) => misfit = misfit.or(Some(invalid)),
             }
         }
-        Ok(self.any.is_empty())
+        misfit.map_or(Ok(self.any.is_empty()), Err)
     }
 }
 
@@ -193,6 +197,15 @@ mod tests {
             assert_eq!(passing("", Some(condition)), expected, "{condition}");
         }
         assert_eq!(passing("sched_switch", Some("late == 7")), [2]);
+    }
+
+    #[test]
+    fn a_rule_that_does_not_fit_an_event_leaves_it_to_the_others() {
+        for rules in
+            ["motor if late == \"x\", motor if late == 7", "motor if late == 7, motor if late == \"x\""]
+        {
+            assert_eq!(passing(rules, None), [0], "{rules}");
+        }
     }
 
     #[test]
