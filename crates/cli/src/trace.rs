@@ -22,6 +22,8 @@ pub(crate) struct Recording {
     pub(crate) classes: Classes,
     streams: Vec<Stream>,
     programs: Vec<Program>,
+    /// Whether the kernel's events count priorities as LTTng does: sordino's do, too.
+    is_lttng: bool,
     /// Why some of it can't be read.
     problems: Vec<String>,
 }
@@ -46,6 +48,7 @@ impl Recording {
             classes: Classes::default(),
             streams: Vec::new(),
             programs: Vec::new(),
+            is_lttng: false,
             problems: Vec::new(),
         };
         recording.look_at_summary();
@@ -60,6 +63,9 @@ impl Recording {
                 Ok(trace) => {
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));
+                    let of_kernel = trace.environment().text("domain") == Some("kernel");
+                    let tracer = trace.environment().text("tracer_name");
+                    recording.is_lttng |= of_kernel && matches!(tracer, Some("sordino" | "lttng-modules"));
                 }
                 Err(error) => recording.problems.push(Failure::text_of(&error)),
             }
@@ -100,6 +106,9 @@ impl Recording {
     {
         let sources = self.streams.iter().map(source);
         let mut trace = SuperTrace::new(&self.classes, sources);
+        if self.is_lttng {
+            trace.count_priorities_as_lttng();
+        }
         for program in &self.programs {
             trace.introduce(program.pid, &program.name);
             program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));

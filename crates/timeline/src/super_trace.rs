@@ -64,6 +64,11 @@ impl<S: Source> SuperTrace<S> {
         self.system.introduce_wake_up(pid, futex);
     }
 
+    /// Says that priorities of the kernel's events are counted as LTTng does: an ordinary thread has 20, not 120.
+    pub fn count_priorities_as_lttng(&mut self) {
+        self.system.count_priorities_as_lttng();
+    }
+
     /// Which of the kernel's events the trace has.
     pub fn recorded(&self) -> Recorded {
         self.vocabulary.recorded()

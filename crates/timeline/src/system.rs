@@ -28,6 +28,9 @@ pub struct System {
     priority_offset: i32,
 }
 
+/// The kernel's: how many priorities lie above those of ordinary threads.
+const MAX_RT_PRIO: i32 = 100;
+
 /// What is known of a thread.
 #[derive(Clone, Debug, Default)]
 struct Thread {
@@ -69,8 +72,9 @@ impl System {
         self.programs.get(&pid).or_else(|| self.threads.get(&Tid(pid.0))?.comm.as_ref())
     }
 
-    /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise
-    /// are known by the idle thread's priority; what was asked for before it ran may be 100 too low.
+    /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise and of which
+    /// [nobody says so](crate::SuperTrace::count_priorities_as_lttng) are known by the idle thread's priority; what was asked for before it
+    /// ran may be 100 too low.
     pub fn priority(&self, tid: Tid) -> Option<Priority> {
         let thread = self.threads.get(&tid)?;
         let traced = thread.priority.map(|priority| Priority(priority.saturating_add(self.priority_offset)));
@@ -90,6 +94,11 @@ impl System {
     /// Says where the program that runs as `pid` has the futex that it wakes sordino's recorder by.
     pub(crate) fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
         self.wake_ups.insert((pid, futex));
+    }
+
+    /// Says that the tracer counts priorities as LTTng does, which takes `MAX_RT_PRIO` off.
+    pub(crate) fn count_priorities_as_lttng(&mut self) {
+        self.priority_offset = MAX_RT_PRIO;
     }
 
     /// Gives the program that runs as `pid` a name.
@@ -175,9 +184,9 @@ impl System {
             Tid(0) => thread.name(b"idle"),
             _ => task.comm.into_iter().for_each(|comm| thread.name(comm)),
         }
-        // LTTng takes MAX_RT_PRIO off: the idle thread has 20 instead of 120, real-time ones are below -1.
+        // Of LTTng's, the idle thread has 20 instead of 120, real-time ones are below -1.
         if task.priority.is_some_and(|priority| priority < -1 || (task.tid == Tid(0) && priority == 20)) {
-            self.priority_offset = 100;
+            self.count_priorities_as_lttng();
         }
     }
 

@@ -252,6 +252,25 @@ fn a_programs_event_is_never_taken_for_the_kernels() {
 }
 
 #[test]
+fn priorities_of_a_trace_that_counts_as_lttng_are_right_from_the_start() {
+    let ordinary = [Thread(10, "npt", 20), Thread(11, "hog", 39)];
+    let priorities = |counts_as_lttng: bool| {
+        let mut script = Script::of_programs();
+        script.counts_as_lttng = counts_as_lttng;
+        script.at(1).cpu(1).switch(ordinary[0], 0, ordinary[1]);
+        let mut found = Vec::new();
+        script.play(|item| {
+            if let Item::Event(moment) = item {
+                found = ordinary.map(|thread| moment.system.priority(Tid(thread.0)).unwrap().0).to_vec();
+            }
+        });
+        found
+    };
+    // No idle thread ran that would show it.
+    assert_eq!((priorities(true), priorities(false)), (vec![120, 139], vec![20, 39]));
+}
+
+#[test]
 fn the_system_answers_for_threads_that_run() {
     let mut script = Script::new();
     script.at(1).cpu(1).switch(IDLE, 0, KWORKER);

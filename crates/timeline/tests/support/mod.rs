@@ -43,6 +43,8 @@ pub(crate) struct Script {
     cpu: Option<u32>,
     /// Whether the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
+    /// Whether it is said to count priorities as LTTng does.
+    pub(crate) counts_as_lttng: bool,
     /// The futexes that programs wake sordino's recorder by.
     pub(crate) wake_ups: Vec<(Pid, u64)>,
 }
@@ -262,6 +264,9 @@ impl Script {
             })
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
+        if self.counts_as_lttng {
+            trace.count_priorities_as_lttng();
+        }
         self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(*pid, *futex));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
