@@ -24,7 +24,7 @@ pub struct FindingsFormat {
     pub time: TimeFormat,
     /// Whether headlines, inversions and losses stand out by colour.
     pub color: bool,
-    /// How many columns a line has at most; from 80 to 120, what lies outside is taken for the nearest.
+    /// How many columns a line has at most; from 60 to 120, what lies outside is taken for the nearest.
     pub width: usize,
 }
 
@@ -34,7 +34,7 @@ pub struct FindingsFormat {
 /// # Errors
 /// When `out` takes no more.
 pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut impl Write) -> io::Result<()> {
-    let mut page = Page::new(format.width.clamp(80, 120), format.color);
+    let mut page = Page::new(format.width.clamp(60, 120), format.color);
     page.prose(Style::Plain, "", &summary(findings));
     choice::write(findings, &mut page);
     for (index, explanation) in findings.intervals.iter().enumerate() {

@@ -9,6 +9,10 @@ pub const TIE: char = '\u{a0}';
 
 /// As many columns are shown of a name.
 const NAME_MAX: usize = 32;
+/// A row's text has at least as many columns, or lines of its own.
+const TEXT_LEAST: usize = 28;
+/// How far right of the numbers such lines begin.
+const BELOW: usize = 4;
 /// As many columns are shown of a number in a table; no honest one has more.
 const CELL_MAX: usize = 12;
 
@@ -74,7 +78,8 @@ impl Page {
         }
     }
 
-    /// Writes rows under `head`, the columns' names and least widths; `last` is the name of the rows' text.
+    /// Writes rows under `head`, the columns' names and least widths; `last` is the name of the rows' text, which stands below the numbers
+    /// where the page is too narrow for both.
     pub(crate) fn table<const N: usize>(
         &mut self,
         indent: usize,
@@ -99,13 +104,26 @@ impl Page {
             }
             line
         };
-        self.prose(Style::Plain, &line(&head.map(|(name, _)| name.to_owned())), last);
+        let head = line(&head.map(|(name, _)| name.to_owned()));
+        let is_narrow = head.width() + TEXT_LEAST > self.width;
+        let text_at = if is_narrow { indent + BELOW } else { head.width() };
+        self.row(&head, if is_narrow { "" } else { last }, text_at);
         for (row, cells) in rows.iter().zip(&shown) {
-            let lead = line(cells);
-            self.prose(Style::Plain, &lead, &row.text);
+            self.row(&line(cells), &row.text, text_at);
             for text in &row.below {
-                self.prose(Style::Plain, &" ".repeat(lead.width() + 2), text);
+                self.prose(Style::Plain, &" ".repeat(text_at + 2), text);
             }
+        }
+    }
+
+    /// Writes the numbers of a row and its text: beside them if it begins where they end, or else below.
+    fn row(&mut self, numbers: &str, text: &str, text_at: usize) {
+        if text_at == numbers.width() {
+            return self.prose(Style::Plain, numbers, text);
+        }
+        self.line(Style::Plain, numbers);
+        if !text.is_empty() {
+            self.prose(Style::Plain, &" ".repeat(text_at), text);
         }
     }
 
@@ -187,36 +205,53 @@ mod tests {
         assert_eq!(clip(&"\u{301}".repeat(1000), 3), format!("{}…", "\u{301}".repeat(12)));
     }
 
-    #[test]
-    fn a_table_lines_up_and_its_text_hangs() {
-        let mut page = Page::new(24, false);
+    fn table(width: usize) -> String {
+        let mut page = Page::new(width, false);
         let row = |cell: &str, text: &str, below: &[&str]| Row {
             cells: [cell.into()],
             text: text.into(),
             below: below.iter().map(|text| (*text).to_owned()).collect(),
         };
+        let long = "one that is too long for what is left";
         let rows = [
             row("5", "a short one", &["below it"]),
-            row("123456", "one that is too long", &[]),
+            row("123456", long, &[]),
             row("1234567890123", "x", &[]),
         ];
         page.table(1, [("n", 3)], "what", &rows);
-        assert_eq!(
-            page.finish(),
-            [
-                "            n  what",
-                "            5  a short",
-                "               one",
-                "                 below",
-                "                 it",
-                "       123456  one that",
-                "               is too",
-                "               long",
-                " 12345678901…  x",
-                "",
-            ]
-            .join("\n")
-        );
+        page.finish()
+    }
+
+    #[test]
+    fn a_table_lines_up_and_its_text_hangs() {
+        let lines = [
+            "            n  what",
+            "            5  a short one",
+            "                 below it",
+            "       123456  one that is too long for",
+            "               what is left",
+            " 12345678901…  x",
+            "",
+        ];
+        assert_eq!(table(43), lines.join("\n"));
+    }
+
+    #[test]
+    fn a_page_that_is_too_narrow_has_a_row_s_text_below_its_numbers() {
+        let lines = [
+            "            n",
+            "            5",
+            "     a short one",
+            "       below it",
+            "       123456",
+            "     one that is too",
+            "     long for what is",
+            "     left",
+            " 12345678901…",
+            "     x",
+            "",
+        ];
+        assert_eq!(table(22), lines.join("\n"));
     }
 
     #[test]

@@ -241,11 +241,12 @@ proptest! {
     fn no_line_is_too_wide_or_holds_a_control_character(
         findings in findings(),
         time in time_format(),
-        width in prop_oneof![80..=120_usize, any::<usize>()],
+        width in prop_oneof![60..=120_usize, any::<usize>()],
     ) {
         let plain = text(&findings, FindingsFormat { time, color: false, width });
         for line in plain.lines() {
-            prop_assert!(line.width() <= width.clamp(80, 120), "{line:?}");
+            // Numbers as absurd as these take more than there is on a narrow page.
+            prop_assert!(line.width() <= width.clamp(72, 120), "{line:?}");
             prop_assert!(!line.contains(char::is_control), "{line:?}");
             prop_assert!(!line.contains(['\u{2028}', '\u{202e}', '\u{a0}']), "{line:?}");
         }
