@@ -31,11 +31,14 @@ pub fn tied(text: &str) -> String {
     text.replace(' ', &TIE.to_string())
 }
 
-/// One line, broken between words where it has more than `width` columns; what continues it is indented by `hang`.
+/// One line, broken between words where it has more than `width` columns; what continues it is indented by `hang`, but not by more than
+/// half of the width.
 pub fn fold(line: &str, width: usize, hang: usize) -> String {
     if line.len() <= width || shown(line) <= width {
         return line.to_owned();
     }
+    // Spaces at the end are no word for a line of its own.
+    let (line, hang) = (line.trim_end_matches(' '), hang.min(width / 2));
     let (mut folded, mut column, mut has_word) = (String::with_capacity(line.len() + 16), 0, false);
     let mut rest = line;
     while !rest.is_empty() {
@@ -62,7 +65,7 @@ pub fn fold(line: &str, width: usize, hang: usize) -> String {
 fn hang(line: &str, width: usize) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let cell = line[indent..].rfind("  ").map(|at| shown(&line[..indent + at]) + GAP);
-    cell.filter(|cell| *cell <= width / 2).unwrap_or(indent + HANG).min(width / 2)
+    cell.filter(|cell| *cell <= width / 2).unwrap_or(indent + HANG)
 }
 
 /// How many columns it takes; colours take none.
@@ -153,6 +156,15 @@ mod tests {
             "read it with:\n    sordino explain /a/long/path"
         );
         assert_eq!(fit("a 12345678901234567890 b", 10), "a\n    12345678901234567890\n    b");
+    }
+
+    #[test]
+    fn spaces_at_the_end_are_no_line_and_no_indent_takes_more_than_half() {
+        assert_eq!(fold("one      ", 5, 4), "one");
+        assert_eq!(fold("one two     ", 6, 2), "one\n  two");
+        assert_eq!(fold("a b c", 1, 4), "a\nb\nc");
+        assert_eq!(fold("ab cd", 3, 4), "ab\n cd");
+        assert_eq!(fold("a b", 0, 4), "a\nb");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn has_colors(stream: &impl IsTerminal) -> bool {
         ColorChoice::Auto => {
             stream.is_terminal()
                 && !is_set("NO_COLOR")
-                && env::var_os("TERM").is_none_or(|name| name != "dumb")
+                && env::var_os("TERM").is_some_and(|name| name != "dumb" && !name.is_empty())
         }
     }
 }
@@ -45,11 +45,12 @@ fn is_utf8_locale(variables: [String; 3]) -> bool {
     locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"))
 }
 
-/// How many columns the stream has: what COLUMNS says, or the terminal. `None`: lines may have any length.
+/// How many columns the stream has: what COLUMNS says, if that is a number above 0, or the terminal. `None`: lines may have any length.
 pub(super) fn columns(stream: &impl AsFd) -> Option<usize> {
-    let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let said = env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
-    said.or_else(size).filter(|columns| *columns > 0)
+    let is_size = |columns: &usize| *columns > 0;
+    said.filter(is_size).or_else(|| size().filter(is_size))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why these intervals, if the user named none, and how to name others.
 
-use crate::page::{Page, Style};
+use crate::page::{Page, Style, TIE};
 use crate::value::bare;
 use sordino_analyze::{Findings, Key, Other, Rule, Why};
 
@@ -13,7 +13,8 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
         Why::Regular => "the event that a thread hits most often at regular intervals",
         Why::Frequent => "the event that a thread hits most often; none is regular",
     };
-    let other = |other: &Other| format!("{} ({})", rule_arguments(&other.rule), other.intervals);
+    let arguments = |rule: &Rule| rule_arguments(rule).replace(' ', &TIE.to_string());
+    let other = |other: &Other| format!("{} ({})", arguments(&other.rule), other.intervals);
     let others: Vec<String> = choice.others.iter().map(other).collect();
     let others = match others.is_empty() {
         true => "the recording has no others".to_owned(),
@@ -34,9 +35,28 @@ pub fn rule_arguments(rule: &Rule) -> String {
     format!("--begin {} --end {}{by}", name(&rule.begin.event), name(&rule.end.event))
 }
 
-/// All of the name: it is to be typed.
+/// All of the name: it is to be typed into a shell, whatever a trace calls its events.
 fn name(text: &str) -> String {
     let mut shown = Vec::new();
     bare(text.as_bytes(), &mut shown);
-    String::from_utf8_lossy(&shown).into_owned()
+    let shown = String::from_utf8_lossy(&shown);
+    let is_word = |char: char| char.is_ascii_alphanumeric() || "_:.-".contains(char);
+    if shown.chars().all(is_word) {
+        shown.into_owned()
+    } else {
+        format!("'{}'", shown.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_shell_would_understand_are_quoted() {
+        assert_eq!(rule_arguments(&Rule::between("motor:period")), "--event motor:period");
+        assert_eq!(rule_arguments(&Rule::between("a;b 'c'")), r"--event 'a;b '\''c'\'''");
+        let by_context: Rule = "a:in@$ctx.vtid..a:out@$ctx.vtid".parse().unwrap();
+        assert_eq!(rule_arguments(&by_context), "--begin a:in --end a:out --by '$ctx.vtid'");
+    }
 }
