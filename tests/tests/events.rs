@@ -133,6 +133,10 @@ fn an_unfinished_recording_is_listed_and_said_to_be_unfinished() {
     attached.running.signal(Signal::KILL);
     assert_eq!(attached.running.end().status, 128 + 9);
     let count = is_unfinished();
+    // That can be why an event is not there.
+    for command in ["events", "explain"] {
+        scene.refuses(2, &["is not finished", "zzz"], &[command, "--event", "zzz", trace]);
+    }
     let recovered = scene.sordino(&["recover", trace]);
     assert!(recovered.succeeded().contains("steady"), "{}", recovered.output);
     let listed = scene.listed(trace.as_ref());
@@ -266,6 +270,10 @@ fn the_state_dump_is_listed_where_it_is_asked_for() {
     assert_eq!(dumped(&[]), 0);
     assert!(dumped(&["--statedump"]) > 2);
     assert!(dumped(&["--event", "*"]) > 2);
+    let nothing = scene.record(&[], &["true"]);
+    let listed = scene.sordino(&["events", nothing.name()]);
+    assert_eq!(listed.succeeded(), "");
+    assert!(listed.errors.contains("state dump alone (--statedump lists it)"), "{}", listed.errors);
 }
 
 #[test]

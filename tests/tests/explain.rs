@@ -190,6 +190,13 @@ fn without_a_rule_what_is_there_decides_and_is_said() {
     let npt = scene.record(&[], &["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "99"]);
     let json = findings(&scene.sordino(&["explain", "--json", npt.name()]));
     assert_eq!((&json["rule"], &json["choice"]["why"]), (&"npt:loop".into(), &"npt".into()));
+
+    // A tracepoint that is there and makes no interval is not what anybody looks for.
+    let program = scene.program("pairs.c");
+    let script = format!("./sordino npt -p 0 --warm-up 0 -l 1 >npt.out && {}", program.display());
+    let both = scene.record(&[], &["sh", "-c", &script]);
+    let json = findings(&scene.sordino(&["explain", "--json", both.name()]));
+    assert_eq!(json["rule"], "net:request@id..net:answer@id");
 }
 
 #[test]

@@ -166,3 +166,25 @@ fn what_is_not_selected_is_not_shown() {
     follower.end().succeeded();
     session.destroy();
 }
+
+#[test]
+fn a_name_that_no_event_has_yet_is_said_and_waited_for() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "some", &[]);
+    let (variable, path) = Session::environment(&scene);
+    let events = ["events", "--follow", "some", "--json", "--event", "steady:step"];
+    let follower = scene.start(scene.command(&events).env(variable, path));
+    wait_until("what is not there is said", || {
+        follower.errors().contains("nothing to list so far: --event 'steady:step'")
+    });
+    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
+    running.says("recorded");
+    wait_until("something is shown", || shown(&follower, step).len() > 100);
+    running.signal(Signal::TERM);
+    running.end().succeeded();
+    session.stop();
+    let ended = follower.end();
+    ended.succeeded();
+    assert_eq!(ended.errors.matches("so far").count(), 1, "{}", ended.errors);
+    session.destroy();
+}

@@ -160,6 +160,14 @@ impl Recording {
             .unwrap_or((Time(0), Time(0)))
     }
 
+    /// The failure, behind what could not be read: that may be its cause.
+    pub(crate) fn failing(&self, failure: Failure) -> Failure {
+        for problem in &self.problems {
+            message!("sordino: {problem}");
+        }
+        failure
+    }
+
     /// Says what could not be read; a failure if there was anything.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Some((last, others)) = self.problems.split_last() else { return Ok(()) };

@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return follow(name, options, &wanted);
     }
     let mut recording = Recording::open(options.directory.as_deref())?;
-    wanted.check(&recording.classes)?;
+    wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     let format = if options.json {
         Format::Json
     } else {

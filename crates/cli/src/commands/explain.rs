@@ -72,12 +72,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
-    let (rule, choice) = match rule(options) {
-        Some(rule) => (rule, None),
-        None => choose(&mut recording).map(|(rule, choice)| (rule, Some(choice)))?,
+    let findings = match rule(options) {
+        Some(rule) => explain(&mut recording, rule, wanted, None),
+        None => explain_chosen(&mut recording, wanted),
     };
-    let mut findings = explain(&mut recording, rule, wanted, None)?;
-    findings.choice = choice;
+    let findings = findings.map_err(|failure| recording.failing(failure))?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
@@ -106,17 +105,23 @@ fn rule(options: &Options) -> Option<Rule> {
     Some(Rule { begin: point(begin), end: point(end) })
 }
 
-/// npt's loop where there is one, or else what a pass over the recording chooses.
-fn choose(recording: &mut Recording) -> Result<(Rule, Choice), Failure> {
+/// npt's loop if it was recorded, or else what a pass over the recording chooses.
+fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings, Failure> {
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        return Ok((Rule::between(NPT), Choice { why: Why::Npt, others: Vec::new() }));
+        let findings = explain(recording, Rule::between(NPT), wanted, None)?;
+        // A program can have the tracepoint and never hit it.
+        if findings.statistics.count > 0 {
+            let choice = Choice { why: Why::Npt, others: Vec::new() };
+            return Ok(Findings { choice: Some(choice), ..findings });
+        }
     }
     let mut census = Census::new(&recording.classes);
     recording.pass(Some("looking for a loop"), |item| {
         census.take(item);
         Ok(true)
     })?;
-    census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))
+    let (rule, choice) = census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))?;
+    Ok(Findings { choice: Some(choice), ..explain(recording, rule, wanted, None)? })
 }
 
 fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {

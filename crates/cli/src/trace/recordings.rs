@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use sordino_collect::{Directory, Kind};
 use sordino_event::text::{count, printable};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +21,11 @@ const MOST_NAMED: usize = 10;
 
 /// Refuses traces of several recordings, and says which recordings are there.
 pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Failure> {
-    let mut recordings: Vec<PathBuf> = traces.iter().map(|trace| recording_of(trace)).collect();
-    recordings.sort();
-    recordings.dedup();
+    // What was named may be a part of a recording, or `.`.
+    let named_whole = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
+    let is_recording = |path: &Path| Directory::open(path).is_ok();
+    let traces = traces.iter().map(|trace| fs::canonicalize(trace).unwrap_or_else(|_| trace.to_owned()));
+    let recordings = recordings(&traces.collect::<Vec<_>>(), &named_whole, is_recording);
     if recordings.len() < 2 {
         return Ok(());
     }
@@ -37,28 +40,38 @@ pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Fai
     Err(Failure::new(UNUSABLE, text))
 }
 
-/// The directory of the recording that a trace belongs to.
-fn recording_of(trace: &Path) -> PathBuf {
-    // What was named may be a part of a recording, or `.`.
-    let trace = fs::canonicalize(trace).unwrap_or_else(|_| trace.to_owned());
-    let recording = base(&trace, |path| Directory::open(path).is_ok());
-    recording.to_owned()
+/// The recordings that traces belong to, given which directories are recordings of sordino's. If a session's directory was named and has
+/// more than chunks, each of them.
+fn recordings(traces: &[PathBuf], named: &Path, is_recording: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let distinct = |paths: Vec<&Path>| -> Vec<PathBuf> {
+        paths.into_iter().collect::<BTreeSet<_>>().into_iter().map(Path::to_owned).collect()
+    };
+    let chunks: Vec<&Path> = traces.iter().map(|trace| recording(trace, &is_recording)).collect();
+    let sessions = distinct(chunks.iter().map(|chunk| session(chunk, &is_recording)).collect());
+    if sessions.len() > 1 && sessions.iter().any(|session| session == named) {
+        return distinct(chunks);
+    }
+    sessions
 }
 
-/// The same by names alone, but for which directories are recordings of sordino's.
-fn base(trace: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
+/// The directory of the recording, of the chunk if it is one, that a trace belongs to, by their names.
+fn recording(trace: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
     // From the end: the trace, and the directories above it.
-    let above: Vec<&Path> = trace.ancestors().take(6).collect();
+    let above: Vec<&Path> = trace.ancestors().take(5).collect();
     let name =
         |level: usize| above.get(level).and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
     let at = |level: usize| above.get(level).copied().unwrap_or(trace);
-    let recording = match (name(0), name(1), name(2), name(3)) {
+    match (name(0), name(1), name(2), name(3)) {
         (_, "user", ..) if is_recording(at(2)) => at(2),
         ("kernel", ..) => at(1),
         ("64-bit" | "32-bit", _, "uid", "ust") => at(4),
         (_, "pid", "ust", _) => at(3),
-        _ => return trace,
-    };
+        _ => trace,
+    }
+}
+
+/// The session's directory, if the recording is a chunk of a session.
+fn session(recording: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
     let (Some(parent), Some(name)) =
         (recording.parent(), recording.file_name().and_then(|name| name.to_str()))
     else {
@@ -97,7 +110,21 @@ mod tests {
             ("/t/other", "/t/other"),
             ("/", "/"),
         ] {
-            assert_eq!(base(Path::new(trace), is_recording), Path::new(expected), "{trace}");
+            let found = recordings(&[trace.into()], Path::new("/"), is_recording);
+            assert_eq!(found, [Path::new(expected)], "{trace}");
         }
+    }
+
+    #[test]
+    fn a_session_that_was_named_is_not_named_back() {
+        let names = ["chunk-0001", "chunk-0002", "snapshot-0003"];
+        let of_session = |traces: &[&str], named: &str| {
+            let traces = traces.iter().map(|name| format!("/t/motor/{name}/kernel").into());
+            recordings(&traces.collect::<Vec<_>>(), Path::new(named), |path| path.starts_with("/t/motor"))
+        };
+        assert_eq!(of_session(&names[..2], "/t/motor"), [Path::new("/t/motor")]);
+        let of_all = |named| of_session(&names, named);
+        assert_eq!(of_all("/t"), ["/t/motor", "/t/motor/snapshot-0003"].map(PathBuf::from));
+        assert_eq!(of_all("/t/motor"), names.map(|name| Path::new("/t/motor").join(name)));
     }
 }

@@ -63,7 +63,7 @@ impl Last {
         for (_, loss) in losses {
             out.write_all(&loss)?;
         }
-        Ok(self.dropped.is_some_and(|place| place > first))
+        Ok(self.dropped.is_some_and(|place| place >= first))
     }
 }
 
@@ -99,5 +99,11 @@ mod tests {
         let mut out = Vec::new();
         assert!(last.write(&mut out).unwrap());
         assert_eq!(out.len(), LOSSES + 1);
+
+        let mut losses_alone = Last::new(1);
+        for _ in 0..=LOSSES {
+            losses_alone.push(false, |line| line.write_all(b"x")).unwrap();
+        }
+        assert!(losses_alone.write(&mut Vec::new()).unwrap(), "the very first line is missing");
     }
 }

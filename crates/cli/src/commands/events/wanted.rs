@@ -40,6 +40,7 @@ pub(crate) struct Sieve {
     /// Whether all that is no state dump passes.
     is_open: bool,
     passed: u64,
+    left_out: u64,
     misfits: u64,
     /// The first reason why an event does not fit a condition.
     misfit: Option<Invalid>,
@@ -65,7 +66,7 @@ impl Wanted {
     pub(crate) fn sieve(&self, classes: &Classes) -> Sieve {
         let filter = self.filter(self.condition.as_ref(), classes);
         let is_open = self.rules.0.is_empty() && self.condition.is_none();
-        Sieve { filter, is_open, passed: 0, misfits: 0, misfit: None }
+        Sieve { filter, is_open, passed: 0, left_out: 0, misfits: 0, misfit: None }
     }
 
     fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
@@ -135,6 +136,7 @@ impl Sieve {
         match self.filter.passes(moment.event, known) {
             Ok(passes) => {
                 self.passed += u64::from(passes);
+                self.left_out += u64::from(!passes);
                 passes
             }
             Err(invalid) => {
@@ -148,6 +150,7 @@ impl Sieve {
     /// Goes on with the counts of the sieve before, which was for earlier events.
     pub(crate) fn continues(&mut self, before: &Self) {
         self.passed += before.passed;
+        self.left_out += before.left_out;
         self.misfits += before.misfits;
         if let Some(misfit) = &before.misfit {
             self.misfit = Some(misfit.clone());
@@ -161,8 +164,13 @@ impl Sieve {
             let misfit = misfit.to_string();
             message!("sordino: {} {events} not fit the condition: {}", self.misfits, printable(&misfit));
         }
-        if self.passed == 0 && !self.is_open {
-            message!("sordino: no event is listed: none passes --event and --where");
+        if self.passed == 0 {
+            let why = match (self.is_open, self.left_out) {
+                (false, _) => "none passes --event and --where",
+                (true, 0) => "the recording has none",
+                (true, _) => "the recording has its state dump alone (--statedump lists it)",
+            };
+            message!("sordino: no event is listed: {why}");
         }
     }
 }

@@ -122,6 +122,10 @@ impl Follower {
         wanted: &Wanted,
     ) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;
+        // Programs that have such events may come yet.
+        if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
+            message!("sordino: nothing to list so far: {}", failure.text());
+        }
         let mut sieve = wanted.sieve(&recording.classes);
         self.sieve.iter().for_each(|before| sieve.continues(before));
         let listing = Listing::new(&recording.classes, format(recording.span().0));
