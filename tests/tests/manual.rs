@@ -73,7 +73,10 @@ fn bash_completes_commands_options_and_values() {
     for other in ["share/zsh/site-functions/_sordino", "share/fish/vendor_completions.d/sordino.fish"] {
         let text = fs::read_to_string(installed().join(other)).unwrap();
         assert!(text.contains("kernel-buffer"), "{other}");
+        assert!(!text.contains("undo-guard"), "{other}");
     }
+    assert_eq!(complete(&["sordino", "un"]).trim(), "", "what help does not show is no command for people");
+    assert_eq!(complete(&["sordino", "events", "--col"]).trim(), "--color");
 }
 
 /// Bytes of an installed file.

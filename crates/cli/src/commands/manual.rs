@@ -32,8 +32,13 @@ pub(crate) struct PageOptions {
 }
 
 pub(crate) fn completion(options: &CompletionOptions) -> Result<ExitCode, Failure> {
+    // Shells would offer also the commands that help does not show.
+    let all = Arguments::command();
+    let shown = all.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let mut command = Command::new("sordino").version(env!("CARGO_PKG_VERSION"));
+    command = command.args(all.get_arguments()).subcommands(shown);
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "sordino", &mut script);
+    clap_complete::generate(options.shell, &mut command, "sordino", &mut script);
     print(&script)?;
     Ok(ExitCode::SUCCESS)
 }
