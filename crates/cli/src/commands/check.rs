@@ -152,14 +152,16 @@ fn announced(options: &Options, run: &Run) -> String {
     let steps = STEPS.iter().filter(|(name, ..)| options.has(name));
     let steps: Vec<Duration> = steps.map(|(_, _, takes)| takes(run)).collect();
     let total = steps.iter().fold(Duration::ZERO, |total, step| total.saturating_add(*step));
-    // Each step starts and ends programs, too; those last a second or two.
     let total = Duration::from_secs(total.as_secs_f64().ceil() as u64);
     let steps = count(steps.len(), "step");
     if total.is_zero() {
         return format!("{steps}, a few seconds\n\n");
     }
     let total = format_duration(total);
-    format!("{steps}, about {total} in all; Ctrl-C ends it with what was measured until then\n\n")
+    // Programs are started and ended, traces are converted.
+    format!(
+        "{steps}: {total} of measurements in all, and a second or two around each; Ctrl-C ends it with what was measured until then\n\n"
+    )
 }
 
 /// A step that can't be made does not take the others with it.
@@ -277,8 +279,9 @@ mod tests {
             announced(&Options::from_arg_matches(&matches).unwrap(), &run(cpus, online))
         };
         let first = announced(&["--only", "system,npt"], "0-3", "0-3");
-        assert!(first.starts_with("2 steps, about 1m in all;"), "{first}");
-        assert!(announced(&["--only", "npt,load"], "2-4", "0-4").starts_with("2 steps, about 30s in all;"));
+        assert!(first.starts_with("2 steps: 1m of measurements in all,"), "{first}");
+        let half = announced(&["--only", "npt,load"], "2-4", "0-4");
+        assert!(half.starts_with("2 steps: 30s of measurements in all,"), "{half}");
         assert_eq!(announced(&["--only", "system"], "0", "0"), "1 step, a few seconds\n\n");
     }
 

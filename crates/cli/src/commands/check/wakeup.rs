@@ -48,7 +48,12 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
     }
     if step.verdict != Verdict::NotMeasured {
         tell(&mut step, "latest wake-up");
-        step.notes.push("what was longer than its histogram is kept as the bin up to the longest".to_owned());
+        if step.worst().is_some_and(|worst| worst.times.maximum_ns > BOUND as f64 * 1e3) {
+            let bound = time(BOUND as f64 * 1e3);
+            step.notes.push(format!(
+                "cyclictest only counts times over {bound}: their percentiles are that of the longest"
+            ));
+        }
     }
     if is_traced {
         step.notes.push(format!("traced: {KERNEL}, overwriting, as 'sordino record --overwrite' does"));
@@ -73,7 +78,13 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
 
 /// How long each of the two measures.
 pub(super) fn wake_up_takes(run: &Run) -> Duration {
-    if can_run("cyclictest") { run.each_group() } else { Duration::ZERO }
+    let groups = run.groups().len() as u32;
+    if can_run("cyclictest") { whole_seconds(run.duration).saturating_mul(groups) } else { Duration::ZERO }
+}
+
+/// rt-tests measure for whole seconds.
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs_f64().ceil().max(1.0) as u64)
 }
 
 /// Whether a program of rt-tests can be run.
@@ -174,7 +185,7 @@ fn cyclictest_command(
     let (count, cpus) = (group.as_slice().len(), group.to_string());
     let line = format!(
         "cyclictest -m -p {PRIORITY} -i 1000 -D {} -t {count} -a {cpus} -h {BOUND} {end}--default-system --json={}",
-        duration.as_secs_f64().ceil().max(1.0),
+        whole_seconds(duration).as_secs(),
         json.display()
     );
     line.split(' ').map(str::to_owned).collect()
@@ -241,7 +252,7 @@ const INHERITING: Duration = Duration::from_secs(10);
 
 /// How long the step `priority-inheritance` takes.
 pub(super) fn inherit_takes(run: &Run) -> Duration {
-    if can_run("pi_stress") { run.duration.min(INHERITING) } else { Duration::ZERO }
+    if can_run("pi_stress") { whole_seconds(run.duration.min(INHERITING)) } else { Duration::ZERO }
 }
 
 /// The step `priority-inheritance`.
@@ -257,7 +268,7 @@ pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
     let directory = tool::scratch()?;
     let json = directory.path().join("pi_stress.json");
     let duration = run.duration.min(INHERITING);
-    let seconds = duration.as_secs_f64().ceil().max(1.0);
+    let seconds = whole_seconds(duration).as_secs();
     let line = format!("pi_stress -q -m -D {seconds} --json={}", json.display());
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     run.watch.begin("priority inheritance", duration);
