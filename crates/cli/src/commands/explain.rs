@@ -131,8 +131,9 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
         kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();
     let text = match (has(Domain::User), pairs.is_empty()) {
         (true, _) => format!(
-            "{path}: nothing to choose: no event of a program happens twice in a thread; name the intervals with --event, or \
-             with --begin and --end ('sordino events {path}' lists what there is)"
+            "{path}: nothing to choose: no event of a program happens twice in a thread, as far as threads are named (LTTng names \
+             them with: lttng add-context -u -t vtid); name the intervals with --event, or with --begin and --end ('sordino events \
+             {path}' lists what there is)"
         ),
         (false, true) => format!(
             "{path}: nothing to choose: no event of a program is recorded; record a program that is linked with sordino: \

@@ -14,7 +14,7 @@ use sordino_timeline::{Item, is_statedump};
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
     /// These events only: rules as for 'sordino record --user', such as 'motor:*, !motor:noise*, sched_switch if
-    /// next_prio < 100'
+    /// next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
     /// Those that meet a condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $level, $provider, $name
