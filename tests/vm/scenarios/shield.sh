@@ -70,8 +70,13 @@ for mask in 1 2 3; do
     echo $! >/sys/fs/cgroup/others/cgroup.procs
 done
 cp /proc/cmdline command-line
-# shellcheck disable=SC2086
-whereabouts spinning.before $spinning
+# On an emulated machine it takes the kernel a while to give each a CPU.
+tries=0
+until [ $tries -ge 50 ] || [ "$(cat spinning.before 2>/dev/null | sort -u | wc -l)" -eq 2 ]; do
+    # shellcheck disable=SC2086
+    whereabouts spinning.before $spinning
+    tries=$((tries + 1))
+done
 # shellcheck disable=SC2086
 kill -STOP $spinning
 snapshot before
