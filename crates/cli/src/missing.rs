@@ -10,8 +10,8 @@ pub(crate) fn line(missing: &Missing) -> String {
         return String::new();
     }
     let events = match missing.bytes {
-        0 => " of programs (not counted)".to_owned(),
-        known => format!(" of programs ({} of events, not counted)", bytes(known)),
+        0 => " of programs, whose events nobody counted".to_owned(),
+        known => format!(" of programs with {} of events, which nobody counted", bytes(known)),
     };
     let kept = format!(
         "{} of the kernel's pages, which are kept: make room, then 'sordino recover'",
@@ -51,8 +51,8 @@ mod tests {
         };
         assert_eq!(
             line(&missing),
-            "INCOMPLETE: could not be written: 2 sub-buffers of programs (4.0 KiB of events, not counted); 1 kernel event \
-             (/x/cpu0 could not be written: No space\\n left)\n"
+            "INCOMPLETE: could not be written: 2 sub-buffers of programs with 4.0 KiB of events, which nobody counted; \
+             1 kernel event (/x/cpu0 could not be written: No space\\n left)\n"
         );
         let unknown = Missing { reason: Some("why".to_owned()), ..Missing::default() };
         assert_eq!(line(&unknown), "INCOMPLETE: could not be written: something, not counted (why)\n");

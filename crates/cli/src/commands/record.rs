@@ -204,15 +204,20 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     }
     let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());
     text += &format!(
-        "recorded {user} user + {} kernel events in {:.1} s, lost {}\n",
+        "recorded {user} user + {} kernel events{}, lost {}\n",
         summary.kernel_events(),
-        summary.duration_ns as f64 / 1e9,
+        duration(summary.duration_ns),
         lost(summary.lost(), summary.has_uncounted_loss()),
     );
     let path = directory.path().to_string_lossy();
     let path = printable(&path);
     let (size, next) = (bytes(summary.bytes()), next_steps(&directory.path().to_string_lossy()));
     text + &format!("{path}: {size}; {next}\n")
+}
+
+/// The recording's time, which nobody wrote down if the recorder was killed.
+fn duration(ns: u64) -> String {
+    if ns == 0 { String::new() } else { format!(" in {:.1} s", ns as f64 / 1e9) }
 }
 
 /// The commands that read a recording, as they can be typed.
