@@ -4,7 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-RELEASE = target/release
+# Cargo puts it where CARGO_TARGET_DIR says.
+RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 
 .PHONY: all build demo test test-quick test-attacks test-long test-vm bench install uninstall clean setup
 
@@ -49,7 +50,8 @@ COMPLETIONS = bash:bash-completion/completions/sordino zsh:zsh/site-functions/_s
 	fish:fish/vendor_completions.d/sordino.fish
 
 install:
-	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so || { echo "first build it: make build" >&2; exit 2; }
+	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so || \
+		{ echo "nothing is built in $(RELEASE); first build it: make build" >&2; exit 2; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 	install -d $(DESTDIR)$(PREFIX)/include/sordino $(SHARE)/man/man1 $(UNITS)
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
@@ -74,6 +76,11 @@ install:
 		file=$(SHARE)/$${completion#*:}; \
 		install -d $${file%/*} && $(RELEASE)/sordino completion $${completion%%:*} > $$file || exit; \
 	done
+ifeq ($(DESTDIR)$(filter /usr /usr/local,$(PREFIX)),)
+	@echo "$(PREFIX) is not where programs are looked for; in a shell that uses it:"
+	@echo "  export PATH=$(PREFIX)/bin:\$$PATH"
+	@echo "  export PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig LD_LIBRARY_PATH=$(PREFIX)/lib"
+endif
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.* \
