@@ -13,7 +13,7 @@ fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
     let lttng = Lttng::start(&scene);
     lttng.tell(&["create", "session", "--output", "trace"]);
     lttng.tell(&["enable-event", "--userspace", "tick:*"]);
-    lttng.tell(&["add-context", "--userspace", "--type", "vpid", "--type", "vtid"]);
+    lttng.tell(&["add-context", "--userspace", "--type", "vpid", "--type", "vtid", "--type", "procname"]);
     lttng.tell(&["start"]);
     scene.run(&mut lttng.command(&program, &[])).succeeded();
     lttng.tell(&["destroy"]);
@@ -31,6 +31,7 @@ fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
         assert_eq!(fields["number"], number as i64 - 5000, "{event}");
         assert_eq!((&fields["text"], fields["ratio"].as_f64()), (&text.into(), Some(number as f64 / 4.0)));
         assert!(line.contains(&format!("vtid = {}", event["tid"])), "{event} {line}");
+        assert_eq!(event["comm"], "ticks");
         assert!(line.contains(&format!("number = {}, text = \"{text}\"", fields["number"])), "{line}");
     }
     assert!(events.is_sorted_by_key(|event| event["time_ns"].as_i64()));

@@ -105,6 +105,9 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
             system.count(pid, tid, event, count);
         }
     }
+    if let Some((tid, comm)) = event.tid.zip(vocabulary.comm(event)) {
+        system.name(tid, comm);
+    }
     let cpu = event.cpu.or_else(|| system.cpu(event.tid?));
     let leaving = match kernel {
         Some(Kernel::Switch { prev, .. }) => Some(prev.tid),

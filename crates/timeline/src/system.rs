@@ -114,6 +114,11 @@ impl System {
         }
     }
 
+    /// Takes in the name of a thread.
+    pub(crate) fn name(&mut self, tid: Tid, comm: &[u8]) {
+        self.threads.entry(tid).or_default().name(comm);
+    }
+
     /// Takes in what the kernel says on `cpu`, where `maker` runs.
     pub(crate) fn learn(&mut self, kernel: &Kernel<'_>, cpu: Option<Cpu>, maker: Option<Tid>) {
         match *kernel {
@@ -128,7 +133,7 @@ impl System {
                 self.threads.entry(tid).or_default().priority = Some(priority);
             }
             Kernel::Thread(born) => self.born(&born, maker),
-            Kernel::Rename { tid, comm } => self.threads.entry(tid).or_default().name(comm),
+            Kernel::Rename { tid, comm } => self.name(tid, comm),
             Kernel::Exec { tid, old } => {
                 // The thread that asked takes the number of the process.
                 let old = old.and_then(|old| self.threads.remove(&old)).unwrap_or_default();

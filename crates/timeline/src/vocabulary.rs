@@ -37,6 +37,8 @@ pub struct Vocabulary {
     meanings: Vec<(Domain, Option<Meaning>)>,
     /// Likewise: where a `sordino:context` has the value's name and text.
     said: Vec<Option<(usize, usize)>>,
+    /// Likewise: where a program's event has its thread's name.
+    comms: Vec<Option<usize>>,
     /// Likewise: where a `sordino:counters` has what, and the number of each class. Empty where there is none.
     counted: Vec<(Option<Places>, Option<u64>)>,
     recorded: Recorded,
@@ -197,7 +199,9 @@ impl Vocabulary {
         if counted.iter().all(|(places, _)| places.is_none()) {
             counted.clear();
         }
-        Self { meanings, said: classes.iter().map(|(_, class)| said(class)).collect(), counted, recorded }
+        let said = classes.iter().map(|(_, class)| said(class)).collect();
+        let comms = classes.iter().map(|(_, class)| comm(class)).collect();
+        Self { meanings, said, comms, counted, recorded }
     }
 
     /// Which of the kernel's events the trace has.
@@ -214,6 +218,11 @@ impl Vocabulary {
     pub(crate) fn said<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
         let (name, value) = (*self.said.get(event.class.index())?)?;
         Some((event.text(name)?, event.text(value)?))
+    }
+
+    /// The name of the thread that hit `event`, where a program's trace has it with each event, as LTTng's context does.
+    pub(crate) fn comm<'a>(&self, event: &'a Event) -> Option<&'a [u8]> {
+        event.text((*self.comms.get(event.class.index())?)?)
     }
 
     /// Whether `event` says what counters said before the event that follows, or is one before which they may have.
@@ -245,6 +254,10 @@ pub fn is_statedump(class: &Class) -> bool {
 
 fn is_own(class: &Class, name: &str) -> bool {
     class.domain == Domain::User && class.name == name
+}
+
+fn comm(class: &Class) -> Option<usize> {
+    class.field("$ctx.procname").filter(|_| class.domain == Domain::User)
 }
 
 fn places(class: &Class) -> Option<Places> {

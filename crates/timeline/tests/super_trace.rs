@@ -271,6 +271,15 @@ fn priorities_of_a_trace_that_counts_as_lttng_are_right_from_the_start() {
 }
 
 #[test]
+fn a_programs_event_names_its_thread_where_the_trace_has_the_name_with_it() {
+    let mut script = Script::of_programs();
+    script.at(1).cpu(0).user("a:b", NPT, &[("$ctx.procname", V::T("engine"))]);
+    // A field of the program's own says nothing of the thread.
+    script.at(2).cpu(0).user("a:c", HOG, &[("procname", V::T("engine"))]);
+    assert_eq!(lines(&script), ["1 0 10 engine ?", "2 0 123 ? ?"]);
+}
+
+#[test]
 fn the_system_answers_for_threads_that_run() {
     let mut script = Script::new();
     script.at(1).cpu(1).switch(IDLE, 0, KWORKER);
