@@ -145,7 +145,7 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     let ended = explain(&["--event", "net:request"]);
     let text = one_line(ended.succeeded());
     assert!(text.contains("What the trace does not tell"), "{text}");
-    assert!(text.contains("Next time: sudo sordino record --kernel sched,"), "{text}");
+    assert!(text.contains("Next time: sudo sordino record -k sched,"), "{text}");
     assert!(text.contains("unknown: no kernel events recorded") && !text.contains("own code"), "{text}");
     let json = findings(&explain(&["--event", "net:request", "--json"]));
     assert_eq!(main_cause(&intervals(&json)[0])["kind"], "unrecorded");
@@ -215,4 +215,5 @@ fn where_nothing_can_be_chosen_the_remedy_is_said() {
     let partly = scene.record(&["--kernel", "irq"], &[program.to_str().unwrap()]);
     let text = one_line(scene.sordino(&["explain", partly.name()]).succeeded());
     assert!(text.contains("unknown: sched_switch is not recorded") && !text.contains("own code"), "{text}");
+    assert!(text.contains("Next time, add to --kernel: sched,irq_vectors,"), "{text}");
 }

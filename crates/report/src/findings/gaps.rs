@@ -2,6 +2,7 @@
 
 use super::words::lost;
 use crate::TimeFormat;
+use crate::layout::tied;
 use crate::page::{Page, Style, shown};
 use crate::span::span;
 use sordino_analyze::{Findings, Missing};
@@ -79,6 +80,9 @@ fn unpaired(findings: &Findings) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("not paired: {}", kinds.join(", ")))
 }
 
+/// As many kinds of the kernel's events can be missing.
+const MISSING: usize = 8;
+
 /// Which of the kernel's events were not recorded, and how to record them.
 fn missing(missing: &[Missing]) -> Option<String> {
     if missing.is_empty() {
@@ -90,11 +94,12 @@ fn missing(missing: &[Missing]) -> Option<String> {
         true => "unknown",
         false => "own code, unexplained or unknown",
     };
-    Some(format!(
-        "not recorded: {}. What they do shows as {shows}. Next time: sudo sordino record --kernel {}",
-        whats.join(", "),
-        groups.join(",")
-    ))
+    // What was recorded is to be recorded again: the groups are the whole list only if nothing was. `-k` lets it fit a line.
+    let next = match missing.len() == MISSING {
+        true => format!("Next time: {}", tied(&format!("sudo sordino record -k {}", groups.join(",")))),
+        false => format!("Next time, add to --kernel: {}", groups.join(",")),
+    };
+    Some(format!("not recorded: {}. What they do shows as {shows}. {next}", whats.join(", ")))
 }
 
 /// The events in words, and the kernel's names for the groups that they are in.
