@@ -156,6 +156,9 @@ fn what_is_no_trace_is_named() {
     scene.refuses(2, &["nowhere", "No such file"], &["events", "nowhere"]);
     scene.refuses(2, &["file", "Not a directory"], &["events", "file"]);
     scene.refuses(2, &["is no recording of sordino", "name a directory"], &["events"]);
+    // A session's directory holds recordings and is none.
+    fs::create_dir(scene.path("sordino-box")).unwrap();
+    scene.refuses(2, &["no recording called sordino-", "such as sordino-box"], &["events"]);
 }
 
 #[test]
@@ -255,7 +258,13 @@ fn events_are_selected_by_rules_and_by_a_condition() {
         assert_eq!(selected(&scene, trace, options), expected, "{options:?}");
     }
     let none = scene.sordino(&["events", trace, "--where", "id > 99"]);
-    assert!(none.errors.contains("no event is listed"), "{}", none.errors);
+    assert!(none.errors.contains("no event is listed: none meets --where\n"), "{}", none.errors);
+    // The name without its provider's.
+    scene.refuses(
+        2,
+        &["--event 'request'", "did you mean net:request?"],
+        &["events", trace, "--event", "request"],
+    );
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     explain(&["--by", "id"]).failed(2, &["--begin"]);
     explain(&["--begin", "work:begin", "--end", "work:end", "--by", "number"]).failed(2, &["number"]);
     explain(&["--top", "0"]).failed(2, &["--top"]);
-    explain(&["--over", "5", "--event", "work:begin"]).failed(2, &["--over", "time unit"]);
+    explain(&["--over", "5", "--event", "work:begin"]).failed(2, &["--over", "a time has a unit: 5us"]);
     explain(&["--over", "1us", "--top", "3"]).failed(2, &["--over", "--top"]);
     scene.refuses(2, &["nowhere"], &["explain", "nowhere"]);
 

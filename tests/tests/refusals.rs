@@ -69,7 +69,9 @@ fn sizes_cpus_and_times_that_make_no_sense_are_refused_with_the_range() {
         is_refused(&scene, &["--read-timer", time], &["--read-timer"]);
     }
     is_refused(&scene, &["--read-timer", "1h"], &["--read-timer", "1us to 20ms"]);
-    is_refused(&scene, &["--duration", "5"], &["--duration", "time unit"]);
+    is_refused(&scene, &["--duration", "5"], &["--duration", "a time has a unit: 5us"]);
+    is_refused(&scene, &["--pid", "motor"], &["'motor'", "by its number", "pidof motor"]);
+    is_refused(&scene, &["--pid", "0"], &["--pid"]);
     is_refused(&scene, &["--collector-prio", "100"], &["--collector-prio"]);
     is_refused(&scene, &["--user", "a["], &["--user", "only * and ? stand"]);
     is_refused(&scene, &["--wakeup", "--busy"], &["--busy"]);

@@ -64,7 +64,9 @@ pub(crate) enum Command {
     Status(session::StatusOptions),
     Snapshot(session::SnapshotOptions),
     Rotate(session::RotateOptions),
+    /// Have a session record more tracepoints
     Enable(session::EventsOptions),
+    /// Have a session record fewer tracepoints
     Disable(session::EventsOptions),
     Attach(session::AttachOptions),
     Stop(session::StopOptions),
@@ -192,7 +194,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         let one = humantime::parse_duration(&format!("1{unit}")).map_err(|error| error.to_string())?;
         return Duration::try_from_secs_f64(one.as_secs_f64() * number).map_err(|error| error.to_string());
     }
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 200us, 1.5s or 2min"))
+    humantime::parse_duration(text).map_err(|error| match error {
+        humantime::DurationError::UnknownUnit { unit, .. } if unit.is_empty() => {
+            format!("a time has a unit: {text}us, {text}ms, {text}s or {text}min")
+        }
+        error => format!("{error}; write it as 200us, 1.5s or 2min"),
+    })
+}
+
+/// `4711`, the number of a process.
+pub(crate) fn pid(text: &str) -> Result<i32, String> {
+    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
+        let name = quoted([text]);
+        format!("a process is named by its number, which 'pidof {name}' or 'sordino list' tells")
+    })
 }
 
 /// `4096`, `64K`, `1M`, `2G`: powers of 1,024.

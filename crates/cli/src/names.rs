@@ -9,7 +9,12 @@ const SHOWN: usize = 12;
 /// The remedy for a name that is none of `names`: the nearest of them, or else which there are; `None` if there is none.
 pub(crate) fn meant<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names = each_once(names);
-    let near = similar(wanted, names.iter().copied());
+    let mut near = similar(wanted, names.iter().copied());
+    if near.is_empty() {
+        let bare =
+            |name: &&&str| name.split_once(':').is_some_and(|(_, bare)| !similar(wanted, [bare]).is_empty());
+        near = names.iter().filter(bare).copied().collect();
+    }
     match (near.is_empty(), names.is_empty()) {
         (false, _) => Some(format!("did you mean {}?", list(&near))),
         (true, false) => Some(format!("there are {}", list(&names))),

@@ -1,7 +1,7 @@
 //! What to record, and how, as it is typed.
 
 use crate::Failure;
-use crate::arguments::{duration, size};
+use crate::arguments::{duration, pid, size};
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, is_root, target};
 use clap::Args;
@@ -75,7 +75,7 @@ pub(crate) struct What {
     #[arg(long = "as", value_name = "USER", requires = "command")]
     pub(crate) as_user: Option<String>,
     /// Attach to these processes
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with = "command")]
     pid: Vec<i32>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]

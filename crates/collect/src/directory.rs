@@ -11,6 +11,7 @@
 //! place, and nothing is ever written there. Directories and files are their owner's alone.
 
 use crate::Error;
+use crate::similar::listed;
 use sordino_dirfd::{Dir, Made};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -177,12 +178,18 @@ impl Directory {
         let no = |reason: String| Error::NoRecording { path: path.to_owned(), reason };
         let entries = fs::read_dir(path).map_err(|error| no(error.to_string()))?;
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> =
-            names.filter(|name| name.starts_with(PREFIX) && path.join(name).join(SUMMARY).exists()).collect();
-        names.sort_unstable();
-        let newest =
-            names.pop().ok_or_else(|| no(format!("nothing called {PREFIX}... in it; name a directory")))?;
-        Self::open(&path.join(newest))
+        let (mut recordings, mut others): (Vec<String>, Vec<String>) = names
+            .filter(|name| name.starts_with(PREFIX))
+            .partition(|name| path.join(name).join(SUMMARY).exists());
+        recordings.sort_unstable();
+        if let Some(newest) = recordings.pop() {
+            return Self::open(&path.join(newest));
+        }
+        others.retain(|name| path.join(name).is_dir());
+        others.sort_unstable();
+        let such_as = if others.is_empty() { "" } else { ", such as " };
+        let others = listed(others.iter().map(String::as_str));
+        Err(no(format!("no recording called {PREFIX}... in it; name a directory{such_as}{others}")))
     }
 
     /// Where it lies, as of its making: for messages. Whoever reads or writes its files does so through [`dir`](Self::dir).

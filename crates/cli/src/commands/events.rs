@@ -35,7 +35,7 @@ Examples:
   sordino events --event 'motor:*, sched_switch' --where '$cpu == 1'
   sordino events --where 'late > 50us && $comm == \"motor*\"'
   sordino events --follow motor --event 'motor:period if late > 50us'
-  sordino events --json --event npt:loop | jq .fields")]
+  sordino events --json --event npt:loop | jq 'select(.type == \"event\").fields'")]
 pub(crate) struct Options {
     /// The recording's directory; the newest in this directory if none is named
     directory: Option<PathBuf>,

@@ -37,8 +37,8 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Sieve {
     filter: Filter,
-    /// Whether all that is no state dump passes.
-    is_open: bool,
+    /// What no event passes if none is listed; `None` if all that is no state dump passes.
+    limit: Option<&'static str>,
     passed: u64,
     left_out: u64,
     misfits: u64,
@@ -65,8 +65,13 @@ impl Wanted {
     /// The wanted events of a recording that has these classes.
     pub(crate) fn sieve(&self, classes: &Classes) -> Sieve {
         let filter = self.filter(self.condition.as_ref(), classes);
-        let is_open = self.rules.0.is_empty() && self.condition.is_none();
-        Sieve { filter, is_open, passed: 0, left_out: 0, misfits: 0, misfit: None }
+        let limit = match (self.rules.0.is_empty(), self.condition.is_none()) {
+            (true, true) => None,
+            (false, true) => Some("none passes --event"),
+            (true, false) => Some("none meets --where"),
+            (false, false) => Some("none passes --event and meets --where"),
+        };
+        Sieve { filter, limit, passed: 0, left_out: 0, misfits: 0, misfit: None }
     }
 
     fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
@@ -165,10 +170,10 @@ impl Sieve {
             message!("sordino: {} {events} not fit the condition: {}", self.misfits, printable(&misfit));
         }
         if self.passed == 0 {
-            let why = match (self.is_open, self.left_out) {
-                (false, _) => "none passes --event and --where",
-                (true, 0) => "the recording has none",
-                (true, _) => "the recording has its state dump alone (--statedump lists it)",
+            let why = match (self.limit, self.left_out) {
+                (Some(limit), _) => limit,
+                (None, 0) => "the recording has none",
+                (None, _) => "the recording has its state dump alone (--statedump lists it)",
             };
             message!("sordino: no event is listed: {why}");
         }

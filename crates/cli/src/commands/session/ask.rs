@@ -3,7 +3,7 @@
 use super::place::{Life, Place};
 use super::text::{lines, recordings};
 use crate::Failure;
-use crate::arguments::duration;
+use crate::arguments::{duration, pid};
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::progress::Progress;
@@ -71,7 +71,7 @@ pub(crate) struct AttachOptions {
     /// The session
     name: String,
     /// Their numbers
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = pid)]
     pids: Vec<i32>,
 }
 

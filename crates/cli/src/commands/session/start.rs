@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// Keep so many bytes of chunks or snapshots: the oldest are removed, the newest always stays
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Write so much of the time before into a snapshot [default: all that is there]
+    /// Write so much of the time before into a snapshot, in whole sub-buffers [default: all that is there]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "overwrite")]
     last: Option<Duration>,
     /// Take a snapshot when such an event happens: rules like those of --user
