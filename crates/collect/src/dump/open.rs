@@ -53,7 +53,11 @@ pub(super) enum Skip {
 /// [`Skip`].
 pub(super) fn open(mapped: &Mapped, has_other_devices: bool) -> Result<Opened, Skip> {
     match find_mapping(mapped) {
-        Ok(found) => check(&found, mapped, has_other_devices),
+        // Another file has been mapped there since: the process has this one no longer.
+        Ok(found) => check(&found, mapped, has_other_devices).map_err(|why| match why {
+            Skip::Replaced => Skip::Nothing,
+            why => why,
+        }),
         // For this, CAP_CHECKPOINT_RESTORE is needed, in the first user namespace.
         Err(Errno::PERM | Errno::ACCESS) => check(&find_path(&mapped.path)?, mapped, has_other_devices),
         Err(_) => Err(Skip::Nothing),
@@ -147,5 +151,22 @@ mod tests {
         mkfifoat(CWD, &path, Mode::RWXU).unwrap();
         assert_eq!(by_path(&path, &of).unwrap_err(), Skip::Replaced);
         assert_eq!(by_path(&path, &fs::metadata(&path).unwrap()).unwrap_err(), Skip::Nothing);
+    }
+
+    #[test]
+    fn a_file_that_was_unmapped_meanwhile_is_not_called_replaced() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let (range, _) = maps.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let address = |text| u64::from_str_radix(text, 16).unwrap();
+        let mapped = Mapped {
+            pid: std::process::id() as i32,
+            range: (address(start), address(end)),
+            path: "/proc/self/maps".to_owned(),
+            file: FileId { device: 1, inode: u64::MAX },
+        };
+        let by_mapping = find_mapping(&mapped).is_ok();
+        let expected = if by_mapping { Skip::Nothing } else { Skip::Replaced };
+        assert_eq!(open(&mapped, true).unwrap_err(), expected);
     }
 }
