@@ -157,8 +157,11 @@ impl<'a> Walk<'a> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let before = [self.directory.join("bin"), installed().join("bin")];
         let path = std::env::join_paths(before.into_iter().chain(std::env::split_paths(&path)));
-        let mut bash = Command::new("bash");
-        bash.args(["-c", commands]).current_dir(self.directory.join(&settings.directory)).process_group(0);
+        // Who has the tests run in the background has them ignore SIGINT, and that is inherited.
+        let mut bash = Command::new("env");
+        bash.args(["--default-signal=INT", "bash", "-c", commands])
+            .current_dir(self.directory.join(&settings.directory))
+            .process_group(0);
         bash.env("PATH", path.expect("a path without a colon"));
         bash.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"));
         bash.env("LD_LIBRARY_PATH", installed().join("lib"));
