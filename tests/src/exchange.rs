@@ -13,13 +13,17 @@ use std::os::fd::OwnedFd;
 /// # Panics
 /// If it has none.
 pub fn area(pid: i32) -> OwnedFd {
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors").flatten();
-    let mut paths = files.map(|file| file.path());
+    find_area(pid).expect("an area")
+}
+
+/// The same; `None` if it has none, or none yet.
+pub fn find_area(pid: i32) -> Option<OwnedFd> {
+    let mut paths = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().map(|file| file.path());
     let is_area = |path: &std::path::PathBuf| {
         fs::read_link(path).is_ok_and(|link| link.as_os_str() == "/memfd:sordino (deleted)")
     };
-    let path = paths.find(is_area).expect("an area");
-    File::options().read(true).write(true).open(path).expect("the area").into()
+    let path = paths.find(is_area)?;
+    Some(File::options().read(true).write(true).open(path).ok()?.into())
 }
 
 /// What is known of one ring.

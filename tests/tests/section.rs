@@ -73,7 +73,7 @@ impl InTurn {
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let take_turns = move || {
             for want in [Want::Always, Want::No].into_iter().cycle().take_while(|_| !until.load(Relaxed)) {
-                points.iter().for_each(|(id, _)| program.enable(attached.slot, *id, want));
+                points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, *id, want));
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

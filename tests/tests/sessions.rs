@@ -45,9 +45,9 @@ fn word(pid: i32) -> Wants {
     let (points, _) = catalogue::parse(&catalogue).unwrap();
     let (id, _) =
         points.iter().find(|(_, schema)| schema.full_name() == "steady:step").expect("the tracepoint");
-    let mut word = [0; 4];
-    File::from(file).read_exact_at(&mut word, (POINTS_OFFSET + 4 * usize::from(*id)) as u64).unwrap();
-    Wants::of(u32::from_ne_bytes(word))
+    let mut word = [0; 8];
+    File::from(file).read_exact_at(&mut word, (POINTS_OFFSET + 8 * usize::from(*id)) as u64).unwrap();
+    Wants(u64::from_ne_bytes(word))
 }
 
 /// "A tracepoint that one session wants costs as with one session", also when there were two.
@@ -63,7 +63,7 @@ fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
     other.destroy();
     wait_until("there is a gate again", || word(running.pid()).is_gated());
     session.does("disable", &["steady:*"]);
-    wait_until("nobody wants it", || word(running.pid()) == Wants::of(0));
+    wait_until("nobody wants it", || word(running.pid()) == Wants(0));
     running.signal(Signal::TERM);
     assert_eq!(running.end().output, "ready\nrecorded\ndone 0\n");
     session.destroy();

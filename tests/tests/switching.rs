@@ -51,7 +51,7 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     for _ in 0..ROUNDS {
         for want in [Want::Always, Want::No] {
             let begin = Instant::now();
-            ids.iter().for_each(|&id| program.enable(attached.slot, id, want));
+            ids.iter().for_each(|&id| _ = program.enable(attached.slot, id, want));
             longest = begin.elapsed().as_nanos().max(longest);
         }
     }

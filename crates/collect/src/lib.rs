@@ -61,6 +61,7 @@ mod similar;
 mod steal;
 mod summary;
 mod symbols;
+mod unanswered;
 mod why;
 
 pub use context::Contexts;
@@ -91,6 +92,7 @@ pub use shortfall::{
 };
 pub use similar::similar;
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
+pub use unanswered::{Unanswered, Unrecorded, unanswered_lines};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_ctf::Uuid;

@@ -5,6 +5,8 @@
 //! [`NO_DESCRIPTOR`] where others follow. They follow on the private socket of a recorder that starts its command: two words, the
 //! token that the command has inherited. The name of a private socket stands in `/proc/net/unix`, the token nowhere.
 //!
+//! Behind it comes a byte, [`WENT_ON`], if the program waits no longer.
+//!
 //! A descriptor sent with the packet is accepted from the recorder's own command alone, and never by root: root can open
 //! `/proc/PID/fd` itself, and to close a descriptor of somebody else's may take for ever (FUSE).
 
@@ -33,6 +35,11 @@ use std::time::{Duration, Instant};
 const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
 /// The third word of a packet with a token, if the program has closed its descriptor.
 const NO_DESCRIPTOR: u64 = u64::MAX;
+/// The byte for a program whose area says that this recorder has [answered](sordino_ring::pending), and for others.
+const ANSWERED: &[u8] = b"a";
+const GO_ON: &[u8] = b"g";
+/// What a program sends behind its packet when it waits no longer.
+const WENT_ON: [u8; 1] = *b"w";
 /// How long a program that has connected may take to send its packet.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Programs that may wait to be looked at; the next ones wait to connect.
@@ -86,6 +93,8 @@ pub struct Announced {
     descriptor: Option<u64>,
     file: Option<Arc<OwnedFd>>,
     connection: OwnedFd,
+    /// Whether its area says that the recorder has answered.
+    pub(crate) is_answered: bool,
 }
 
 /// Where an announced area is to be found.
@@ -182,6 +191,7 @@ impl Listener {
                         descriptor,
                         file,
                         connection,
+                        is_answered: false,
                     });
                 }
                 Err(None) if since.elapsed() < PATIENCE => self.silent.push((peer, since)),
@@ -374,10 +384,20 @@ impl Drop for Listener {
     }
 }
 
+impl Announced {
+    /// Whether the program went on without an answer: it may have hit what it registered. If it ended while it waited, it has not.
+    pub(crate) fn went_on(&self) -> bool {
+        let mut byte = [0];
+        let received = recv(&self.connection, &mut byte, RecvFlags::DONTWAIT);
+        received.is_ok_and(|(_, length)| length == 1) && byte == WENT_ON
+    }
+}
+
 impl Drop for Announced {
     fn drop(&mut self) {
         // A program that has stopped waiting does not matter.
-        let _ = send(&self.connection, b"g", SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let byte = if self.is_answered { ANSWERED } else { GO_ON };
+        let _ = send(&self.connection, byte, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
 

@@ -1,5 +1,6 @@
 //! One stream's file: packets straight from a ring to the disk.
 
+use crate::unanswered::Lack;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sordino_ctf::Uuid;
@@ -57,6 +58,23 @@ impl Output {
     /// The file `name` in `dir`, which is made when there is a packet for it.
     pub(crate) fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
+        Self::of(class, dir, name, uuid, cpu)
+    }
+
+    /// Makes the file `name` in `dir` say that hits were not recorded between two stamps; what it said before is gone.
+    pub(crate) fn tell_unanswered(dir: Arc<Dir>, name: String, uuid: Uuid, lack: &Lack) -> io::Result<()> {
+        let mut output = Self::of(StreamClass::Unanswered, dir, name, uuid, None);
+        let lost = Lost { total: lack.unanswered.hits, too_large: 0 };
+        let content = Content { end: FIRST_EVENT as u32, first_stamp: lack.from, last_stamp: lack.to, lost };
+        if lack.unanswered.uncounted {
+            // A number that is missing says that nobody knows how many.
+            output.skip(&content);
+            return output.close();
+        }
+        output.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
+    }
+
+    fn of(class: StreamClass, dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
         Self {
             dir,
             name,

@@ -2,15 +2,18 @@
 
 mod trace;
 
-pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace};
+pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
 
 use crate::clock::TraceClock;
 use crate::context::Contexts;
+use crate::discover::Identity;
 use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::intake::{Claim, Taken, is_trusted};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
+use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, directory::Directory};
+use sordino_clock::Sample;
 use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Conditions, FileId, Hold, PATIENCE, Program, Want, When};
@@ -18,7 +21,7 @@ use sordino_ring::layout::{POINTS, VALUES};
 use sordino_ring::read::Reader;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trace::declare;
 
 /// How often the end of a catalogue may be incomplete: it is read again each time, and the library publishes whole tracepoints.
@@ -41,6 +44,8 @@ pub(crate) struct Traced {
     rings: Vec<Option<u32>>,
     /// Whether each of its tracepoints is enabled.
     enabled: Vec<bool>,
+    /// The tracepoints below this number were answered for.
+    answered: usize,
     /// The tracepoints that are wanted through a gate.
     gated: Vec<(u16, Want)>,
     /// Bytes of the catalogue that were read.
@@ -78,7 +83,8 @@ impl Traced {
     ) -> Result<(Self, Order), Error> {
         let Taken { pid, claim, identity, pidfd, program, mut attached, notes } = taken;
         let wake_up = (options.polling == Polling::Wakeup).then(|| program.wake_address(attached.slot));
-        let trace = ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), place: None };
+        let trace =
+            ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), lack: None, place: None };
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
@@ -89,6 +95,7 @@ impl Traced {
             attached,
             rings: readers.iter().map(Reader::cpu).collect(),
             enabled: Vec::new(),
+            answered: 0,
             gated: Vec::new(),
             read: 0,
             seen: 0,
@@ -102,7 +109,7 @@ impl Traced {
             traced.trace = traced.trace.put_in(directory, clock).inspect_err(|_| drop(traced.detach()))?;
         }
         let order = traced.streams(readers, options.session.is_some());
-        traced.choose(user);
+        traced.choose(user, clock);
         Ok((traced, order))
     }
 
@@ -134,11 +141,11 @@ impl Traced {
 
     /// Looks for tracepoints that are new, declares them, and enables those that are wanted. Where this session is the only one
     /// that is left to want an event, its gate turns hits away again.
-    pub(crate) fn refresh(&mut self, user: &UserEvents) -> Result<(), Error> {
+    pub(crate) fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         let first = self.trace.schemas.len();
         self.learn()?;
         // Only now: no record of an event that the metadata does not know.
-        self.choose_from(first, user);
+        self.choose_from(first, user, clock);
         self.gated.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
         Ok(())
     }
@@ -179,15 +186,15 @@ impl Traced {
     }
 
     /// Enables and disables tracepoints as is wanted now.
-    pub(crate) fn choose(&mut self, user: &UserEvents) {
-        self.choose_from(0, user);
+    pub(crate) fn choose(&mut self, user: &UserEvents, clock: &TraceClock) {
+        self.choose_from(0, user, clock);
     }
 
     /// The same for those from the `first` on.
-    fn choose_from(&mut self, first: usize, user: &UserEvents) {
+    fn choose_from(&mut self, first: usize, user: &UserEvents, clock: &TraceClock) {
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
-        let mut notes = Vec::new();
+        let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         self.gated.retain(|(id, _)| usize::from(*id) < first);
         self.enabled.truncate(first);
         for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
@@ -213,7 +220,10 @@ impl Traced {
             };
             let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(told);
-            self.program.enable(self.attached.slot, id, want);
+            let before = self.program.enable(self.attached.slot, id, want);
+            if usize::from(id) >= self.answered {
+                unanswered.add(before, &choice.filter);
+            }
             self.enabled.push(want != Want::No);
             if let Want::Through(_) = want {
                 self.gated.push((id, want));
@@ -221,6 +231,31 @@ impl Traced {
         }
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);
+        let has_new = self.answered < self.enabled.len();
+        self.answered = self.enabled.len();
+        if has_new {
+            self.take_over(unanswered, clock);
+        }
+    }
+
+    /// Takes over what the area counted before this answer, if the program told of its tracepoints while the session recorded.
+    fn take_over(&mut self, mut unanswered: Unanswered, clock: &TraceClock) {
+        let (pending, to) = (self.program.pending(), Sample::take());
+        let since = pending.since();
+        unanswered.uncounted |= pending.has_uncounted() && self.enabled.contains(&true);
+        if !unanswered.is_any() || since < clock.begin.monotonic {
+            return;
+        }
+        let from =
+            clock.ticks(&clock.begin) + clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
+        let to = clock.ticks(&to);
+        let told = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
+        self.notes.extend(told.err().map(|error| error.to_string()));
+    }
+
+    /// Says in the area that this session has answered.
+    pub(crate) fn answer(&self) {
+        self.program.pending().answer();
     }
 
     /// The tracepoints that it has declared so far.
@@ -299,6 +334,26 @@ impl Traced {
             )),
         }
     }
+}
+
+/// The hits that the area of a program which can't be recorded counted, as far as these rules want them.
+pub(crate) fn unanswered_of(
+    program: &Program,
+    identity: &Identity,
+    pid: i32,
+    user: &UserEvents,
+) -> Unanswered {
+    let context = Context { pid: Pid(pid), procname: &identity.name };
+    let mut unanswered = Unanswered::default();
+    let (tracepoints, _) = match catalogue::parse(&program.catalogue(0)) {
+        Ok(parsed) => parsed,
+        Err(_) => return Unanswered { hits: 0, uncounted: true },
+    };
+    for (id, schema) in tracepoints {
+        unanswered.add(program.pending().hits(id), &user.choose(&schema, &context).filter);
+    }
+    unanswered.uncounted |= program.pending().has_uncounted();
+    unanswered
 }
 
 /// A condition as a program takes it.

@@ -5,10 +5,11 @@ use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::{count_events, whole_events_of};
 use crate::directory::{Directory, KERNEL, RAW, USER, names};
 use crate::kernel::page_name;
-use crate::program::{METADATA, MOST_METADATA};
+use crate::program::{METADATA, MOST_METADATA, UNANSWERED};
 use crate::received;
 use crate::session::Watch;
 use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary};
+use crate::unanswered::Unanswered;
 use crate::{Error, discover};
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::PacketHeader;
@@ -161,7 +162,8 @@ fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
             name: text("procname"),
             executable: text("executable"),
             trace: name.clone(),
-            streams: cut.iter().map(stream).collect(),
+            streams: cut.iter().filter(|file| file.name != UNANSWERED).map(stream).collect(),
+            unanswered: cut.iter().find(|file| file.name == UNANSWERED).map(unanswered).unwrap_or_default(),
             ..ProgramSummary::default()
         });
     }
@@ -180,6 +182,11 @@ fn stream(file: &Cut) -> StreamSummary {
         problem: (file.skipped > 0).then(|| "some of it could not be written".to_owned()),
         ..StreamSummary::default()
     }
+}
+
+fn unanswered(file: &Cut) -> Unanswered {
+    let hits = file.last.as_ref().map_or(0, |last| last.discarded);
+    Unanswered { hits, uncounted: file.skipped > 0 }
 }
 
 /// A stream's file that was cut to its last whole packet.

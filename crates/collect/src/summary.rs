@@ -9,6 +9,7 @@ use crate::missing::Missing;
 use crate::options::Options;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
+use crate::unanswered::{Unanswered, Unrecorded};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use std::fs;
@@ -65,6 +66,9 @@ pub struct Summary {
     /// Programs that were recorded late or not at all: there was no room for their traces.
     #[serde(default)]
     pub unplaced: u64,
+    /// Programs that said that they were there and could not be recorded.
+    #[serde(default)]
+    pub unrecorded: Unrecorded,
     /// Of one that is incomplete, what is not in the kernel's pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<Pending>,
@@ -120,6 +124,9 @@ pub struct ProgramSummary {
     pub trace: String,
     /// Its rings.
     pub streams: Vec<StreamSummary>,
+    /// Hits that came before the recorder's answer.
+    #[serde(default)]
+    pub unanswered: Unanswered,
     /// What else there is to know.
     pub notes: Vec<String>,
 }
@@ -241,7 +248,13 @@ impl Summary {
     pub fn lost(&self) -> u64 {
         let user = self.streams().map(StreamSummary::lost);
         let kernel = self.kernel.iter().flat_map(|cpu| [cpu.lost, cpu.unwritten, cpu.unreceived]);
-        user.chain(kernel).fold(0, u64::saturating_add)
+        let unanswered = [self.unanswered().hits, self.unrecorded.hits];
+        user.chain(kernel).chain(unanswered).fold(0, u64::saturating_add)
+    }
+
+    /// The programs' hits that came before the recorder's answer.
+    pub fn unanswered(&self) -> Unanswered {
+        self.programs.iter().map(|program| program.unanswered).fold(Unanswered::default(), Unanswered::and)
     }
 
     /// What could not be written.
@@ -274,6 +287,8 @@ impl Summary {
     pub fn has_uncounted_loss(&self) -> bool {
         self.state == State::Recording
             || self.unplaced > 0
+            || self.unrecorded.uncounted > 0
+            || self.unanswered().uncounted
             || self.kernel.iter().any(|stream| stream.uncounted || stream.unconverted > 0)
             || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())
     }

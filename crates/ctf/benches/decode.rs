@@ -69,7 +69,7 @@ fn write(
     let mut writer = StreamWriter::new(file, uuid, class, Some(Cpu(0)), packet_bytes)?;
     let id = match class {
         StreamClass::Cpu | StreamClass::Shared => [0, 0, 7, 0],
-        StreamClass::Kernel | StreamClass::StateDump => kernel_header(7, 0, 0),
+        StreamClass::Kernel | StreamClass::StateDump | StreamClass::Unanswered => kernel_header(7, 0, 0),
     };
     let mut payload = Vec::new();
     for field in &schema.fields {

@@ -11,6 +11,8 @@ pub enum Cause {
     RingFull,
     /// The record was larger than a sub-buffer takes.
     TooLarge,
+    /// The tracepoint was hit after the program had registered it and before the recorder had answered.
+    Unanswered,
     /// The kernel's buffer was overwritten before it was read.
     KernelOverrun,
     /// The trace says that records are missing, not why (written by another tracer).
@@ -26,6 +28,7 @@ impl fmt::Display for Cause {
         f.pad(match self {
             Self::RingFull => "ring full",
             Self::TooLarge => "record too large",
+            Self::Unanswered => "hit before the recorder's answer",
             Self::KernelOverrun => "kernel buffer overrun",
             Self::Discarded => "discarded by the tracer",
             Self::Unfinished => "writer died before finishing",

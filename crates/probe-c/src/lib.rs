@@ -53,7 +53,7 @@ pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u
 
 /// What a tracepoint that is not registered looks at: nobody wants it.
 #[unsafe(no_mangle)]
-pub static sordino_nobody: u32 = 0;
+pub static sordino_nobody: u64 = 0;
 
 /// `sordino:mark`, for `sordino_mark` in the header.
 #[unsafe(no_mangle)]

@@ -183,7 +183,7 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });
 }
 
-/// Where several sessions want the event, or one with a condition. What a gate has let through is recorded without another look.
+/// Where several sessions want the event, or one with a condition, or a recorder has not answered yet. What a gate has let through is recorded without another look.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -193,11 +193,29 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
     let wants = if wants.is_gated() {
         let Some(slots) = program::slots() else { return };
         wants.always(slots.cpus())
+    } else if wants.is_pending() {
+        // SAFETY: the caller's obligations are the same.
+        return unsafe { emit_pending(point, content) };
     } else {
         wants
     };
     // SAFETY: the caller's obligations are the same.
     unsafe { emit_fully(point.tag(), wants, content) };
+}
+
+/// Where a recorder has not answered yet: counts the hit for it, and writes the record to the sessions of those that have.
+///
+/// # Safety
+/// As for [`emit`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
+    let Some(slots) = program::slots() else { return };
+    let wants = slots.pending().count(point.id(), || Clocks.monotonic());
+    if wants != Wants(0) {
+        // SAFETY: the caller's obligations are the same.
+        unsafe { emit_fully(point.tag(), wants, content) };
+    }
 }
 
 /// A thread's first record, records for several sessions, those with other conditions, those of a vfork's child.

@@ -1,7 +1,7 @@
 //! The comparison that a session has made where a tracepoint is hit, before anything is made ready for a record.
 
-use sordino_percpu::primitive::{AtomicU32, Relaxed};
-use sordino_ring::layout::Gate;
+use sordino_percpu::primitive::Relaxed;
+use sordino_ring::layout::{EnableWord, Gate};
 use sordino_ring::want::Wants;
 
 /// Whether a hit with these values, those of its fields that are integers, is turned away: by the gate of the one session that wants it.
@@ -12,7 +12,7 @@ use sordino_ring::want::Wants;
 /// `word` said `wanted`: they are what [`Tracepoint::look`](crate::Tracepoint::look) answered.
 #[inline(always)]
 pub unsafe fn turned_away<const N: usize>(
-    word: &'static AtomicU32,
+    word: &'static EnableWord,
     wanted: u64,
     values: [Option<u64>; N],
 ) -> bool {

@@ -6,8 +6,8 @@ use crate::program;
 use crate::text::{Cursor, Hash};
 use sordino_event::Level;
 use sordino_event::catalogue::Writer;
-use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU32, AtomicU64, Relaxed};
-use sordino_ring::want::Wants;
+use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
+use sordino_ring::layout::EnableWord;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -16,7 +16,7 @@ use std::fmt;
 #[repr(C)]
 pub struct Tracepoint {
     /// The word that says which sessions want its events; until it is registered, one that says none.
-    wanted: AtomicPtr<AtomicU32>,
+    wanted: AtomicPtr<EnableWord>,
     /// Its number in the program, in bits 16 to 31, as records carry it.
     id: AtomicU64,
     description: *const Description,
@@ -99,16 +99,16 @@ pub struct Label {
 unsafe impl Sync for Label {}
 
 /// What a tracepoint looks at before it is registered.
-static NOBODY: AtomicU32 = AtomicU32::new(0);
+static NOBODY: EnableWord = EnableWord::new(0);
 
 impl Tracepoint {
     /// A tracepoint that is not registered yet.
     pub const fn new(description: &'static Description) -> Self {
-        let nobody: *const AtomicU32 = &NOBODY;
+        let nobody: *const EnableWord = &NOBODY;
         Self { wanted: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that want its events, as [`sordino_ring::want::Wants`] says them in one word; 0 when nobody does.
+    /// The sessions that want its events, as [`Wants`](sordino_ring::want::Wants) says them in one word; 0 when nobody does.
     ///
     /// Real-time: two loads.
     #[inline(always)]
@@ -119,12 +119,17 @@ impl Tracepoint {
     /// Where that word is, and what it says.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn look(&self) -> (&'static AtomicU32, u64) {
+    pub fn look(&self) -> (&'static EnableWord, u64) {
         let word = self.wanted.load(Relaxed);
         // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
-        let word: &'static AtomicU32 = unsafe { &*word };
-        // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings, and its gate.
-        (word, Wants::of(word.load(Acquire)).0)
+        let word: &'static EnableWord = unsafe { &*word };
+        // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings, and its gate. And with pending:A.
+        (word, word.load(Acquire))
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u16 {
+        (self.tag() >> 16) as u16
     }
 
     /// Its number, in the place where records carry it.
@@ -156,7 +161,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
         };
         let Some(id) = id else { return };
         point.id.store(u64::from(id) << 16, Relaxed);
-        let word: *const AtomicU32 = program.area.point(id);
+        let word: *const EnableWord = program.area.point(id);
         point.wanted.store(word.cast_mut(), Relaxed);
     });
 }

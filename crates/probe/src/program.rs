@@ -48,8 +48,9 @@ pub(crate) struct Program {
     pub(crate) area: Area,
     /// How many tracepoints are registered.
     count: u16,
-    /// The length of the catalogue that recorders were last told of.
+    /// The length of the catalogue that recorders were last told of, and its tracepoints.
     announced: u64,
+    told: u16,
     recorders: Recorders,
     request: Request,
 }
@@ -120,7 +121,7 @@ fn start() -> Option<Program> {
     FILE.keep(file);
     publish(&area);
     let recorders = Recorders::from_environment();
-    Some(Program { area, count: 0, announced: 0, recorders, request })
+    Some(Program { area, count: 0, announced: 0, told: 0, recorders, request })
 }
 
 /// From here on tracepoints may write.
@@ -164,7 +165,9 @@ impl Program {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.announced {
             self.announced = length;
-            system::keep_errno(|| self.recorders.announce(&FILE));
+            let new = std::mem::replace(&mut self.told, self.count)..self.count;
+            let slots = self.area.slots();
+            system::keep_errno(|| self.recorders.announce(&FILE, slots.pending(), new));
         }
     }
 }
@@ -189,7 +192,7 @@ extern "C" fn after_fork() {
         if let Ok(file) = unsafe { program.area.renew(system::process_id(), restartable) } {
             FILE.replace(file);
             publish(&program.area);
-            program.announced = 0;
+            (program.announced, program.told) = (0, 0);
             program.announce();
         }
     }

@@ -3,7 +3,10 @@
 //! A recorder listens on a Unix socket of packets. The name of the one that started this program, if one did, is in
 //! `SORDINO_SESSION`, with `@` for the zero byte of an abstract name; those of others are found by [`runtime`]. The program
 //! sends each of them one packet: [`HELLO`], its area's inode number, and the number of its descriptor for it, if it still has one.
-//! Then it waits for a byte back from each, about [`PATIENCE`] for all of them together.
+//! Then it waits for a byte back from each, about [`PATIENCE`] for all of them together. From before the first packet on, its new
+//! tracepoints are [pending](sordino_ring::pending): hits are counted for those who have not answered. [`ANSWERED`] says that the recorder has
+//! said so in the area; any other byte, and the end of the connection, that it will not. A program that waits no longer sends
+//! [`WENT_ON`].
 //!
 //! Anybody on the machine can see an abstract name. So behind it, after the last `/`, stands a [token](Token), 32 hexadecimal digits,
 //! which the packet to that recorder repeats in two more words; a third word of [`NO_DESCRIPTOR`] then stands for a closed descriptor.
@@ -14,16 +17,26 @@
 //!
 //! All but [`Recorders::from_environment`] may run in a fork's child: no lock, no allocation.
 
+use crate::emit::Clocks;
 use crate::runtime;
 use crate::system::{self, AreaFile};
+use sordino_ring::pending::Pending;
+use sordino_ring::write::Stamp;
 use std::ffi::CString;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// The first word of the packet.
 pub(crate) const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
+
+/// The byte of a recorder that has [answered](Pending::answer) in the area.
+const ANSWERED: u8 = b'a';
+
+/// The byte that a program sends behind its packet when it goes on without an answer.
+const WENT_ON: u8 = b'w';
 
 /// The third word of a packet with a token, of a program that has closed its descriptor.
 const NO_DESCRIPTOR: u64 = u64::MAX;
@@ -61,18 +74,27 @@ impl Recorders {
 
     /// Tells them all, and waits until they have looked. First the one, then the other: one that does not answer keeps
     /// nobody else from looking.
-    pub(crate) fn announce(&mut self, file: &AreaFile) {
+    pub(crate) fn announce(&mut self, file: &AreaFile, pending: Pending<'_>, new: Range<u16>) {
         let until = Instant::now() + self.patience;
         let mut told = [const { None }; MOST];
         let mut free = told.iter_mut();
+        let mut begun = false;
+        let mut await_another = || {
+            if !std::mem::replace(&mut begun, true) {
+                pending.begin(new.clone(), Clocks.monotonic());
+            }
+            pending.await_another();
+        };
         let descriptor = file.get();
         let number = descriptor.map_or(NO_DESCRIPTOR, |descriptor| descriptor as u64);
         let words = [HELLO, file.inode(), number];
         let words = if descriptor.is_some() { &words[..] } else { &words[..2] };
         let mut tell = |address: &Address, words: &[u64], file: Option<RawFd>| {
-            if let Some(place) = free.next() {
-                *place = address.tell(words, file, until);
-            }
+            let Some(place) = free.next() else { return };
+            let Some(connection) = address.connect(until) else { return };
+            await_another();
+            let sent = uninterrupted(until, || send(connection.as_raw_fd(), words, file)) >= 0;
+            if sent { *place = Some(connection) } else { pending.answer() }
         };
         match &self.starter {
             Some((address, Some([first, second]))) => {
@@ -82,8 +104,22 @@ impl Recorders {
             None => {}
         }
         runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, words, None));
-        let silent = told.iter().flatten().filter(|recorder| !has_answered(recorder, until)).count();
-        self.patience = if silent == 0 { PATIENCE } else { self.patience / 4 };
+        let mut silent = false;
+        for recorder in told.iter().flatten() {
+            match answer(recorder, until) {
+                Some(true) => {}
+                Some(false) => pending.answer(),
+                None => {
+                    // If it looks after this program has ended, it knows that there may be hits that it lacks.
+                    send_now(recorder.as_raw_fd(), WENT_ON);
+                    silent = true;
+                }
+            }
+        }
+        if begun {
+            pending.answer();
+        }
+        self.patience = if silent { self.patience / 4 } else { PATIENCE };
     }
 }
 
@@ -128,9 +164,8 @@ impl Address {
         Some(Self { address, length: length as libc::socklen_t })
     }
 
-    /// Sends the packet; the connection over which the answer comes, if somebody listens. After `until` too, but then
-    /// without waiting for room in the recorder's queue.
-    fn tell(&self, words: &[u64], file: Option<RawFd>, until: Instant) -> Option<OwnedFd> {
+    /// A connection to who listens there. After `until` too, but then without waiting for room in the recorder's queue.
+    fn connect(&self, until: Instant) -> Option<OwnedFd> {
         // SAFETY: no preconditions.
         let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         if socket < 0 {
@@ -144,8 +179,7 @@ impl Address {
             // SAFETY: an initialised address of that length.
             unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) as isize }
         });
-        let sent = connected == 0 && uninterrupted(until, || send(fd, words, file)) >= 0;
-        sent.then_some(socket)
+        (connected == 0).then_some(socket)
     }
 }
 
@@ -159,14 +193,21 @@ fn limit_waiting(socket: RawFd, until: Instant) {
     unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, size) };
 }
 
-/// Waits until a recorder has answered or hung up, not longer than `until`; whether it has.
-fn has_answered(recorder: &OwnedFd, until: Instant) -> bool {
+/// Waits for a recorder, not longer than `until`: whether it has answered in the area; `None` if it is silent.
+fn answer(recorder: &OwnedFd, until: Instant) -> Option<bool> {
     let mut answer = libc::pollfd { fd: recorder.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    uninterrupted(until, || {
+    let spoke = uninterrupted(until, || {
         let left = until.saturating_duration_since(Instant::now()).as_millis() as _;
         // SAFETY: one descriptor to look at.
         unsafe { libc::poll(&mut answer, 1, left) as isize }
-    }) > 0
+    });
+    if spoke <= 0 {
+        return None;
+    }
+    let mut byte = 0u8;
+    // SAFETY: room for the one byte that is asked for; never waits.
+    let received = unsafe { libc::recv(recorder.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
+    Some(received == 1 && byte == ANSWERED)
 }
 
 /// Makes a system call again that a signal has interrupted, until this time. Where a socket has a timeout, a handler's `SA_RESTART` does
@@ -179,6 +220,13 @@ fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
             return result;
         }
     }
+}
+
+/// Sends a byte if there is room for it.
+fn send_now(socket: RawFd, byte: u8) {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: one byte, which outlives the call.
+    unsafe { libc::send(socket, (&raw const byte).cast(), 1, flags) };
 }
 
 /// Sends `words`, with `file` if there is one; negative if that failed.

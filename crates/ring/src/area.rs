@@ -1,10 +1,12 @@
 //! The program's side of an area: made when the program starts, made anew in the child of a fork.
 
-use crate::layout::{self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, SLOTS, VERSION};
+use crate::layout::{
+    self, EnableWord, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, SLOTS, VERSION,
+};
 use crate::map::{self, Mapping};
 use crate::slots::Slots;
 use crate::write::Rings;
-use sordino_percpu::primitive::{AtomicU32, Relaxed, Release};
+use sordino_percpu::primitive::{Relaxed, Release};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -136,9 +138,9 @@ impl Area {
     ///
     /// # Panics
     /// If there is no such tracepoint.
-    pub fn point(&self, id: u16) -> &'static AtomicU32 {
+    pub fn point(&self, id: u16) -> &'static EnableWord {
         assert!(usize::from(id) < POINTS);
-        let first = self.start.as_ptr().wrapping_add(POINTS_OFFSET).cast::<AtomicU32>();
+        let first = self.start.as_ptr().wrapping_add(POINTS_OFFSET).cast::<EnableWord>();
         // SAFETY: mapped as long as the program lives; an atomic.
         unsafe { &*first.wrapping_add(usize::from(id)) }
     }

@@ -23,7 +23,7 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
@@ -86,8 +86,18 @@ pub struct Header {
     pub allows_blocking: AtomicU32,
     /// Values that found no room among the [`VALUES`].
     pub refused_values: AtomicU32,
+    /// Recorders that were told of new tracepoints and have not answered: see [`pending`](crate::pending), as for the next four.
+    pub awaited: AtomicU32,
+    /// When the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub pending_since: AtomicU64,
+    /// Until when they are at most.
+    pub pending_until: AtomicU64,
+    /// The tracepoints below this number may be pending.
+    pub pending_end: AtomicU32,
+    /// Whether some ended to be because it took too long (1): hits since were not counted.
+    pub uncounted: AtomicU32,
     /// Zero.
-    pub unused: [AtomicU32; 39],
+    pub unused: [AtomicU32; 32],
     /// One per session.
     pub slots: [Slot; SLOTS],
 }
@@ -172,6 +182,9 @@ pub struct RingHeader {
     pub unused4: [AtomicU32; 12],
 }
 
+/// The word of a tracepoint that says which sessions [want](crate::want::Wants) its events.
+pub type EnableWord = AtomicU64;
+
 /// A [`table::Entry`](crate::table::Entry).
 pub type TableEntry = AtomicU64;
 
@@ -246,6 +259,7 @@ pub const VALUE_WORDS: usize = 2 + (VALUE_NAME + VALUE_TEXT) / 8;
 const _: () = assert!(cfg!(loom) || size_of::<ValueCell>() == 128);
 const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
 const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
+const _: () = assert!(offset_of!(Header, pending_since) == 104);
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<RingHeader>() == 256);
 const _: () = assert!(offset_of!(RingHeader, table) == 64 && offset_of!(RingHeader, consumed) == 128);
@@ -261,7 +275,7 @@ const _: () = assert!(RINGS_OFFSET < 1 << 24 && size_of::<Gate>() == 24);
 pub const POINTS_OFFSET: usize = PAGE;
 /// Where the gates lie.
 pub const GATES_OFFSET: usize =
-    (POINTS_OFFSET + POINTS * size_of::<AtomicU32>()).next_multiple_of(align_of::<Gate>());
+    (POINTS_OFFSET + POINTS * size_of::<EnableWord>()).next_multiple_of(align_of::<Gate>());
 /// Where the ring headers lie.
 pub const RINGS_OFFSET: usize =
     (GATES_OFFSET + SLOTS * GATES * size_of::<Gate>()).next_multiple_of(align_of::<RingHeader>());
@@ -390,7 +404,10 @@ mod tests {
     fn parts_do_not_overlap() {
         for cpus in [1, 2, 255, 4096] {
             let rings = RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
-            assert!(POINTS_OFFSET >= size_of::<Header>() && GATES_OFFSET >= POINTS_OFFSET + 4 * POINTS);
+            assert!(
+                POINTS_OFFSET >= size_of::<Header>()
+                    && GATES_OFFSET >= POINTS_OFFSET + POINTS * size_of::<EnableWord>()
+            );
             assert!(RINGS_OFFSET >= GATES_OFFSET + SLOTS * GATES * size_of::<Gate>());
             assert!(catalogue_offset(cpus) >= rings);
         }

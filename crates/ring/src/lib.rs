@@ -12,6 +12,7 @@
 //! | `table` | pure: which sub-buffer a turn uses, and whose it is |
 //! | `want` | pure: which sessions want a tracepoint's events |
 //! | `condition` | pure: where the code lies that decides about a hit |
+//! | `pending` | hits before the recorders' answers |
 //! | `value` | what threads say of themselves |
 //! | `slots` | what a program sees of its area at a hit |
 //! | `write` | a CPU's ring: one restartable section a record |
@@ -26,6 +27,7 @@ pub mod condition;
 pub mod control;
 pub mod layout;
 pub mod map;
+pub mod pending;
 pub mod position;
 pub mod read;
 pub mod slots;

@@ -7,13 +7,14 @@
 
 use crate::condition::{MAX_CODE, Place};
 use crate::layout::{
-    self, CONDITION_TABLE, ConditionEntry, Header, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS,
-    Slot, VALUES,
+    self, CONDITION_TABLE, ConditionEntry, EnableWord, Header, POINTS, POINTS_OFFSET, RINGS_OFFSET,
+    RingHeader, SLOTS, Slot, VALUES,
 };
+use crate::pending::Pending;
 use crate::value::Values;
 use crate::want::{Wants, stride};
 use crate::write::{self, Rings};
-use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
+use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -57,14 +58,14 @@ impl Slots {
         self.first.cast::<u8>().wrapping_sub(RINGS_OFFSET)
     }
 
-    fn header(&self) -> &Header {
+    fn header(self) -> &'static Header {
         // SAFETY: the area starts there, and stays mapped; all atomics.
         unsafe { &*self.start().cast() }
     }
 
     /// # Panics
     /// If there is no such slot.
-    fn slot(&self, slot: u32) -> &Slot {
+    fn slot(self, slot: u32) -> &'static Slot {
         &self.header().slots[slot as usize]
     }
 
@@ -101,9 +102,18 @@ impl Slots {
 
     /// Which sessions want the events of tracepoint `id`, for who has seen already that one does.
     pub fn wants(self, id: u16) -> Wants {
-        let offset = POINTS_OFFSET + usize::from(id) % POINTS * size_of::<AtomicU32>();
-        // SAFETY: an enable word of the area, which stays mapped; an atomic.
-        Wants::of(unsafe { &*self.start().wrapping_add(offset).cast::<AtomicU32>() }.load(Relaxed))
+        Wants(self.words()[usize::from(id) % POINTS].load(Relaxed))
+    }
+
+    fn words(self) -> &'static [EnableWord] {
+        let first = self.start().wrapping_add(POINTS_OFFSET).cast();
+        // SAFETY: the enable words of the area, which stays mapped; all atomics.
+        unsafe { std::slice::from_raw_parts(first, POINTS) }
+    }
+
+    /// Its tracepoints that recorders were told of and have not answered for.
+    pub fn pending(self) -> Pending<'static> {
+        Pending::of(self.header(), self.words())
     }
 
     /// The conditions of the session in `slot`, if there was ever one there.

@@ -29,8 +29,9 @@ pub enum Want {
 /// | bit 0 is set | one session does, without a condition; bits 31..8 are how far behind slot 0's ring headers its own lie, in units of 256 bytes; the others are 0 |
 /// | bits 1..0 are 2 | one session does, through a [gate](crate::layout::Gate): bits 4..2 are its slot, bits 31..8 how many bytes behind the word the gate lies; the others are 0 |
 /// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that want the thread's counters, too |
+/// | bits 2..0 are 4 | the same, and a recorder has not answered yet: bits 63..32 count the hits until it does; all ones: more than that |
 ///
-/// In memory it has 32 bits, here as many as a register: so none has to be cleared before it is added to an address.
+/// Bits that no line names are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants(pub u64);
 
@@ -53,18 +54,10 @@ pub(crate) const fn stride(cpus: u32) -> u32 {
 impl Wants {
     const ONE: u64 = 1;
     const GATED: u64 = 2;
+    const PENDING: u64 = 4;
+    /// Of one hit while it is pending.
+    const HIT: u64 = 1 << 32;
     const OFFSET: u64 = 0xffff_ff00;
-
-    /// As a tracepoint's word in memory says.
-    #[inline(always)]
-    pub const fn of(word: u32) -> Self {
-        Self(word as u64)
-    }
-
-    /// As the word is in memory.
-    pub const fn word(self) -> u32 {
-        self.0 as u32
-    }
 
     /// One session without a condition: that in `slot`, given how many CPUs have a ring in each.
     pub const fn only(slot: u32, cpus: u32) -> Self {
@@ -88,6 +81,32 @@ impl Wants {
         self.0 & Self::GATED != 0
     }
 
+    /// Whether a recorder has not answered yet.
+    #[inline(always)]
+    pub const fn is_pending(self) -> bool {
+        self.0 & (Self::ONE | Self::GATED | Self::PENDING) == Self::PENDING
+    }
+
+    /// The word from the moment on in which recorders are told of the tracepoint.
+    pub const fn pending(self, cpus: u32) -> Self {
+        if self.is_pending() { self } else { Self(Self::all_of(self.sessions(cpus)).0 | Self::PENDING) }
+    }
+
+    /// The word when all recorders have answered.
+    pub const fn settled(self, cpus: u32) -> Self {
+        if self.is_pending() { Self::naming(self.sessions(cpus), cpus) } else { self }
+    }
+
+    /// If it is [pending](Self::is_pending): the word behind one more hit.
+    pub const fn hit(self) -> Self {
+        if self.hits() == u32::MAX { self } else { Self(self.0 + Self::HIT) }
+    }
+
+    /// If it is [pending](Self::is_pending): the hits since; all ones: at least so many. Else 0.
+    pub const fn hits(self) -> u32 {
+        if self.is_pending() { (self.0 >> 32) as u32 } else { 0 }
+    }
+
     /// If it is [gated](Self::is_gated): how many bytes behind the word the gate lies.
     #[inline(always)]
     pub const fn distance(self) -> usize {
@@ -109,9 +128,8 @@ impl Wants {
 
     /// The slot of the session if it is one, with code that decides.
     pub const fn one_if(self) -> Option<u32> {
-        let word = self.word();
-        let slot = (word >> 8).trailing_zeros() % SLOTS as u32;
-        if word == 0x1_0100 << slot { Some(slot) } else { None }
+        let slot = (self.0 >> 8).trailing_zeros() % SLOTS as u32;
+        if self.0 == 0x1_0100 << slot { Some(slot) } else { None }
     }
 
     /// If it is [one with code](Self::one_if), or [gated](Self::is_gated): the word of the same session without.
@@ -145,32 +163,37 @@ impl Wants {
         }
         // As if it wanted nothing.
         let [all, conditional, counted] = [all & !bit, conditional & !bit, counted & !bit];
-        if let Want::Through(distance) = want
-            && all == 0
-        {
-            return Self::through(slot as u32, distance);
+        let sessions = match want {
+            Want::No => Sessions { all, conditional, counted },
+            Want::Always => Sessions { all: all | bit, conditional, counted },
+            // Where several sessions want it, each asks its code.
+            Want::If | Want::Through(_) => {
+                Sessions { all: all | bit, conditional: conditional | bit, counted }
+            }
+            Want::Counted => {
+                Sessions { all: all | bit, conditional: conditional | bit, counted: counted | bit }
+            }
+        };
+        match want {
+            _ if self.is_pending() => {
+                Self(Self::all_of(sessions).0 | self.0 & (!(Self::HIT - 1) | Self::PENDING))
+            }
+            Want::Through(distance) if all == 0 => Self::through(slot as u32, distance),
+            _ => Self::naming(sessions, cpus),
         }
-        Self::naming(
-            match want {
-                Want::No => Sessions { all, conditional, counted },
-                Want::Always => Sessions { all: all | bit, conditional, counted },
-                // Where several sessions want it, each asks its code.
-                Want::If | Want::Through(_) => {
-                    Sessions { all: all | bit, conditional: conditional | bit, counted }
-                }
-                Want::Counted => {
-                    Sessions { all: all | bit, conditional: conditional | bit, counted: counted | bit }
-                }
-            },
-            cpus,
-        )
     }
 
     const fn naming(sessions: Sessions, cpus: u32) -> Self {
-        let Sessions { all, conditional, counted } = sessions;
+        let Sessions { all, conditional, .. } = sessions;
         if all.is_power_of_two() && conditional == 0 {
             return Self::only(all.trailing_zeros(), cpus);
         }
+        Self::all_of(sessions)
+    }
+
+    /// The word that names each.
+    const fn all_of(sessions: Sessions) -> Self {
+        let Sessions { all, conditional, counted } = sessions;
         Self((all as u64) << 8 | (conditional as u64) << 16 | (counted as u64) << 24)
     }
 }
@@ -233,6 +256,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pending_word_keeps_its_hits_until_it_is_settled_whoever_joins_or_leaves() {
+        const WANTS: [Want; 4] = [Want::Always, Want::If, Want::Counted, Want::Through(0x8004)];
+        for first in WANTS {
+            let known = NOBODY.with(3, first, 4);
+            let pending = known.pending(4);
+            assert!(pending.is_pending() && !pending.is_one() && !pending.is_gated());
+            assert_eq!((pending.sessions(4), pending.one_if()), (known.sessions(4), None));
+            let hit = pending.hit().hit();
+            assert_eq!((hit.hits(), hit.pending(4)), (2, hit));
+            for second in WANTS {
+                let joined = hit.with(5, second, 4);
+                assert_eq!((joined.hits(), joined.is_pending()), (2, true));
+                assert_eq!(joined.settled(4), known.with(5, second, 4));
+                assert_eq!(joined.with(5, Want::No, 4), hit);
+            }
+            // A gate comes back with the next look.
+            let alone = if let Want::Through(_) = first { Want::If } else { first };
+            assert_eq!(hit.settled(4), NOBODY.with(3, alone, 4));
+        }
+        assert_eq!(NOBODY.pending(4).hit().settled(4), NOBODY);
+        let full = Wants(NOBODY.pending(4).0 | 0xffff_fffe_0000_0000).hit();
+        assert_eq!((full.hits(), full.hit()), (u32::MAX, full));
+    }
+
+    #[test]
     fn words_are_what_the_layout_s_page_says() {
         let two = NOBODY.with(3, Want::Always, 2).with(5, Want::If, 2);
         assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
@@ -241,6 +289,7 @@ mod tests {
         assert_eq!(two.with(5, Want::Counted, 2).0, 0x2020_2800);
         assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
         assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
+        assert_eq!(two.pending(2).hit().hit().0, 0x2_0020_2804);
         let gated = NOBODY.with(5, Want::Through(0x8040), 2);
         assert_eq!((gated.0, gated.with(3, Want::No, 2)), (0x80_4016, gated));
         assert_eq!(gated.with(3, Want::Always, 2), two);
@@ -248,10 +297,12 @@ mod tests {
 
     #[test]
     fn a_word_that_nobody_made_names_no_session_that_cannot_be() {
-        for word in [1u32, 0xff, 0xffff_ffff, 0xffff_ff01, 0xff_0000, 0x8000_0001] {
-            let Sessions { all, conditional, counted } = Wants::of(word).sessions(2);
+        for word in
+            [1, 0xff, 0xffff_ffff, 0xffff_ff01, 0xff_0000, 0x8000_0001, 4, 0xffff_ffff_ffff_fffc, u64::MAX]
+        {
+            let Sessions { all, conditional, counted } = Wants(word).sessions(2);
             assert_eq!((conditional & !all, counted & !conditional), (0, 0), "{word:x}");
-            assert_eq!(Wants::of(word).with(2, Want::Always, 2).sessions(2).all, all | 4, "{word:x}");
+            assert_eq!(Wants(word).with(2, Want::Always, 2).sessions(2).all, all | 4, "{word:x}");
         }
     }
 }

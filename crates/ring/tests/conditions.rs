@@ -107,7 +107,7 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
     let first = sessions[0].conditions.gate(0, 127, 1, u64::MAX);
     assert_eq!(seen(0, first), (127, 1, u64::MAX));
     programs[0].enable(sessions[0].slot, 0, first);
-    let word = || Wants::of(harness.area.point(0).load(Relaxed));
+    let word = || Wants(harness.area.point(0).load(Relaxed));
     assert!(word().is_gated());
     // Another session's change of mind about what it does not want is none.
     programs[1].enable(sessions[1].slot, 0, Want::No);
@@ -125,7 +125,7 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
     // Nor of what the session wants no longer.
     programs[0].enable(sessions[0].slot, 0, Want::No);
     programs[0].renew(sessions[0].slot, 0, first);
-    assert_eq!(word(), Wants::of(0));
+    assert_eq!(word(), Wants(0));
     programs[0].enable(sessions[0].slot, 0, first);
     programs[1].enable(sessions[1].slot, 0, Want::Always);
     harness.program.detach(&sessions[0]).unwrap();

@@ -71,7 +71,7 @@ fn after_detaching_nothing_is_written_and_the_memory_is_given_back() {
     harness.program.detach(&attached).unwrap();
     let after = pages(&harness);
     // The enable words and the ring headers may have become resident; the rings have not.
-    assert!(after <= before + 12, "{before} {after}");
+    assert!(after <= before + 20, "{before} {after}");
     harness.write(attached.slot, 1 << 32, &[1; 8]);
     assert_eq!(pages(&harness), after);
     for round in 0..100 {

@@ -73,7 +73,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     assert_eq!(dump(&header), block("Header and slot 0"));
 
     let words = bytes_at(&mapping, POINTS_OFFSET, 8);
-    assert_eq!(dump(&words), block("The first enable words"));
+    assert_eq!(dump(&words), block("The first enable word"));
     assert_eq!(dump(&bytes_at(&mapping, RINGS_OFFSET, size_of::<RingHeader>())), block("The ring of CPU 0"));
 
     let record = |payload: &[u8]| {

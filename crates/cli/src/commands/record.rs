@@ -13,7 +13,9 @@ use crate::signals;
 use crate::terminal::{is_terminal, show_as_message};
 use crate::what::What;
 use clap::Args;
-use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record};
+use sordino_collect::{
+    Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record, unanswered_lines,
+};
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
 use std::os::fd::AsFd;
@@ -169,6 +171,11 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         for note in &program.notes {
             text += &format!("  {} ({}): {}\n", printable(&program.name), program.pid, printable(note));
         }
+    }
+    let unanswered = summary.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
+    let unanswered = unanswered_lines(unanswered).into_iter();
+    for line in unanswered.chain(summary.unrecorded.line()) {
+        text += &format!("  {}\n", printable(&line));
     }
     for stream in &summary.kernel {
         let events = count(stream.events, "event");

@@ -31,9 +31,9 @@ pub(crate) struct Wishes {
 
 /// An area that is to be attached to.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub(super) pid: i32,
-    pub(super) program: Program,
+    pub(crate) program: Program,
     pub(super) claim: Claim,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Attach {
     Taken(Box<Taken>),
     /// Another collector attaches, or somebody keeps the lock.
     Locked(Candidate),
-    Refused(FileId, String),
+    Refused(Candidate, String),
 }
 
 impl Wishes {
@@ -120,7 +120,7 @@ impl Wishes {
 }
 
 impl Candidate {
-    pub(super) const fn id(&self) -> FileId {
+    pub(crate) const fn id(&self) -> FileId {
         self.claim.id()
     }
 
@@ -131,23 +131,22 @@ impl Candidate {
 
     /// Attaches without waiting.
     pub(super) fn attach(self, wishes: &Wishes) -> Attach {
-        let id = self.id();
         let opened = rustix::process::Pid::from_raw(self.pid).ok_or_else(|| "no such process".to_owned());
         let opened =
             opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string()));
         let pidfd = match opened {
             Ok(pidfd) => pidfd,
-            Err(reason) => return Attach::Refused(id, reason),
+            Err(reason) => return Attach::Refused(self, reason),
         };
         let identity = identity(self.pid);
         if self.program.own_pid() as i32 != identity.own_pid {
-            return Attach::Refused(id, "its area is another process's".to_owned());
+            return Attach::Refused(self, "its area is another process's".to_owned());
         }
         let mut notes = Vec::new();
         let attached = match self.attach_or_smaller(wishes, &mut notes) {
             Ok(Some(attached)) => attached,
             Ok(None) => return Attach::Locked(self),
-            Err(reason) => return Attach::Refused(id, reason),
+            Err(reason) => return Attach::Refused(self, reason),
         };
         let Self { pid, program, claim, .. } = self;
         Attach::Taken(Box::new(Taken { pid, claim, identity, pidfd, program, attached, notes }))

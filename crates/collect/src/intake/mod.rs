@@ -20,7 +20,7 @@ mod ledger;
 mod pages;
 mod work;
 
-pub(crate) use hold::{Taken, Wishes};
+pub(crate) use hold::{Candidate, Taken, Wishes};
 pub(crate) use ledger::{Claim, Ledger, Limits};
 pub(crate) use work::{Job, LOOKS_UNTIL_MADE, Source};
 

@@ -47,6 +47,8 @@ pub(crate) struct Job {
     pub(crate) known: Vec<FileId>,
     /// Areas that are not recorded, as far as they could be reached, with the reason.
     pub(crate) skipped: Vec<(Option<FileId>, String)>,
+    /// Areas that were opened and could not be attached to, with the reason.
+    pub(crate) refused: Vec<(Candidate, String)>,
     /// Areas of an earlier program of the process, which are no longer mapped.
     pub(crate) replaced: Vec<FileId>,
     /// How its areas are hidden.
@@ -104,6 +106,7 @@ impl Job {
             taken: Vec::new(),
             known: Vec::new(),
             skipped: Vec::new(),
+            refused: Vec::new(),
             replaced: Vec::new(),
             hidden: None,
             todo: None,
@@ -212,9 +215,9 @@ impl Job {
                         self.todo.get_or_insert_default().push_front(candidate);
                         return Progress::Locked(self);
                     }
-                    self.skipped.push((Some(candidate.id()), Refusal::Locked.to_string()));
+                    self.refused.push((candidate, Refusal::Locked.to_string()));
                 }
-                Attach::Refused(id, reason) => self.skipped.push((Some(id), reason)),
+                Attach::Refused(candidate, reason) => self.refused.push((candidate, reason)),
             }
         }
         Progress::Done(self)

@@ -4,6 +4,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
 use crate::output::Output;
+use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 /// The name of every trace's metadata.
 pub(crate) const METADATA: &str = "metadata";
+/// The stream that tells of hits before the recorder's answer.
+pub(crate) const UNANSWERED: &str = "unanswered";
 /// More bytes than the metadata of as many tracepoints as a program may have.
 pub(crate) const MOST_METADATA: u64 = 256 << 20;
 
@@ -29,6 +32,8 @@ pub(crate) struct ProgramTrace {
     /// Where it has the futex that it wakes the collector by, if it does.
     pub(super) wake_up: Option<u64>,
     pub(super) schemas: Vec<Schema>,
+    /// What it lacks since it is written there, or since the session began if it is in memory.
+    pub(crate) lack: Option<Lack>,
     /// Where it is written; `None` while it is in memory only.
     pub(super) place: Option<TracePlace>,
 }
@@ -61,7 +66,7 @@ impl ProgramTrace {
         let (recording, clock_then) = (directory.held(), clock.ctf());
         let place =
             TracePlace { recording, name: format!("{USER}/{name}"), uuid: crate::uuid(), clock: clock_then };
-        let trace = Self { place: Some(place), ..self.clone() };
+        let trace = Self { place: Some(place), lack: None, ..self.clone() };
         // When there is room, it is made again.
         trace.write_metadata(clock).inspect_err(|_| _ = user.remove_all(&name))?;
         Ok(trace)
@@ -83,6 +88,25 @@ impl ProgramTrace {
         let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
         let name = format!("{}/{file}", place.name);
         Some(Output::new(Arc::clone(&place.recording), name, place.uuid, cpu))
+    }
+
+    /// Has it tell of hits before the recorder's answer, beside those that it tells of.
+    pub(crate) fn add_lack(&mut self, lack: Lack) -> Result<(), Error> {
+        let is_first = self.lack.is_none();
+        let lack = self.lack.map_or(lack, |before| before.and(lack));
+        self.lack = Some(lack);
+        let Some(place) = &self.place else { return Ok(()) };
+        if is_first {
+            self.append(&stream_class(StreamClass::Unanswered))?;
+        }
+        let name = format!("{}/{UNANSWERED}", place.name);
+        let told = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
+        told.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
+    }
+
+    /// What it lacks; nothing if it lacks nothing.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        self.lack.map(|lack| lack.unanswered).unwrap_or_default()
     }
 
     /// The full name of its tracepoint `id`.

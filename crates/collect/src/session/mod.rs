@@ -1,5 +1,6 @@
 //! A recording, from its first second to its last: one that ends with its command, or a session that goes on until it is told.
 
+mod answers;
 mod bell;
 mod chunks;
 mod collector;
@@ -54,6 +55,7 @@ use sightings::Sightings;
 use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
+use sordino_ring::control::FileId;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -218,6 +220,8 @@ struct Session<'a> {
     has_events: bool,
     /// Programs for whose traces there was no room.
     unplaced: HashSet<i32>,
+    /// Programs that said that they were there and are not recorded.
+    unrecorded: HashSet<(i32, Option<FileId>)>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.

@@ -107,6 +107,7 @@ impl<'a> Session<'a> {
             had_enabled: false,
             has_events: false,
             unplaced: HashSet::new(),
+            unrecorded: HashSet::new(),
             child: None,
             status: None,
             template,

@@ -21,9 +21,6 @@ use std::time::{Duration, Instant};
 const LOOKS: u8 = 10;
 /// How long a process may take that somebody named.
 const NAMED: Duration = Duration::from_secs(10);
-/// How long a program that has announced itself waits for an answer before it goes on, in its probes: one that ended meanwhile has
-/// hit nothing.
-const WAITING: Duration = Duration::from_secs(2);
 /// Programs that are counted for which there was no room.
 const MOST_UNPLACED: usize = 10_000;
 
@@ -66,7 +63,8 @@ impl Session<'_> {
         }
         let is_there = !(job.taken.is_empty() && job.known.is_empty());
         job.taken.into_iter().try_for_each(|taken| self.begin_program(taken))?;
-        if let Some((_, reason)) = job.skipped.into_iter().next() {
+        let reasons = job.refused.into_iter().map(|(_, reason)| reason);
+        if let Some(reason) = reasons.chain(job.skipped.into_iter().map(|(_, reason)| reason)).next() {
             return Err(refused(reason));
         }
         if !is_there {
@@ -141,11 +139,11 @@ impl Session<'_> {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
         }
-        let Job { pid, user, source, taken, known, skipped, replaced, hidden, since, .. } = job;
+        let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, .. } = job;
         if let Source::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));
         }
-        let has_any = !(taken.is_empty() && skipped.is_empty());
+        let has_any = !(taken.is_empty() && skipped.is_empty() && refused.is_empty());
         match (&hidden, &source) {
             (Some(Hidden::Ended), _) => {}
             (Some(hidden), _) => self.sightings.not_reached(pid, &hidden.to_string()),
@@ -156,6 +154,7 @@ impl Session<'_> {
             self.let_go_replaced(&replaced);
         }
         let mut is_to_be_seen_again = false;
+        let begun: Vec<FileId> = taken.iter().map(|taken| taken.claim.id()).collect();
         for taken in taken {
             let (id, name) = (taken.claim.id(), taken.identity.name.clone());
             if let Err(error) = self.begin_program(taken) {
@@ -168,15 +167,29 @@ impl Session<'_> {
                 self.skip((pid, Some(id)), user, &error);
             }
         }
-        for (id, reason) in skipped {
+        let mut unreached = Vec::new();
+        for (candidate, reason) in refused {
+            let id = candidate.id();
+            if let Source::Announced(announced) = &mut source {
+                self.count_refused(pid, &candidate);
+                announced.is_answered = true;
+            }
+            unreached.push((Some(id), reason));
+        }
+        if let Source::Announced(_) = &source {
+            skipped.iter().for_each(|(id, _)| self.count_unrecorded((pid, *id), None));
+        }
+        for (id, reason) in unreached.into_iter().chain(skipped) {
             self.note_not_reached(pid, || identity(pid).name, &reason);
             self.skip((pid, id), user, &Error::Program { pid, reason });
         }
-        match &source {
-            Source::Announced(_) => {
+        match &mut source {
+            Source::Announced(announced) => {
                 self.refresh_known(&known);
-                let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && since.elapsed() < WAITING;
+                announced.is_answered |= self.answer(&begun) | self.answer(&known);
+                let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
+                    self.count_unrecorded((pid, None), None);
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
@@ -303,7 +316,7 @@ impl Session<'_> {
 
     fn refresh_one(&mut self, index: usize) {
         let first = self.programs[index].declared().len();
-        let refreshed = self.programs[index].refresh(&self.user);
+        let refreshed = self.programs[index].refresh(&self.user, &self.clock);
         if self.programs[index].declared().len() > first {
             self.observe(index, first);
         }

@@ -67,7 +67,7 @@ impl Session<'_> {
     fn change(&mut self, events: &str) -> Result<Reply, String> {
         let typed = UserEvents::new([events.to_owned()])?.patterns();
         self.user = self.user.and(events)?;
-        self.programs.iter_mut().for_each(|program| program.choose(&self.user));
+        self.programs.iter_mut().for_each(|program| program.choose(&self.user, &self.clock));
         self.coverage.set_rules(&self.user);
         (0..self.programs.len()).for_each(|index| self.observe(index, 0));
         let mut rules = self.coverage.problems();

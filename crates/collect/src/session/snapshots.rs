@@ -274,7 +274,10 @@ impl Contents {
         let mut chunk = Chunk::begin(self.directory, self.summary, &self.clock, begin, self.purpose)?;
         chunk.announce()?;
         for program in &self.programs {
-            let trace = program.trace.put_in(&chunk.directory, &self.clock)?;
+            let mut trace = program.trace.put_in(&chunk.directory, &self.clock)?;
+            if let Some(lack) = program.trace.lack.filter(|lack| lack.to >= self.since) {
+                trace.add_lack(lack)?;
+            }
             let ends =
                 program.copy.streams.iter().filter_map(|stream| write_stream(&trace, stream, self.since));
             let ends = ends.collect();

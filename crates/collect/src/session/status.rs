@@ -7,6 +7,7 @@ use crate::program::Traced;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
 use crate::summary::{ProgramSummary, Summary};
+use crate::unanswered::{Unanswered, Unrecorded};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -41,6 +42,12 @@ pub struct Status {
     pub kernel: Vec<String>,
     /// The programs.
     pub programs: Vec<ProgramStatus>,
+    /// What the present chunk, or memory, lacks of them and of those that have ended, because they hit it before the recorder's answer.
+    #[serde(default)]
+    pub unanswered: Unanswered,
+    /// Programs that said that they were there and could not be recorded.
+    #[serde(default)]
+    pub unrecorded: Unrecorded,
     /// Programs that have ended and of which snapshots still have something.
     pub ended: usize,
     /// Programs that have ended and of which they no longer have.
@@ -89,6 +96,9 @@ pub struct ProgramStatus {
     pub name: String,
     /// Its rings.
     pub rings: Vec<RingStatus>,
+    /// Hits that came before the recorder's answer.
+    #[serde(default)]
+    pub unanswered: Unanswered,
     /// What else there is to know.
     pub notes: Vec<String>,
 }
@@ -150,6 +160,7 @@ impl Session<'_> {
                 own_pid: program.trace.identity.own_pid,
                 name: program.trace.identity.name.clone(),
                 rings: fill.map_or(Vec::new(), |fill: &ProgramFill| fill.streams.iter().map(ring).collect()),
+                unanswered: program.trace.unanswered(),
                 notes: program.notes.clone(),
             }
         };
@@ -166,6 +177,7 @@ impl Session<'_> {
             user: self.user.patterns(),
             kernel: self.template.kernel_events.clone(),
             programs: self.programs.iter().map(program).collect(),
+            unrecorded: self.template.unrecorded,
             ended,
             forgotten,
             recorder_cpu_seconds: cpu_seconds(ClockId::ProcessCPUTime),
@@ -182,7 +194,11 @@ impl Session<'_> {
             status.notes.extend(outlet.notes.iter().cloned());
         }
         status.missing.add(self.missing(&fills));
+        let running = self.programs.iter().map(|program| program.trace.unanswered());
+        status.unanswered = running.fold(Unanswered::default(), Unanswered::and);
         if let Sink::Chunk(chunk) = &self.sink {
+            status.unanswered = status.unanswered.and(chunk.summary.unanswered());
+            status.unrecorded = chunk.summary.unrecorded;
             status.programs.extend(chunk.summary.programs.iter().filter_map(ended_incomplete));
             status.recordings.extend(recording(&chunk.directory));
             status.notes.extend(
@@ -209,7 +225,8 @@ fn ended_incomplete(program: &ProgramSummary) -> Option<ProgramStatus> {
     let rings: Vec<RingStatus> = rings.collect();
     let notes = vec!["it has ended".to_owned()];
     let (pid, name) = (program.pid, program.name.clone());
-    (!rings.is_empty()).then_some(ProgramStatus { pid, own_pid: pid, name, rings, notes })
+    let unanswered = program.unanswered;
+    (!rings.is_empty()).then_some(ProgramStatus { pid, own_pid: pid, name, rings, unanswered, notes })
 }
 
 fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {

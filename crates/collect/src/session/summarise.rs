@@ -17,6 +17,7 @@ pub(super) fn summarise(
         executable: trace.identity.executable.clone(),
         trace: trace.name().to_owned(),
         streams: streams.iter().filter(|stream| is_worth_a_line(stream)).map(stream).collect(),
+        unanswered: trace.unanswered(),
         notes,
     };
     (summary, streams.into_iter().filter_map(|stream| stream.output?.unclosed()).collect())

@@ -232,7 +232,9 @@ fn loss_place(stream: &metadata::Stream) -> LossPlace {
     let has = |ty: &Option<Arc<Type>>, test: fn(&Member) -> bool| {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))
     };
-    if has(&stream.event_header, is_lost) {
+    if has(&stream.packet_context, |member| member.name == "unanswered") {
+        LossPlace::Packet(Cause::Unanswered)
+    } else if has(&stream.event_header, is_lost) {
         LossPlace::Event
     } else if has(&stream.event_context, |member| plain(&member.name) == "preempt_count") {
         LossPlace::Packet(Cause::KernelOverrun)

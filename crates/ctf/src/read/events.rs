@@ -165,7 +165,11 @@ impl Events {
         {
             // Before them, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
-            self.push(packet.begin, None, Cause::Discarded);
+            let cause = match stream.program.streams[packet.class].loss {
+                LossPlace::Packet(Cause::Unanswered) => Cause::Unanswered,
+                _ => Cause::Discarded,
+            };
+            self.push(packet.begin, None, cause);
         }
         self.sequence = packet.sequence;
         let limit = stream.begin_of(self.next);

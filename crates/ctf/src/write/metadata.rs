@@ -11,6 +11,8 @@ pub enum StreamClass {
     Cpu,
     /// A program's ring for the threads that can't use a CPU's ring.
     Shared,
+    /// Of a program: it has no events and tells of losses alone, those of hits before the recorder's answer.
+    Unanswered,
     /// The kernel's events on one CPU.
     Kernel,
     /// What was there when the recording began, in the kernel's trace.
@@ -23,6 +25,7 @@ impl StreamClass {
         match self {
             Self::Cpu | Self::Kernel => 0,
             Self::Shared | Self::StateDump => 1,
+            Self::Unanswered => 2,
         }
     }
 
@@ -36,13 +39,13 @@ impl StreamClass {
     const fn header(self) -> &'static str {
         match self {
             Self::Cpu | Self::Shared => "struct { uint16_t id; } lost; uint16_t id;",
-            Self::Kernel | Self::StateDump => "uint16_t id;",
+            Self::Unanswered | Self::Kernel | Self::StateDump => "uint16_t id;",
         }
     }
 
     const fn context(self) -> &'static str {
         match self {
-            Self::Cpu => "int32_t _vtid;",
+            Self::Cpu | Self::Unanswered => "int32_t _vtid;",
             Self::Shared => "int32_t _vtid; uint32_t _cpu_id; uint32_t _length;",
             Self::Kernel | Self::StateDump => "uint8_t _flags; uint8_t _preempt_count; int32_t _tid;",
         }
@@ -100,12 +103,13 @@ pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<
 
 /// The block that declares a class of streams.
 pub fn stream_class(class: StreamClass) -> String {
-    let last = if class.has_cpu() { "cpu_id" } else { "reserved" };
+    let place = if class.has_cpu() { "cpu_id" } else { "reserved" };
+    let last = if class == StreamClass::Unanswered { "unanswered" } else { "too_large" };
     format!(
         "\nstream {{\n\tid = {};\n\
          \tpacket.context := struct {{\n\t\tticks_t timestamp_begin;\n\t\tticks_t timestamp_end;\n\
          \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t events_discarded;\n\
-         \t\tuint64_t packet_seq_num;\n\t\tuint32_t {last};\n\t\tuint32_t too_large;\n\t}};\n\
+         \t\tuint64_t packet_seq_num;\n\t\tuint32_t {place};\n\t\tuint32_t {last};\n\t}};\n\
          \tevent.header := struct {{ ticks_t timestamp; {} }} align(64);\n\
          \tevent.context := struct {{ {} }};\n}};\n",
         class.id(),

@@ -98,12 +98,12 @@ struct sordino_description {
 };
 
 struct sordino_tracepoint {
-    const uint32_t *wanted;
+    const uint64_t *wanted;
     uint64_t id;
     const struct sordino_description *description;
 };
 
-extern const uint32_t sordino_nobody;
+extern const uint64_t sordino_nobody;
 extern struct sordino_tracepoint sordino_mark_point, sordino_snapshot_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
@@ -112,15 +112,15 @@ void sordino_say(const char *name, const char *text);
 void sordino_emit_words(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
 
 /* Where the word lies that says which sessions want a tracepoint, and the word; 0 when nobody does. */
-static inline const uint32_t *sordino_word(const struct sordino_tracepoint *point)
+static inline const uint64_t *sordino_word(const struct sordino_tracepoint *point)
 {
     return __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
 }
-static inline uint32_t sordino_look(const uint32_t *word)
+static inline uint64_t sordino_look(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
-static inline uint32_t sordino_wanted(const struct sordino_tracepoint *point)
+static inline uint64_t sordino_wanted(const struct sordino_tracepoint *point)
 {
     return sordino_look(sordino_word(point));
 }
@@ -133,7 +133,7 @@ struct sordino_gate {
 };
 #define SORDINO_GATED 2
 
-static inline const struct sordino_gate *sordino_gate_of(const uint32_t *word, uint32_t wanted)
+static inline const struct sordino_gate *sordino_gate_of(const uint64_t *word, uint64_t wanted)
 {
     return (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
 }
@@ -306,7 +306,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     } \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
     __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
-        uint32_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         SORDINO_EACH(SORDINO_LOCAL, __VA_ARGS__) \
         const size_t sordino_length = 0 SORDINO_EACH(SORDINO_EXTENT, __VA_ARGS__); \
@@ -321,7 +321,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
         } \
     } \
     __attribute__((unused)) static inline void sordino_hit_##id( \
-        const uint32_t *sordino_p, uint32_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        const uint64_t *sordino_p, uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
     { \
         enum { \
             sordino_fixed = 1 SORDINO_EACH(SORDINO_IS_FIXED, __VA_ARGS__), \
@@ -354,15 +354,15 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     SORDINO_PASTE(SORDINO_HIT_, SORDINO_HAS_VALUES(__VA_ARGS__))(__VA_ARGS__)
 #define SORDINO_HIT_0(provider, name) \
     do { \
-        const uint32_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
-        const uint32_t sordino_w = sordino_look(sordino_p); \
+        const uint64_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
+        const uint64_t sordino_w = sordino_look(sordino_p); \
         if (__builtin_expect(sordino_w != 0, 0)) \
             sordino_hit_##provider##_##name(sordino_p, sordino_w); \
     } while (0)
 #define SORDINO_HIT_1(provider, name, ...) \
     do { \
-        const uint32_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
-        const uint32_t sordino_w = sordino_look(sordino_p); \
+        const uint64_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
+        const uint64_t sordino_w = sordino_look(sordino_p); \
         if (__builtin_expect(sordino_w != 0, 0)) \
             sordino_hit_##provider##_##name(sordino_p, sordino_w, __VA_ARGS__); \
     } while (0)

@@ -336,7 +336,7 @@ impl Program {
     /// Disables every event of `slot` and makes its rings ones that nobody can write to.
     fn close(&self, slot: usize) {
         for id in 0..POINTS {
-            if Wants::of(self.point(id).load(Relaxed)).sessions(self.cpus).all >> slot & 1 != 0 {
+            if Wants(self.point(id).load(Relaxed)).sessions(self.cpus).all >> slot & 1 != 0 {
                 self.enable(slot, id as u16, Want::No);
             }
         }

@@ -3,10 +3,11 @@
 use super::Want;
 use crate::condition::{Code, MAX_CODE, Place, When};
 use crate::layout::{
-    CONDITION_POOL, CONDITION_TABLE, ConditionEntry, GATES, GATES_OFFSET, Gate, POINTS, POINTS_OFFSET,
+    CONDITION_POOL, CONDITION_TABLE, ConditionEntry, EnableWord, GATES, GATES_OFFSET, Gate, POINTS,
+    POINTS_OFFSET,
 };
 use crate::map::Mapping;
-use sordino_percpu::primitive::{AtomicU32, Relaxed, Release, plain};
+use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Conditions {
                 at(next)
             }
         };
-        let word = POINTS_OFFSET + usize::from(id) * size_of::<AtomicU32>();
+        let word = POINTS_OFFSET + usize::from(id) * size_of::<EnableWord>();
         Want::Through((at - word) as u32)
     }
 

@@ -10,6 +10,7 @@
 //! | `control:F`, its other bits, after the head | `write:E` | who finds the short way open finds this head, or one that the section refuses |
 //! | `control:G`, a closed ring's head, after its other bits | `write:C` | who finds it closed finds the short way closed |
 //! | `control:H`, a condition's word | `slots:B` | who sees the word sees the code |
+//! | `control:J`, the change of an enable word | `pending:E` | who finds it settled by a late hit sees that hits were not counted |
 //! | `control:I`, the look at the count of triggers | `slots:A` | who sees the count sees the record that was written before |
 //!
 //! Collectors of several processes change a tracepoint's word. Each change is a compare-and-swap, which continues the release of
@@ -29,14 +30,16 @@ pub use refusal::Refusal;
 pub use vet::FileId;
 
 use crate::layout::{
-    self, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
+    self, EnableWord, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot,
+    VALUES, VERSION,
 };
 use crate::map::{self, Mapping};
+use crate::pending::Pending;
 use crate::read::HeaderRef;
 use crate::value::Values;
 use crate::want::Wants;
 use sizes::Sizes;
-use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release, plain};
+use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed, plain};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -199,20 +202,26 @@ impl Program {
     }
 
     /// Says how the session in `slot` wants the events of tracepoint `id`. Takes effect with the program's next look at it. Who wants
-    /// it [conditionally](Want::If) has [set the condition](Conditions::set) before.
+    /// it [conditionally](Want::If) has [set the condition](Conditions::set) before. Returns the hits that were counted
+    /// before the session's answer, as the program says: 0 but for the first answer for a [pending](crate::pending) tracepoint; all ones: at least so
+    /// many.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
-    pub fn enable(&self, slot: usize, id: u16, want: Want) {
+    pub fn enable(&self, slot: usize, id: u16, want: Want) -> u32 {
         assert!(slot < SLOTS && usize::from(id) < POINTS);
         let word = self.point(usize::from(id));
         let mut before = word.load(Relaxed);
         loop {
-            let after = Wants::of(before).with(slot, want, self.cpus).word();
+            let after = Wants(before).with(slot, want, self.cpus).0;
             // ORDER(control:A) pairs with point:A: who sees that the session wants it sees its rings. Also if another collector has changed
             // the word since, which continues this release.
-            match word.compare_exchange(before, after, Release, Relaxed) {
-                Ok(_) => return,
+            // ORDER(control:J) pairs with pending:E: who finds it settled by a late hit sees that hits were not counted.
+            match word.compare_exchange(before, after, AcqRel, Relaxed) {
+                Ok(_) => {
+                    let answered = Wants(before).sessions(self.cpus).all >> slot & 1 != 0;
+                    return if answered { 0 } else { Wants(before).hits() };
+                }
                 Err(now) => before = now,
             }
         }
@@ -224,7 +233,7 @@ impl Program {
     /// # Panics
     /// If there is no such tracepoint or slot.
     pub fn renew(&self, slot: usize, id: u16, want: Want) {
-        let now = Wants::of(self.point(usize::from(id)).load(Relaxed));
+        let now = Wants(self.point(usize::from(id)).load(Relaxed));
         if now.one_if() == Some(slot as u32) {
             self.enable(slot, id, want);
         }
@@ -266,10 +275,21 @@ impl Program {
         }
     }
 
-    fn point(&self, id: usize) -> &AtomicU32 {
-        let first = self.control.at(POINTS_OFFSET).cast::<AtomicU32>();
-        // SAFETY: inside the control part; an atomic.
-        unsafe { &*first.wrapping_add(id) }
+    /// Its tracepoints that recorders were told of and have not answered for.
+    pub fn pending(&self) -> Pending<'_> {
+        Pending::of(self.header(), self.points())
+    }
+
+    fn points(&self) -> &[EnableWord] {
+        let first = self.control.at(POINTS_OFFSET).cast();
+        // SAFETY: inside the control part; all atomics.
+        unsafe { std::slice::from_raw_parts(first, POINTS) }
+    }
+
+    /// # Panics
+    /// If there is no such tracepoint.
+    fn point(&self, id: usize) -> &EnableWord {
+        &self.points()[id]
     }
 }
 

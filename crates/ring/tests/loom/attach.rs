@@ -26,7 +26,7 @@ fn two_collectors() -> (Area, [Program; 2], Attached) {
 
 /// Writes a record to each session that wants it, as a tracepoint does; which those were.
 fn hit(area: Area) -> u8 {
-    let all = Wants::of(area.point(0).load(Acquire)).sessions(1).all;
+    let all = Wants(area.point(0).load(Acquire)).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all
@@ -66,7 +66,7 @@ fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
         other.join().unwrap();
         let only = 1 << first.slot;
         assert_eq!(
-            Wants::of(area.point(0).load(Relaxed)).sessions(1),
+            Wants(area.point(0).load(Relaxed)).sessions(1),
             Sessions { all: only, conditional: only, counted: 0 }
         );
     });

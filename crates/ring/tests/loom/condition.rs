@@ -54,7 +54,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
         let mut attached = program.attach(&wanted(&[], 2)).unwrap();
         let word = area.point(0);
         let hit = thread::spawn(move || {
-            let wants = Wants::of(word.load(Acquire));
+            let wants = Wants(word.load(Acquire));
             let at = (&raw const *word).cast::<u8>().wrapping_add(wants.distance());
             // SAFETY: a gate of the area, which stays mapped; all atomics.
             let gate = wants.is_gated().then(|| unsafe { &*at.cast::<Gate>() });

@@ -15,6 +15,7 @@ mod condition;
 mod cpu;
 mod newest;
 mod overwrite;
+mod pending;
 mod shared;
 mod support;
 mod value;

@@ -4,7 +4,7 @@ use super::place::Life;
 use super::status::Known;
 use crate::commands::record::{self, bytes};
 use crate::missing;
-use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status};
+use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status, unanswered_lines};
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) fn line(known: &Known) -> String {
             time(status.duration_ns),
             count(status.programs.len(), "program"),
             count(status.recordings.len(), "recording"),
-            record::lost(lost(status), status.missing.is_any()),
+            record::lost(lost(status), has_uncounted_loss(status)),
         ),
         (None, Life::Running) => {
             let why = printable(known.silent.as_deref().unwrap_or_default());
@@ -43,6 +43,9 @@ pub(crate) fn whole(known: &Known) -> String {
         text += &format!("  kernel: {}\n", printable(&status.kernel.join(", ")));
     }
     text += &status.programs.iter().map(program).collect::<String>();
+    let unanswered = status.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
+    let early = unanswered_lines(unanswered).into_iter().chain(status.unrecorded.line());
+    text += &early.map(|line| format!("  {}\n", printable(&line))).collect::<String>();
     if status.ended + status.forgotten as usize > 0 {
         let (ended, forgotten) = (count(status.ended, "ended program"), status.forgotten);
         text += &format!("  {ended} kept for snapshots, {forgotten} no longer\n");
@@ -140,7 +143,15 @@ fn shown(path: &Path) -> String {
 fn lost(status: &Status) -> u64 {
     let rings = status.programs.iter().flat_map(|program| &program.rings);
     let now = rings.map(|ring| ring.ring_full.saturating_add(ring.too_large));
-    now.chain(status.recordings.iter().map(|recording| recording.lost)).fold(0, u64::saturating_add)
+    let early = [status.unanswered.hits, status.unrecorded.hits];
+    now.chain(status.recordings.iter().map(|recording| recording.lost))
+        .chain(early)
+        .fold(0, u64::saturating_add)
+}
+
+/// Whether more is missing than was counted.
+fn has_uncounted_loss(status: &Status) -> bool {
+    status.missing.is_any() || status.unanswered.uncounted || status.unrecorded.uncounted > 0
 }
 
 fn time(nanoseconds: u64) -> String {

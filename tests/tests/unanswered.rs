@@ -1,0 +1,155 @@
+//! Hits before the recorder's answer: whatever a program hits while nobody looks is counted, or said to be uncounted.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sordino_ring::control::Program;
+use sordino_ring::layout::POINTS;
+use sordino_tests::exchange::{area, find_area};
+use sordino_tests::listing::babeltrace;
+use sordino_tests::running::Running;
+use sordino_tests::session::{Session, summary};
+use sordino_tests::{Recording, Scene, wait_until};
+use std::path::Path;
+use std::process::Command;
+
+const TIMES: u64 = 100;
+const HITS: &[&str] = &["--user", "unanswered:hit"];
+
+fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// A program that has hit its tracepoint while the recorder was stopped.
+fn meanwhile(scene: &Scene, recorder: i32) -> Running {
+    signal(recorder, Signal::STOP);
+    let mut program =
+        Session::join(scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
+    program.says("hit");
+    program
+}
+
+fn end(program: Running) {
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+}
+
+/// The hits that a program's area has counted for recorders that have not answered.
+fn counted(pid: i32) -> u64 {
+    let area = Program::open(&area(pid)).unwrap();
+    (0..POINTS).map(|id| u64::from(area.pending().hits(id as u16))).sum()
+}
+
+/// What the session says of hits before its answer.
+fn unanswered(session: &Session<'_>) -> Value {
+    session.status()["status"]["unanswered"].clone()
+}
+
+/// Its only recording's losses, as sordino's reader and as babeltrace2 tell of them.
+fn told(scene: &Scene, path: &Path) -> (Vec<Value>, String) {
+    let is_loss = |event: &Value| event["cause"] == "hit before the recorder's answer";
+    let losses = scene.listed(path).into_iter().filter(is_loss).collect();
+    (losses, babeltrace(path).1)
+}
+
+#[test]
+fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "late", HITS);
+    let recorder = session.recorder();
+    let mut program = meanwhile(&scene, recorder);
+    assert_eq!(counted(program.pid()), TIMES);
+    signal(recorder, Signal::CONT);
+    let name = session.records(program.pid())["name"].as_str().unwrap().to_owned();
+    assert_eq!(unanswered(&session), json!({"hits": TIMES, "uncounted": false}));
+    assert_eq!(counted(program.pid()), 0);
+    let text = session.ask(&["status", "late"]).succeeded().to_owned();
+    assert!(text.contains(&format!("lost {TIMES}\n")), "{text}");
+    let line = format!("1 program of {name}: {TIMES} events before the recorder's answer are missing");
+    assert!(text.contains(&line), "{text}");
+    // Nothing is pending any more: the next hits are recorded, and not counted.
+    program.signal(Signal::USR1);
+    program.says("hit\nhit");
+    end(program);
+    let recordings = session.stop();
+    let of = summary(&recordings[0]);
+    assert_eq!((of["lost"].as_u64(), of["programs"][0]["unanswered"]["hits"].as_u64()), (None, Some(TIMES)));
+    let events = scene.listed(&recordings[0]);
+    let numbers: Vec<u64> = events.iter().filter_map(|event| event["fields"]["number"].as_u64()).collect();
+    assert_eq!(numbers, (TIMES..2 * TIMES).collect::<Vec<_>>());
+    let (losses, warnings) = told(&scene, &recordings[0]);
+    assert_eq!((losses.len(), losses[0]["count"].as_u64()), (1, Some(TIMES)), "{losses:?}");
+    assert!(warnings.contains(&format!("discarded {TIMES} events between")), "{warnings}");
+    session.destroy();
+}
+
+#[test]
+fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be_missing() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "choosy", &["--user", "unanswered:hit if number < 5"]);
+    let recorder = session.recorder();
+    let program = meanwhile(&scene, recorder);
+    signal(recorder, Signal::CONT);
+    session.records(program.pid());
+    assert_eq!(unanswered(&session), json!({"hits": 0, "uncounted": true}));
+    assert!(session.ask(&["status", "choosy"]).succeeded().contains("lost some, not counted"));
+    end(program);
+    let recordings = session.stop();
+    let (losses, warnings) = told(&scene, &recordings[0]);
+    assert_eq!((losses.len(), &losses[0]["count"]), (1, &Value::Null), "{losses:?}");
+    assert!(warnings.contains("discarded 1 packet between"), "{warnings}");
+    session.destroy();
+}
+
+/// Records a shell's commands; its parent is the recorder.
+fn record(scene: &Scene, options: &[&str], script: &str) -> Recording {
+    let program = scene.program("unanswered.c");
+    let options = [&["--fail-on-loss"], HITS, options].concat();
+    scene.record(&options, &["sh", "-c", script, program.to_str().unwrap()])
+}
+
+#[test]
+fn a_program_that_ends_before_the_recorder_looks_is_an_uncounted_loss() {
+    let scene = Scene::new();
+    let recording = record(&scene, &[], "kill -STOP $PPID; \"$0\" 3 once; kill -CONT $PPID");
+    assert_eq!(recording.ended.status, 1, "{}", recording.summary);
+    let unrecorded = &recording.summary["unrecorded"];
+    assert_eq!((unrecorded["programs"].as_u64(), unrecorded["uncounted"].as_u64()), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_program_that_ended_while_it_waited_has_lost_nothing() {
+    let scene = Scene::new();
+    let script =
+        "kill -STOP $PPID; \"$0\" 3 once & sleep 0.5; kill -KILL $!; kill -CONT $PPID; \"$0\" 3 once";
+    let recording = record(&scene, &[], script);
+    assert_eq!(recording.ended.status, 0, "{}", recording.summary);
+    assert_eq!((recording.user_events(), &recording.summary["unrecorded"]["programs"]), (3, &json!(0)));
+}
+
+#[test]
+fn a_program_that_is_refused_is_an_uncounted_loss() {
+    let scene = Scene::new();
+    let recording = record(&scene, &[], "SORDINO_RESERVE=1000000 \"$0\" 3 once");
+    assert_eq!((recording.ended.status, recording.user_events()), (1, 0), "{}", recording.summary);
+    let unrecorded = &recording.summary["unrecorded"];
+    assert_eq!((unrecorded["programs"].as_u64(), unrecorded["uncounted"].as_u64()), (Some(1), Some(1)));
+    assert!(recording.notes().contains("SORDINO_RESERVE"), "{}", recording.notes());
+}
+
+#[test]
+fn nothing_stays_pending_when_the_recorder_is_killed() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "killed", HITS);
+    let recorder = session.recorder();
+    signal(recorder, Signal::STOP);
+    let mut program =
+        Session::join(&scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
+    let pid = program.pid();
+    let is_pending = |file| Program::open(&file).is_ok_and(|area| area.pending().since() > 0);
+    wait_until("the program waits for the recorder", || find_area(pid).is_some_and(is_pending));
+    signal(recorder, Signal::KILL);
+    program.says("hit");
+    assert_eq!(counted(pid), 0);
+    end(program);
+    drop(session);
+}
