@@ -155,3 +155,18 @@ fn nothing_stays_pending_when_the_recorder_is_killed() {
     end(program);
     drop(session);
 }
+
+#[test]
+fn of_many_programs_at_once_each_is_recorded_or_said_to_be_missing() {
+    const PROGRAMS: usize = 60;
+    let scene = Scene::new();
+    let script = format!("for i in $(seq {PROGRAMS}); do \"$0\" 3 once & done; wait");
+    let recording = record(&scene, &[], &script);
+    let missing = &recording.summary["unrecorded"];
+    let number = |field: &str| missing[field].as_u64().unwrap();
+    assert_eq!(recording.programs().len() + number("programs") as usize, PROGRAMS, "{missing}");
+    let known = recording.user_events() + recording.lost();
+    let unknown = 3 * number("uncounted");
+    assert!((3 * PROGRAMS as u64).saturating_sub(unknown) <= known, "{known} events, {missing}");
+    assert_eq!(recording.ended.status, i32::from(recording.lost() + unknown > 0), "{}", recording.summary);
+}

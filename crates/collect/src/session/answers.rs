@@ -7,8 +7,11 @@ use crate::program::{Traced, unanswered_of};
 use crate::unanswered::Unanswered;
 use sordino_ring::control::FileId;
 
-/// Programs that are told apart of those that could not be recorded: beyond that, one that says twice that it is there counts twice.
+/// Areas that are remembered. A program announces itself for each module, mostly within a second.
 const MOST: usize = 10_000;
+
+/// A process, and the inode number of an area that it announced.
+pub(super) type Area = (i32, u64);
 
 impl Session<'_> {
     /// Says in these areas that the session has answered; whether there was one.
@@ -23,17 +26,34 @@ impl Session<'_> {
         let mut unanswered = unanswered_of(program, &identity(pid), pid, &self.user);
         // It may go on hitting them.
         unanswered.uncounted |= glance(pid).has_memory;
-        self.count_unrecorded((pid, Some(candidate.id())), Some(unanswered));
+        self.count_unrecorded((pid, candidate.id().inode), Some(unanswered));
         program.pending().answer();
     }
 
+    /// Remembers that an area is recorded, or counted as not recorded: what its program announces later is no other program. Whether that
+    /// is news.
+    pub(super) fn account_for(&mut self, area: Area) -> bool {
+        if self.accounted.len() >= MOST {
+            self.accounted.clear();
+        }
+        self.accounted.insert(area)
+    }
+
+    /// Counts the programs that are still being taken up when the session ends.
+    pub(super) fn count_expected(&mut self) {
+        for (_, area) in std::mem::take(&mut self.expected) {
+            self.count_unrecorded(area, None);
+        }
+    }
+
     /// A program that said that it was there is not recorded. It may say so again.
-    pub(super) fn count_unrecorded(&mut self, who: (i32, Option<FileId>), unanswered: Option<Unanswered>) {
-        if self.unrecorded.len() >= MOST || self.unrecorded.insert(who) {
-            match &mut self.sink {
-                Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
-                Sink::Memory(_) => self.template.unrecorded.add(unanswered),
-            }
+    pub(super) fn count_unrecorded(&mut self, area: Area, unanswered: Option<Unanswered>) {
+        if !self.account_for(area) {
+            return;
+        }
+        match &mut self.sink {
+            Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
+            Sink::Memory(_) => self.template.unrecorded.add(unanswered),
         }
     }
 }

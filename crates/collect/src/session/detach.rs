@@ -32,7 +32,7 @@ impl Session<'_> {
     /// Waits until the users' threads have let go of their programs, or until `end`.
     pub(super) fn wait_for_leaving(&mut self, end: Instant) {
         while self.intake.outstanding() > 0 && Instant::now() < end {
-            let (leaving, _unrecorded): (Vec<Job>, Vec<Job>) = self
+            let (leaving, _expected): (Vec<Job>, Vec<Job>) = self
                 .intake
                 .finished_until(end)
                 .into_iter()

@@ -55,7 +55,6 @@ use sightings::Sightings;
 use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
-use sordino_ring::control::FileId;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -220,8 +219,10 @@ struct Session<'a> {
     has_events: bool,
     /// Programs for whose traces there was no room.
     unplaced: HashSet<i32>,
-    /// Programs that said that they were there and are not recorded.
-    unrecorded: HashSet<(i32, Option<FileId>)>,
+    /// Areas that were announced and are being taken up, by the numbers of their jobs.
+    expected: HashMap<u64, answers::Area>,
+    /// Areas that are recorded, or were counted as not recorded.
+    accounted: HashSet<answers::Area>,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.
@@ -374,6 +375,7 @@ impl<'a> Session<'a> {
             self.let_go(number);
         }
         self.wait_for_leaving(Instant::now() + LAST_PROGRAMS);
+        self.count_expected();
         self.end_detachments();
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);

@@ -88,6 +88,7 @@ impl Session<'_> {
         let (program, streams) =
             Traced::begin(taken, self.numbered, self.options, directory, &self.clock, &self.user)?;
         self.numbered += 1;
+        self.account_for((program.trace.pid, program.id().inode));
         self.collector.order(streams);
         self.watcher.look_at(&program, &self.clock, &before);
         self.skipped.forget(program.trace.pid, program.id());
@@ -113,7 +114,9 @@ impl Session<'_> {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
             } else if self.listener.is_private() || self.wants(pid) {
                 // Who comes by a private socket is wanted.
-                self.intake.submit(pid, user, Source::Announced(announced));
+                let area = (pid, announced.inode);
+                let ticket = self.intake.submit(pid, user, Source::Announced(announced));
+                self.expected.insert(ticket, area);
             }
         }
     }
@@ -139,6 +142,7 @@ impl Session<'_> {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
         }
+        self.expected.remove(&job.ticket);
         let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, .. } = job;
         if let Source::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));
@@ -176,8 +180,8 @@ impl Session<'_> {
             }
             unreached.push((Some(id), reason));
         }
-        if let Source::Announced(_) = &source {
-            skipped.iter().for_each(|(id, _)| self.count_unrecorded((pid, *id), None));
+        if let (Source::Announced(announced), false) = (&source, skipped.is_empty()) {
+            self.count_unrecorded((pid, announced.inode), None);
         }
         for (id, reason) in unreached.into_iter().chain(skipped) {
             self.note_not_reached(pid, || identity(pid).name, &reason);
@@ -189,7 +193,7 @@ impl Session<'_> {
                 announced.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
-                    self.count_unrecorded((pid, None), None);
+                    self.count_unrecorded((pid, announced.inode), None);
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
