@@ -19,13 +19,30 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// A program that has hit its tracepoint while the recorder was stopped.
-fn meanwhile(scene: &Scene, recorder: i32) -> Running {
-    signal(recorder, Signal::STOP);
+/// A recorder that is stopped as long as this is there.
+struct Stopped(i32);
+
+impl Stopped {
+    fn now(recorder: i32) -> Self {
+        signal(recorder, Signal::STOP);
+        Self(recorder)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _ = kill_process(Pid::from_raw(self.0).unwrap(), Signal::CONT);
+    }
+}
+
+/// A program that has hit its tracepoint while the recorder was stopped, as it still is.
+fn meanwhile(scene: &Scene, recorder: i32) -> (Running, Stopped) {
+    let stopped = Stopped::now(recorder);
     let mut program =
         Session::join(scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
     program.says("hit");
-    program
+    (program, stopped)
 }
 
 fn end(program: Running) {
@@ -56,9 +73,9 @@ fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
     let scene = Scene::new();
     let session = Session::start(&scene, "late", HITS);
     let recorder = session.recorder();
-    let mut program = meanwhile(&scene, recorder);
+    let (mut program, stopped) = meanwhile(&scene, recorder);
     assert_eq!(counted(program.pid()), TIMES);
-    signal(recorder, Signal::CONT);
+    drop(stopped);
     let name = session.records(program.pid())["name"].as_str().unwrap().to_owned();
     assert_eq!(unanswered(&session), json!({"hits": TIMES, "uncounted": false}));
     assert_eq!(counted(program.pid()), 0);
@@ -89,8 +106,8 @@ fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be
     let scene = Scene::new();
     let session = Session::start(&scene, "choosy", &["--user", "unanswered:hit if number < 5"]);
     let recorder = session.recorder();
-    let program = meanwhile(&scene, recorder);
-    signal(recorder, Signal::CONT);
+    let (program, stopped) = meanwhile(&scene, recorder);
+    drop(stopped);
     session.records(program.pid());
     assert_eq!(unanswered(&session), json!({"hits": 0, "uncounted": true}));
     assert!(session.ask(&["status", "choosy"]).succeeded().contains("lost some, not counted"));
@@ -143,7 +160,7 @@ fn nothing_stays_pending_when_the_recorder_is_killed() {
     let scene = Scene::new();
     let session = Session::start(&scene, "killed", HITS);
     let recorder = session.recorder();
-    signal(recorder, Signal::STOP);
+    let _stopped = Stopped::now(recorder);
     let mut program =
         Session::join(&scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
     let pid = program.pid();
