@@ -246,8 +246,9 @@ impl Traced {
         if !unanswered.is_any() || since < clock.begin.monotonic {
             return;
         }
-        let from =
-            clock.ticks(&clock.begin) + clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
+        // The program says it, whatever it is.
+        let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
+        let from = clock.ticks(&clock.begin).saturating_add(after);
         let to = clock.ticks(&to);
         let told = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
         self.notes.extend(told.err().map(|error| error.to_string()));

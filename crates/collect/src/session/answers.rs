@@ -23,10 +23,13 @@ impl Session<'_> {
     /// Counts what the area of a program counted that can't be recorded, and answers for it.
     pub(super) fn count_refused(&mut self, pid: i32, candidate: &Candidate) {
         let program = &candidate.program;
-        let mut unanswered = unanswered_of(program, &identity(pid), pid, &self.user);
-        // It may go on hitting them.
-        unanswered.uncounted |= glance(pid).has_memory;
-        self.count_unrecorded((pid, candidate.id().inode), Some(unanswered));
+        // To read its catalogue takes time, and it may come again and again.
+        if self.account_for((pid, candidate.id().inode)) {
+            let mut unanswered = unanswered_of(program, &identity(pid), pid, &self.user);
+            // It may go on hitting them.
+            unanswered.uncounted |= glance(pid).has_memory;
+            self.add_unrecorded(Some(unanswered));
+        }
         program.pending().answer();
     }
 
@@ -42,15 +45,18 @@ impl Session<'_> {
     /// Counts the programs that are still being taken up when the session ends.
     pub(super) fn count_expected(&mut self) {
         for (_, area) in std::mem::take(&mut self.expected) {
-            self.count_unrecorded(area, None);
+            self.count_unrecorded(area);
         }
     }
 
-    /// A program that said that it was there is not recorded. It may say so again.
-    pub(super) fn count_unrecorded(&mut self, area: Area, unanswered: Option<Unanswered>) {
-        if !self.account_for(area) {
-            return;
+    /// A program that said that it was there is not recorded, and nobody knows what it hit. It may say so again.
+    pub(super) fn count_unrecorded(&mut self, area: Area) {
+        if self.account_for(area) {
+            self.add_unrecorded(None);
         }
+    }
+
+    fn add_unrecorded(&mut self, unanswered: Option<Unanswered>) {
         match &mut self.sink {
             Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
             Sink::Memory(_) => self.template.unrecorded.add(unanswered),

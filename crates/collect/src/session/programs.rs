@@ -181,7 +181,7 @@ impl Session<'_> {
             unreached.push((Some(id), reason));
         }
         if let (Source::Announced(announced), false) = (&source, skipped.is_empty()) {
-            self.count_unrecorded((pid, announced.inode), None);
+            self.count_unrecorded((pid, announced.inode));
         }
         for (id, reason) in unreached.into_iter().chain(skipped) {
             self.note_not_reached(pid, || identity(pid).name, &reason);
@@ -193,7 +193,10 @@ impl Session<'_> {
                 announced.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
-                    self.count_unrecorded((pid, announced.inode), None);
+                    // Who announces what it has not is no program that anything is missing of.
+                    if !matches!(hidden, Hidden::NotItsOwn) {
+                        self.count_unrecorded((pid, announced.inode));
+                    }
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
