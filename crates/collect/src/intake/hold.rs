@@ -3,13 +3,14 @@
 use super::is_trusted;
 use super::ledger::Claim;
 use super::pages::Pages;
-use crate::discover::{Identity, identity};
+use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::Clock;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -108,7 +109,7 @@ impl Wishes {
                     each >> 10
                 )
             }
-            Refusal::NoMemory(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            Refusal::NoMemory(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 format!(
                     "{refusal}: raise the limit of a file's size (ulimit -f), which is that of rings, too"
                 )
@@ -131,12 +132,12 @@ impl Candidate {
 
     /// Attaches without waiting.
     pub(super) fn attach(self, wishes: &Wishes) -> Attach {
-        let opened = rustix::process::Pid::from_raw(self.pid).ok_or_else(|| "no such process".to_owned());
-        let opened =
-            opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string()));
-        let pidfd = match opened {
+        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
+            return Attach::Refused(self, "no such process".to_owned());
+        };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
-            Err(reason) => return Attach::Refused(self, reason),
+            Err(error) => return Attach::Refused(self, Hidden::from(io::Error::from(error)).to_string()),
         };
         let identity = identity(self.pid);
         if self.program.own_pid() as i32 != identity.own_pid {

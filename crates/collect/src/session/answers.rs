@@ -20,17 +20,25 @@ impl Session<'_> {
         answered.map(Traced::answer).count() > 0
     }
 
-    /// Counts what the area of a program counted that can't be recorded, and answers for it.
-    pub(super) fn count_refused(&mut self, pid: i32, candidate: &Candidate) {
+    /// Counts what the area of a program counted that can't be recorded, and answers for it. Whether anything is missing of it: one that ended
+    /// while it waited has hit nothing.
+    pub(super) fn count_refused(&mut self, pid: i32, candidate: &Candidate) -> bool {
         let program = &candidate.program;
+        // It may go on hitting its tracepoints.
+        let lives = glance(pid).has_memory;
         // To read its catalogue takes time, and it may come again and again.
         if self.account_for((pid, candidate.id().inode)) {
             let mut unanswered = unanswered_of(program, &identity(pid), pid, &self.user);
-            // It may go on hitting them.
-            unanswered.uncounted |= glance(pid).has_memory;
+            unanswered.uncounted |= lives;
+            if !unanswered.is_any() {
+                return false;
+            }
             self.add_unrecorded(Some(unanswered));
+        } else if !lives {
+            return false;
         }
         program.pending().answer();
+        true
     }
 
     /// Remembers that an area is recorded, or counted as not recorded: what its program announces later is no other program. Whether that

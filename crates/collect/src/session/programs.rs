@@ -174,11 +174,16 @@ impl Session<'_> {
         let mut unreached = Vec::new();
         for (candidate, reason) in refused {
             let id = candidate.id();
-            if let Source::Announced(announced) = &mut source {
-                self.count_refused(pid, &candidate);
-                announced.is_answered = true;
+            let is_missing = match &mut source {
+                Source::Announced(announced) => {
+                    announced.is_answered = true;
+                    self.count_refused(pid, &candidate)
+                }
+                _ => glance(pid).has_memory,
+            };
+            if is_missing {
+                unreached.push((Some(id), reason));
             }
-            unreached.push((Some(id), reason));
         }
         if let (Source::Announced(announced), false) = (&source, skipped.is_empty()) {
             self.count_unrecorded((pid, announced.inode));
