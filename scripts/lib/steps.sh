@@ -20,7 +20,7 @@ begin() {
     mkdir -p "$target"
     : >"$log"
     : >"$steps"
-    run=$1 current="" began=$(date +%s)
+    run=$1 current="" beside="" began=$(date +%s)
     echo "$run: $2; the whole output goes to $log"
     leftovers_before=$(leftovers)
     trap 'summary $?' EXIT
@@ -44,6 +44,29 @@ step() {
     current=""
 }
 
+# Begins a command that runs beside the steps that follow.
+beside() {
+    echo
+    echo "== [$(elapsed)] beside the following steps: $*"
+    # A process group of its own, so that the whole of it can be ended.
+    setsid "$@" >"$target/beside.log" 2>&1 &
+    beside=$!
+}
+
+# Waits for that command, as the step that is called $1.
+joined() {
+    current=$1
+    echo
+    echo "== [$(elapsed)] $current: the remainder"
+    started=$(date +%s) status=0
+    wait "$beside" || status=$?
+    beside=""
+    tee -a "$log" <"$target/beside.log"
+    echo "$(clock $(($(date +%s) - started))) $current (the remainder)" >>"$steps"
+    [ "$status" -eq 0 ] || exit "$status"
+    current=""
+}
+
 # Notes that $1 is not checked, and why.
 not_checked() {
     echo
@@ -59,6 +82,7 @@ skipped() {
 # How long each step took, what was left out, and how it ended, with status $1.
 summary() {
     trap - EXIT INT TERM
+    [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
     echo
     echo "== $run took $(elapsed)"
     sed 's/^/  /' "$steps"

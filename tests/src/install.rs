@@ -1,7 +1,6 @@
 //! sordino as a user has it: installed by `make install`, found by `pkg-config`.
 
 use crate::running::Running;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -56,34 +55,24 @@ fn target() -> PathBuf {
     program.ancestors().nth(3).expect("a directory two levels up").to_owned()
 }
 
-/// Has Cargo build something to where this program was built.
-fn build(arguments: &[&str]) {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet"]).args(arguments).current_dir(root()).env("CARGO_TARGET_DIR", target());
+/// Runs one of the project's scripts, or Cargo; returns what it prints. Cargo puts what it builds to where this program was built.
+fn build(program: &str, arguments: &[&str]) -> String {
+    let mut build = Command::new(program);
+    build.args(arguments).current_dir(root());
+    build.env("CARGO", env!("CARGO")).env("CARGO_TARGET_DIR", target());
     // It may take minutes, as nothing that is tested does.
     let output = build.output().unwrap_or_else(|error| panic!("{build:?}: {error}"));
     assert!(output.status.success(), "{build:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
 }
 
-/// What the release build is made of. Cargo chooses the features of dependencies for all of these together, so the same list everywhere
-/// is what lets it build them once.
-const RELEASE: [&str; 9] =
-    ["--release", "-p", "sordino-cli", "-p", "sordino-c", "-p", "sordino-example", "-p", "sordino-tests"];
-
-/// Builds sordino and installs it, once for each test program; where it is installed.
+/// The directory where sordino is installed: `SORDINO_INSTALLED` if `scripts/test` has done that for all test programs, else each of
+/// them builds and installs it once.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let (target, prefix) = (target(), target().join("tmp/installed"));
-        build(&[&RELEASE[..], &["--lib", "--bin", "sordino", "--bin", "pipeline"]].concat());
-        let mut install = Command::new("make");
-        install.args(["--silent", "--no-print-directory", "install"]).current_dir(root());
-        install.arg(format!("PREFIX={}", prefix.display()));
-        install.arg(format!("RELEASE={}", target.join("release").display()));
-        succeed(install.env("CARGO_TARGET_DIR", &target));
-        fs::copy(target.join("release/pipeline"), prefix.join("bin/pipeline"))
-            .expect("a copy of the example");
-        prefix
+    PREFIX.get_or_init(|| match std::env::var_os("SORDINO_INSTALLED") {
+        Some(prefix) => prefix.into(),
+        None => build("scripts/lib/install-for-tests", &[]).trim_end().into(),
     })
 }
 
@@ -93,14 +82,14 @@ pub fn checked_sordino() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         // With a test among what it builds, Cargo chooses the features of `cargo test --workspace`, and finds all but this program built.
-        build(&["--workspace", "--bin", "sordino", "--test", "golden"]);
+        build(env!("CARGO"), &["build", "--quiet", "--workspace", "--bin", "sordino", "--test", "golden"]);
         target().join("debug/sordino")
     })
 }
 
 /// One of this package's programs, built as users build theirs.
 pub fn release_program(name: &str) -> PathBuf {
-    build(&[&RELEASE[..], &["--bin", name]].concat());
+    build("scripts/lib/release", &["--bin", name]);
     target().join("release").join(name)
 }
 

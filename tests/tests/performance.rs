@@ -138,20 +138,17 @@ fn threads_without_a_ring_of_their_cpu_s_have_counters_too() {
     assert_eq!((steps.len(), with), (10, 10));
 }
 
-/// Where records are missing, an event has its own counters or none.
-#[test]
-fn loss_leaves_counters_out_and_puts_none_to_another_event() {
-    let scene = Scene::new();
+/// Records a flood through rings that lose most of it. How many of its events had counters, and how many had none.
+fn flooded(scene: &Scene) -> (usize, usize) {
     let tiny = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     let options = [&["--context", "counters"], &tiny[..]].concat();
-    let recording = counted(&scene, &["task-clock", "3", "2"], &options);
+    let recording = counted(scene, &["task-clock", "3", "2"], &options);
     assert!(recording.lost() > 0, "nothing was lost: this test needs smaller rings");
     let listed = scene.run(scene.command(&["events", "--json"]).arg(&recording.path));
     let items = sordino_tests::listing::items(listed.succeeded());
-    let flood = named(&items, "counting:flood");
     let mut last = (0, 0);
     let (mut with, mut without) = (0, 0);
-    for event in &flood {
+    for event in named(&items, "counting:flood") {
         let Some(clock) = count(event, "task-clock") else {
             without += 1;
             continue;
@@ -163,7 +160,17 @@ fn loss_leaves_counters_out_and_puts_none_to_another_event() {
         assert!(counted > 0 && (last.0 == 0 || counted <= time + 1_000_000), "{time} {counted} {event}");
         last = (now, clock as i64);
     }
-    assert!(with > 100 && without > 0, "{with} with, {without} without");
+    (with, without)
+}
+
+/// An event near missing records has its own counters or none.
+#[test]
+fn loss_leaves_counters_out_and_puts_none_to_another_event() {
+    let scene = Scene::new();
+    // Room that comes between a record of counters and its event's is a matter of chance.
+    let floods = std::iter::repeat_with(|| flooded(&scene)).take(5);
+    let missing = floods.inspect(|(with, _)| assert!(*with > 100)).any(|(_, without)| without > 0);
+    assert!(missing, "no event of five floods was without counters");
 }
 
 fn refused(scene: &Scene, names: &str) -> (i32, String) {
