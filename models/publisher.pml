@@ -11,6 +11,10 @@
  * nothing restricts them there: a signal handler is a thread that happens to finish before the other goes on.
  * A writer that is killed is one that makes no more steps: the collector may look for the last time in any state.
  *
+ * With -DPAGES, sub-buffers get memory, and idle rings give it back (read/room.rs, control/pager.rs): the reader and the pager change
+ * the bounds of what is open, and publish them. What is taken back reads as zeros, and a writer that comes there all the same gets
+ * other memory.
+ *
  * Asserted: a sub-buffer that the reader has is never written to; what it reads are the records that were published, each
  * once, whole and in order, with -DSTAMPS with stamps that do not decrease; what it copies without taking it, with -DCOPY, is
  * whole if it is accepted; nothing is published but to the ring that the
@@ -30,6 +34,9 @@
  * small: -DOVERWRITE -DCOPY
  * small: -DSESSIONS=2 -DRECORDS=1
  * small: -DSESSIONS=2 -DRECORDS=1 -DOVERWRITE
+ * small: -DPAGES -DWRITERS=1 -DRECORDS=4
+ * large: -DPAGES -DWRITERS=1 -DRECORDS=5
+ * large: -DPAGES -DRECORDS=2 -DACTS=2 -DTRIES=2
  * large: -DRECORDS=3
  * large: -DRECORDS=3 -DOVERWRITE
  * large: -DRECORDS=3 -DOVERWRITE -DCOPY
@@ -53,6 +60,13 @@
  * mutant: same_turn -DSESSIONS=2               every attachment begins with the same turn
  * mutant: closed_once -DSESSIONS=2             a ring is not closed again before it is opened
  * mutant: slow_section -DSESSIONS=2            a section lasts longer than a detach and an attach
+ * mutant: full_if_equal -DPAGES -DRECORDS=4 -DWRITERS=1  a writer that is beyond what is open takes the ring for free
+ * mutant: open_first -DPAGES -DWRITERS=1 -DRECORDS=4  a sub-buffer is opened before its pages are present
+ * mutant: punch_first -DPAGES -DWRITERS=1 -DRECORDS=4  pages are taken before what they are of is closed
+ * mutant: punch_next -DPAGES -DWRITERS=1 -DRECORDS=4  pages of the sub-buffer behind the head are taken
+ * mutant: one_look -DPAGES -DWRITERS=1 -DRECORDS=4  the head is not looked at again before pages are taken
+ * mutant: unsettled -DPAGES -DWRITERS=1 -DRECORDS=4  pages are taken while the reader may still publish older bounds
+ * mutant: publish_once -DPAGES -DWRITERS=1 -DRECORDS=4  who publishes does not look whether the bounds have changed
  * mutant: no_claim -DOVERWRITE                 the writer enters without claiming
  * mutant: claim_store -DOVERWRITE              it claims by a store
  * mutant: no_lap -DOVERWRITE -DRECORDS=3       it claims whatever turn the entry was claimed for
@@ -75,10 +89,17 @@
 #ifndef CELLS
 #define CELLS 2             /* of a sub-buffer; a record takes one or two */
 #endif
+#ifndef ACTS
+#define ACTS 4              /* of the pager: extends, trims, or revokes and reclaims */
+#endif
 #ifndef TRIES
 #define TRIES 3             /* before a writer takes the shared ring */
 #endif
+#ifdef PAGES
+#define COUNT 3             /* the one behind the head's keeps its pages: with two there would be none to take */
+#else
 #define COUNT 2             /* sub-buffers that take turns */
+#endif
 #ifdef OVERWRITE
 #define SUB_BUFFERS (COUNT + 1)
 #else
@@ -113,7 +134,7 @@
 /* Shared memory. */
 short head;
 byte view;                  /* which attachment the rest of the ring's header describes; 0: none */
-byte consumed;
+byte consumed;              /* turns that are less than COUNT ahead of it may be entered */
 byte lost;
 short table[COUNT];
 byte data[SUB_BUFFERS * CELLS];
@@ -121,6 +142,12 @@ byte left_end[SUB_BUFFERS];
 byte left_lost[SUB_BUFFERS];
 
 byte running = NOBODY;      /* who is in a section and has not been restarted */
+
+#ifdef PAGES
+/* The collector's own: the oldest turn that is not given back, the first that is not open. */
+byte oldest_turn, open_turn;
+bit reader_publishes;
+#endif
 
 /* What the assertions compare with; no code has it. */
 byte published[ALL_TURNS * CELLS];  /* the record in each cell of each turn */
@@ -247,11 +274,18 @@ again:  atomic {
             :: used >= COUNT ->
 #elif defined(MUTANT_never_full)
             :: false ->
-#else
+#elif defined(MUTANT_full_if_equal)
             :: used == COUNT ->
+#else
+            :: used >= COUNT && used < 128 ->
 #endif
-                /* Other than the turn that was seen, what was consumed may have moved on: then nothing was full. */
+                /* Other than the turn that was seen, what was consumed may have moved on: then nothing was full. What was open may
+                 * have been revoked. */
+#ifdef PAGES
+                assert(used >= COUNT && used < 128);
+#else
                 assert(used == COUNT);
+#endif
 #ifdef MUTANT_plain_count
                 known_lost = lost;
                 atomic { lost = known_lost + 1; refused++ }
@@ -348,6 +382,10 @@ inline open() {
             i++
         od;
         consumed = next;
+#ifdef PAGES
+        oldest_turn = next; open_turn = next + 1;
+        consumed = open_turn - COUNT;
+#endif
 #ifdef OVERWRITE
         spare = COUNT; readers = spare;
 #endif
@@ -464,8 +502,176 @@ inline take() {
 #endif
         atomic { check(next, next % COUNT); check_left(next, next % COUNT) }
         atomic { readers = NOBODY; taken++; next++ }
+#ifdef PAGES
+        reader_publishes = 1;
+        atomic {
+            open_turn = (open_turn - oldest_turn == COUNT -> next + COUNT : open_turn);
+            oldest_turn = next;
+            publishing = open_turn
+        }
+        publish_bounds();
+        atomic { reader_publishes = 0; publishing = 0 }
+#else
         consumed = next
+#endif
     fi
+}
+#endif
+
+#ifdef PAGES
+/* Stores what writers go by, again if the bounds have changed meanwhile. */
+inline publish_bounds() {
+    do
+    :: true ->
+        consumed = publishing - COUNT;
+#ifdef MUTANT_publish_once
+        break
+#else
+        atomic {
+            if
+            :: open_turn == publishing -> break
+            :: else -> publishing = open_turn
+            fi
+        }
+#endif
+    od
+}
+
+/* Takes the pages of the turns from `from` up to `upto`. */
+inline punch(from, upto) {
+    do
+    :: from == upto -> break
+    :: else ->
+        d_step {
+            CELL(from % COUNT, 1) = 0; CELL(from % COUNT, 2) = 0;
+            left_end[from % COUNT] = 0; left_lost[from % COUNT] = 0;
+            from++
+        }
+    od
+}
+
+/* Makes the pages of the turn that comes next present: zeros, whatever its sub-buffer held. */
+inline fill() {
+    d_step {
+        if
+        :: fresh != NOBODY ->
+            CELL(fresh % COUNT, 1) = 0; CELL(fresh % COUNT, 2) = 0;
+            left_end[fresh % COUNT] = 0; left_lost[fresh % COUNT] = 0
+        :: else
+        fi
+    }
+}
+
+/* While all sub-buffers have pages, the reader moves both ends on. */
+inline extent() {
+    atomic {
+        whole = open_turn - oldest_turn == COUNT;
+        if
+        :: whole -> low = oldest_turn; top = open_turn
+        :: else
+        fi
+    }
+}
+
+#define NEXT (TURN(seen) + 1)
+
+/* So that there are fewer states. */
+inline rest() {
+    d_step {
+        first = 0; fresh = 0; seen = 0; publishing = 0; whole = false; settled = false;
+        if
+        :: open_turn - oldest_turn == COUNT -> low = 0; top = 0
+        :: else
+        fi
+    }
+}
+
+active proctype pager() {
+    short seen;
+    byte low, top, first, fresh, publishing;
+    byte acts;
+    bool whole, settled;
+    head != CLOSED;
+    low = oldest_turn; top = open_turn;
+end_pager: do
+    :: atomic { acts < ACTS -> acts++; extent() };         /* extends */
+        if
+        :: !whole ->
+            atomic {
+                fresh = NOBODY;
+                if
+                :: top == open_turn && top - low == COUNT -> low++; top++
+                :: top == open_turn && top - low != COUNT -> fresh = top; top++
+                :: else
+                fi;
+#ifndef MUTANT_open_first
+                fill();
+#endif
+            }
+            atomic {
+                open_turn = (top - low == COUNT -> oldest_turn + COUNT : open_turn + 1);
+                publishing = open_turn
+            }
+            publish_bounds();
+#ifdef MUTANT_open_first
+            fill();
+#endif
+        :: else
+        fi;
+        rest()
+    :: atomic { acts < ACTS -> acts++; extent() };         /* trims */
+        if
+        :: !whole ->
+            atomic { first = low; low = oldest_turn };
+            punch(first, low)
+        :: else
+        fi;
+        rest()
+    :: atomic { acts < ACTS -> acts++; extent(); seen = head };    /* revokes, and reclaims */
+#ifdef MUTANT_punch_first
+        first = NEXT + 1;
+        if
+        :: first < top -> publishing = top; top = first; punch(first, publishing)
+        :: else
+        fi;
+#endif
+        atomic {
+#ifdef MUTANT_punch_next
+            first = NEXT;
+#else
+            first = NEXT + 1;
+#endif
+            if
+            :: open_turn > first ->
+                if
+                :: open_turn - oldest_turn == COUNT -> low = oldest_turn; top = (top > open_turn -> top : open_turn)
+                :: else
+                fi;
+                open_turn = first
+            :: else
+            fi;
+            publishing = open_turn
+        }
+        publish_bounds();
+#ifdef MUTANT_unsettled
+        settled = true;
+#else
+        settled = !reader_publishes;
+#endif
+#ifndef MUTANT_one_look
+        seen = head;
+#endif
+#ifdef MUTANT_punch_next
+        first = open_turn;
+#else
+        first = (NEXT + 1 > open_turn -> NEXT + 1 : open_turn);
+#endif
+        if
+        :: first < top && settled -> publishing = top; top = first; punch(first, publishing)
+        :: else
+        fi;
+        rest()
+    od
 }
 #endif
 
@@ -498,6 +704,9 @@ inline take_rest() {
 active proctype collector() {
     short seen, entry, oldest;
     byte session = 1, next, taken, overwritten, lost_before, i, spare;
+#ifdef PAGES
+    byte publishing;
+#endif
     bool nothing;
 #ifdef COPY
     byte copied, until;
@@ -505,7 +714,9 @@ active proctype collector() {
 #endif
     open();
     run writer(1);
+#if WRITERS > 1
     run writer(1 + RECORDS);
+#endif
 #if WRITERS > 2
     run writer(1 + 2 * RECORDS);
 #endif

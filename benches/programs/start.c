@@ -1,8 +1,11 @@
-/* Does nothing, with or without tracepoints: how long does it take to start? */
+/* Hits an event some times, with or without tracepoints, and ends: start [TIMES]. How long does that take? */
 #include "tracer.h"
+#include <stdlib.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-    HIT(1, 2);
+    const int times = argc > 1 ? atoi(argv[1]) : 1;
+    for (int i = 0; i < times; i++)
+        HIT(1, 2);
     return 0;
 }

@@ -9,6 +9,8 @@ mod conditions;
 mod cost;
 mod gaps;
 mod knob;
+mod many;
+mod ordinary;
 mod oslat;
 mod peers;
 mod programs;
@@ -36,11 +38,13 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("cost", cost::measure),
     ("conditions", conditions::measure),
     ("gaps", gaps::measure),
+    ("ordinary", ordinary::measure),
     ("scaling", scaling::measure),
     ("rate", rate::measure),
     ("collector", collector::measure),
     ("reading", reading::measure),
     ("start", start::measure),
+    ("many", many::measure),
     ("sessions", sessions::measure),
     ("oslat", oslat::measure),
 ];

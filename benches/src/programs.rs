@@ -34,7 +34,7 @@ impl Programs {
         let library = directory.path().join("libsordino.so.0");
         std::fs::copy(release.join("libsordino_c.so"), &library).map_err(|error| error.to_string())?;
         let programs = Self { directory, sordino };
-        for name in ["cost", "gaps", "scaling", "rate", "start", "nonstop"] {
+        for name in ["cost", "gaps", "scaling", "rate", "start", "nonstop", "ordinary"] {
             for tracer in [Tracer::None, Tracer::Sordino, Tracer::Lttng] {
                 programs.compile(root, name, tracer)?;
             }

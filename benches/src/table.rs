@@ -22,6 +22,10 @@ impl Samples {
         }
     }
 
+    pub(crate) fn greatest(&self) -> f64 {
+        self.spread().1
+    }
+
     fn spread(&self) -> (f64, f64) {
         let least = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);

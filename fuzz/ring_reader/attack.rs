@@ -74,6 +74,7 @@ fn area() -> (&'static Program, &'static File) {
     let (program, file) = AREA.get_or_init(|| {
         let request = Request {
             cpus: CPUS,
+            points: 1024,
             catalogue: 4096,
             reserve: 64 << 20,
             pid: 1,

@@ -9,6 +9,8 @@
 
 SORDINO_TRACEPOINT(stepped, two_words, SORDINO_INFO, (u64, first), (u64, second))
 SORDINO_TRACEPOINT(stepped, one_word, SORDINO_INFO, (u64, first))
+SORDINO_TRACEPOINT(stepped, three_values, SORDINO_INFO, (u64, first), (i32, second), (f64, third))
+SORDINO_TRACEPOINT(stepped, text, SORDINO_INFO, (u64, first), (i32, second), (string, text))
 SORDINO_TRACEPOINT(stepped, eight_words, SORDINO_INFO, (array, u64, words, 8))
 SORDINO_TRACEPOINT(stepped, many_words, SORDINO_INFO, (array, u64, words, 64))
 SORDINO_TRACEPOINT(stepped, bytes, SORDINO_INFO, (blob, bytes))
@@ -31,6 +33,8 @@ __attribute__((noipa)) void two_words(uint64_t first, uint64_t second)
 
 static const unsigned char bytes[SORDINO_MAX_PAYLOAD];
 static uint64_t words[64];
+/* Of a constant, gcc knows the length. */
+static const char *volatile state = "running";
 
 static void hit_two_words(uint64_t number)
 {
@@ -40,6 +44,16 @@ static void hit_two_words(uint64_t number)
 static void hit_one_word(uint64_t number)
 {
     STEPPED(one_word, number);
+}
+
+static void hit_three_values(uint64_t number)
+{
+    STEPPED(three_values, number, (int32_t)number, (double)number);
+}
+
+static void hit_text(uint64_t number)
+{
+    STEPPED(text, number, (int32_t)number, state);
 }
 
 static void hit_eight_words(uint64_t number)
@@ -79,6 +93,8 @@ static const struct {
 } cases[] = {
     {"two_words", hit_two_words},
     {"one_word", hit_one_word},
+    {"three_values", hit_three_values},
+    {"text", hit_text},
     {"eight_words", hit_eight_words},
     {"many_words", hit_many_words},
     {"too_large", hit_too_large},

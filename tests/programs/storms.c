@@ -27,6 +27,8 @@
 
 SORDINO_TRACEPOINT(storms, words, SORDINO_INFO, (u64, what), (u64, check))
 SORDINO_TRACEPOINT(storms, bytes, SORDINO_INFO, (u64, what), (u64, check), (sequence, u8, fill))
+/* The same bytes as the one before if there is no fill. */
+SORDINO_TRACEPOINT(storms, values, SORDINO_INFO, (u64, what), (u64, check), (u16, length))
 
 enum { WORKERS = 4, HANDLERS = 2, LANES = 1024, CHILD = 512, LARGEST = 20000 };
 
@@ -52,6 +54,8 @@ static void hit(uint32_t lane)
     const uint32_t length = length_of(check);
     if (length == NO_FILL) {
         sordino_tracepoint(storms, words, what, check);
+    } else if (length == 0) {
+        sordino_tracepoint(storms, values, what, check, 0);
     } else if (length <= 300) {
         uint8_t fill[304];
         fill_with(fill, length, check);

@@ -52,9 +52,9 @@ static void on_fault(int signal)
     _exit(0);
 }
 
-static void scribble(uint64_t *from, uint64_t *to)
+static void scribble(uint64_t *from, uint64_t *to, long words)
 {
-    for (int i = 0; i < 20000; i++)
+    for (long i = 0; i < words; i++)
         from[next_random() % (uint64_t)(to - from)] = next_random() % 3 ? next_random() : next_random() % 4096;
 }
 
@@ -82,12 +82,14 @@ int main(int argc, char **argv)
     if (!start || !size())
         return 3;
     end = start + (unsigned long long)size();
+    /* The library keeps parts closed that it does not use yet. */
+    mprotect((void *)(uintptr_t)start, (size_t)(end - start), PROT_READ | PROT_WRITE);
     /* The header's ninth word is the size of the control part. */
     control = ((uint64_t *)(uintptr_t)start)[8];
     if (strcmp(part, "rings"))
-        scribble((uint64_t *)(uintptr_t)start, (uint64_t *)(uintptr_t)(start + control));
+        scribble((uint64_t *)(uintptr_t)start, (uint64_t *)(uintptr_t)(start + control), (long)(control / 24));
     if (strcmp(part, "control"))
-        scribble((uint64_t *)(uintptr_t)(start + control), (uint64_t *)(uintptr_t)end);
+        scribble((uint64_t *)(uintptr_t)(start + control), (uint64_t *)(uintptr_t)end, 20000);
     nanosleep(&while_recorded, NULL);
     _exit(0);
 }

@@ -60,7 +60,7 @@ impl Exchange {
         let wanted = Wanted::new("storm", geometry, &cpus, first_turn);
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
-        let fills = points.iter().map(|(_, schema)| schema.full_name() == "storms:bytes").collect();
+        let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
             program.enable(attached.slot, *id, Want::Always);
         }

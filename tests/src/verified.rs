@@ -131,6 +131,8 @@ impl Lanes {
                             }));
                             Some(fill.as_slice())
                         }
+                        // The length of a fill without bytes.
+                        Some(View::Unsigned(0, _)) => Some(&[][..]),
                         _ => None,
                     };
                     self.record(event.time.0, number(0), number(1), bytes);

@@ -140,6 +140,73 @@ fn a_condition_on_one_integer_is_met_by_what_is_recorded() {
     }
 }
 
+/// The names and values of fields that are integers.
+type Integers = &'static [(&'static str, &'static str)];
+
+/// The tracepoints of `forms.c`: the fields that are recorded, and those of them that are integers.
+const FORMS: &[(&str, &str, Integers)] = &[
+    ("v", "a = -1", &[("a", "-1")]),
+    ("vv", "a = -2, b = 65534", &[("a", "-2"), ("b", "65534")]),
+    (
+        "vvv",
+        r#"a = ( "true" : container = 1 ), b = -3, c = ( "low" : container = -7 )"#,
+        &[("a", "1"), ("b", "-3"), ("c", "-7")],
+    ),
+    ("words", "a = 18446744073709551615, b = -4", &[("a", "18446744073709551615"), ("b", "-4")]),
+    ("three_words", "a = 5, b = -0.5, c = -5", &[("a", "5"), ("c", "-5")]),
+    ("sixteen", "a = -1.5, b = -6, c = 6", &[("b", "-6"), ("c", "6")]),
+    ("s", r#"a = "one""#, &[]),
+    ("sv", r#"a = "two", b = -8"#, &[("b", "-8")]),
+    ("vs", r#"a = -9, b = "three""#, &[("a", "-9")]),
+    (
+        "svv",
+        r#"a = "four", b = 200, c = -9223372036854775808"#,
+        &[("b", "200"), ("c", "-9223372036854775808")],
+    ),
+    ("vsv", r#"a = -128, b = "", c = -11"#, &[("a", "-128"), ("c", "-11")]),
+    ("vvs", r#"a = 12, b = -12, c = "six""#, &[("a", "12"), ("b", "-12")]),
+    ("network", "a = 13, b = -13", &[("a", "13"), ("b", "-13")]),
+    ("vsx", r#"a = -14, b = "seven", c = 443"#, &[("a", "-14"), ("c", "443")]),
+    ("ss", r#"a = "eight", b = "(null)", c = -15"#, &[("c", "-15")]),
+];
+
+/// Whichever way a hit passes its values to the library, the record holds them, and a condition is met by what it holds.
+#[test]
+fn a_hit_of_every_form_is_recorded_and_met_by_conditions() {
+    let scene = Scene::new();
+    for (compiler, flags) in
+        [(Gcc, &[][..]), (Gcc, &["-O0"]), (Gxx, &["-flto"]), (Clang, &[]), (Clangxx, &[])]
+    {
+        let program = scene.compile(compiler, "forms.c", flags);
+        let record = |rules: &str, arguments: &[&str]| {
+            let command = [&[program.to_str().unwrap()], arguments].concat();
+            let recording = scene.record(&["--user", rules], &command);
+            assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.ended.errors);
+            recording
+        };
+        let expected = |name: &str, fields: &str| format!("forms:{name}: {fields}");
+        let payload = |line: &String| {
+            let (name, fields) = line.split_once("forms:").unwrap();
+            let (name, fields) =
+                (fields.split_once(':').map_or(name, |(name, _)| name), fields.rsplit_once("}, {"));
+            expected(name, fields.unwrap().1.trim().trim_end_matches(" }"))
+        };
+        let all: Vec<String> = FORMS.iter().map(|(name, fields, _)| expected(name, fields)).collect();
+        let recorded: Vec<String> = record("forms:*", &[]).babeltrace().iter().map(payload).collect();
+        assert_eq!(recorded, all, "{compiler:?} {flags:?}");
+        for run in 0..3 {
+            let rules = |relation: &str| {
+                let chosen = FORMS.iter().filter_map(|(name, _, fields)| Some((name, fields.get(run)?)));
+                chosen
+                    .map(|(name, (field, value))| format!("forms:{name} if {field} {relation} {value}"))
+                    .collect::<Vec<_>>()
+            };
+            let count = |relation: &str| record(&rules(relation).join(", "), &["gated"]).events().len();
+            assert_eq!((count("=="), count("!=")), (rules("").len(), 0), "{compiler:?} {flags:?} {run}");
+        }
+    }
+}
+
 /// The name and the fields of an event as babeltrace2 prints it.
 fn payload(line: &str) -> String {
     let name = line.split_whitespace().find(|word| word.starts_with("fields:")).unwrap();

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Between two programs.
 const EACH: Duration = Duration::from_millis(20);
-/// How often another chunk begins, and how many completed ones stay.
-const ROTATE: Duration = Duration::from_secs(2);
-const KEPT: u64 = 5;
+/// Chunks that begin, and how many completed ones stay.
+const CHUNKS: u32 = 6;
+const KEPT: u64 = 3;
 
 /// What a recorder holds.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Sums {
 
 /// What programs' data cost, as a share of a CPU: their traces' directories and files made, filled and removed, as many a second and in as
 /// many steps as a recorder does it (metadata is written at the start, and its clock at the end), and nothing else.
-fn files_cost(recorded: &Path, place: &Path, time: Duration) -> f64 {
+fn files_cost(recorded: &Path, place: &Path, time: Duration, rotate: Duration) -> f64 {
     let chunks = fs::read_dir(recorded).unwrap().map(|chunk| chunk.unwrap().path().join("user"));
     let traces: Vec<Vec<_>> = chunks
         .filter(|user| user.exists())
@@ -79,7 +79,7 @@ fn files_cost(recorded: &Path, place: &Path, time: Duration) -> f64 {
     fs::create_dir(place).unwrap();
     let (begin, before) = (Instant::now(), thread_seconds());
     for (number, files) in (0u32..).zip(traces.iter().cycle()).take_while(|_| begin.elapsed() < time) {
-        let chunk = (EACH * number).as_secs() / ROTATE.as_secs();
+        let chunk = (EACH * number).as_secs() / rotate.as_secs();
         let trace = place.join(chunk.to_string()).join(number.to_string());
         fs::create_dir_all(&trace).unwrap();
         files.iter().for_each(|(file, bytes)| write(&trace.join(file.file_name().unwrap()), bytes));
@@ -114,20 +114,16 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let scene = Scene::new();
     let program = scene.program("ends.c");
     let (variable, runtime) = Session::environment(&scene);
-    let rings = ["--user", "ends", "--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "2ms"];
-    let session = Session::start(
-        &scene,
-        "days",
-        &[
-            &rings[..],
-            &["--context", "comm", "--rotate-every", &format!("{ROTATE:?}"), "--keep", &KEPT.to_string()],
-        ]
-        .concat(),
-    );
     let time = Duration::from_secs(number("DAYS_SECONDS").unwrap_or(12));
+    let rotate = time / CHUNKS;
+    let chunks = ["--rotate-every", &format!("{rotate:?}"), "--keep", &KEPT.to_string()];
+    let options = [&["--user", "ends", "--context", "comm"], &chunks[..]].concat();
+    let session = Session::start(&scene, "days", &options);
     let (begin, mut sums) = (Instant::now(), Sums::default());
     let (mut programs, mut started): (Vec<Child>, u32) = (Vec::new(), 0);
-    let mut early = None;
+    let hold = || (Instant::now(), Held::by(&session, &runtime.join("days")));
+    // In the middle of a chunk: what the recorder knows of a program goes with its chunk.
+    let mut moments = [(time / CHUNKS * 3 / 2, None), (time / CHUNKS * (CHUNKS * 2 - 1) / 2, None)];
     while begin.elapsed() < time {
         let mut command = Command::new(&program);
         command.args(["exit", "0"]).env(variable, &runtime).stdout(Stdio::null());
@@ -135,18 +131,20 @@ fn nothing_grows_and_every_program_s_events_are_there() {
         started += 1;
         programs.retain_mut(|program| program.try_wait().unwrap().is_none());
         sums.add_completed(&session.output);
-        if early.is_none() && begin.elapsed() > time / 3 {
-            early = Some((Instant::now(), Held::by(&session, &runtime.join("days"))));
+        for (at, held) in &mut moments {
+            if held.is_none() && begin.elapsed() > *at {
+                *held = Some(hold());
+            }
         }
         std::thread::sleep((begin + EACH * started).saturating_duration_since(Instant::now()));
     }
     programs.iter_mut().for_each(|program| assert!(program.wait().unwrap().success()));
-    let (since, early) = early.unwrap();
-    let late = Held::by(&session, &runtime.join("days"));
-    let share = (late.cpu_seconds - early.cpu_seconds) / since.elapsed().as_secs_f64();
+    let [(from, early), (to, late)] = moments.map(|(_, held)| held.unwrap());
+    let share = (late.cpu_seconds - early.cpu_seconds) / (to - from).as_secs_f64();
     session.stop();
     sums.add_completed(&session.output);
-    let files = files_cost(&session.output, &scene.path("files"), time.min(Duration::from_secs(30)));
+    let files =
+        files_cost(&session.output, &scene.path("files"), (time / 4).min(Duration::from_secs(30)), rotate);
     eprintln!(
         "{started} programs in {:.0} s, {} chunks, {:.1} % of a CPU, {:.1} % for their files alone; {early:?}, {late:?}",
         begin.elapsed().as_secs_f64(),

@@ -164,6 +164,12 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
             Way { condition: Some("second == 0"), gated: false, ..of() },
         ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
+        ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
+        ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
+        (
+            "C, u64, i32, a text of 7 bytes, a gate that turns it away",
+            Way { case: "text", condition: Some("second == -1"), ..of() },
+        ),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),
         ("C, 512 bytes", Way { case: "many_words", ..of() }),
         ("end of a sub-buffer", Way { before: FILL, ..of() }),

@@ -57,7 +57,8 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     fs::write(format!("{}2", go_on.display()), "").unwrap();
     let recording = sordino_tests::Recording::of(running.end(), output);
     assert_eq!((recording.programs().len(), recording.user_events() as usize), (PROGRAMS, PROGRAMS));
-    assert_eq!(after.0, before.0, "descriptors");
+    // One more while it walks through /proc.
+    assert!(after.0 <= before.0 + 1, "{} descriptors, {}", before.0, after.0);
     assert!(after.1 < before.1 + 4096, "{} KiB, {} KiB", before.1, after.1);
     assert_eq!(recording.babeltrace().len(), PROGRAMS);
 }

@@ -14,7 +14,7 @@ const BAD_TMPDIR: &str = "export TMPDIR=/nowhere/at-all";
 const READ_ONLY_HERE: &str = "mount -t tmpfs -o ro tmpfs .";
 const FULL_HERE: &str =
     "mount -t tmpfs -o size=4k tmpfs .; cd $PWD; cat /dev/zero >ballast 2>/dev/null || true";
-const FEW_DESCRIPTORS: &str = "ulimit -n 16";
+const FEW_DESCRIPTORS: &str = "ulimit -n 20";
 
 const RECORD: &str = "record -o out -- true";
 const RECORD_KERNEL: &str = "record --kernel sched -o out -- true";

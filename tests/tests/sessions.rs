@@ -4,7 +4,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sordino_event::catalogue;
 use sordino_ring::control::Program;
-use sordino_ring::layout::POINTS_OFFSET;
 use sordino_ring::want::Wants;
 use sordino_tests::exchange::area;
 use sordino_tests::listing::{babeltrace, named};
@@ -41,12 +40,13 @@ fn is_complete(path: &Path) -> bool {
 /// The enable word of `steady:step` in a program.
 fn word(pid: i32) -> Wants {
     let file = area(pid);
-    let catalogue = Program::open(&file).unwrap().catalogue(0);
-    let (points, _) = catalogue::parse(&catalogue).unwrap();
+    let program = Program::open(&file).unwrap();
+    let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let (id, _) =
         points.iter().find(|(_, schema)| schema.full_name() == "steady:step").expect("the tracepoint");
     let mut word = [0; 8];
-    File::from(file).read_exact_at(&mut word, (POINTS_OFFSET + 8 * usize::from(*id)) as u64).unwrap();
+    let offset = program.capacity().points_offset() + 8 * usize::from(*id);
+    File::from(file).read_exact_at(&mut word, offset as u64).unwrap();
     Wants(u64::from_ne_bytes(word))
 }
 

@@ -1,5 +1,6 @@
 //! Hits before the recorder's answer: whatever a program hits while nobody looks is counted, or said to be uncounted.
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sordino_ring::control::Program;
@@ -8,7 +9,7 @@ use sordino_tests::exchange::{area, find_area};
 use sordino_tests::listing::babeltrace;
 use sordino_tests::running::Running;
 use sordino_tests::session::{Session, summary};
-use sordino_tests::{Recording, Scene, wait_until};
+use sordino_tests::{NOBODY, Recording, Scene, wait_until};
 use std::path::Path;
 use std::process::Command;
 
@@ -56,12 +57,12 @@ fn counted(pid: i32) -> u64 {
     (0..POINTS).map(|id| u64::from(area.pending().hits(id as u16))).sum()
 }
 
-/// What the session says of hits before its answer.
+/// The unanswered hits in the session's status.
 fn unanswered(session: &Session<'_>) -> Value {
     session.status()["status"]["unanswered"].clone()
 }
 
-/// Its only recording's losses, as sordino's reader and as babeltrace2 tell of them.
+/// A recording's unanswered losses in sordino's reader, and babeltrace2's warnings.
 fn told(scene: &Scene, path: &Path) -> (Vec<Value>, String) {
     let is_loss = |event: &Value| event["cause"] == "hit before the recorder's answer";
     let losses = scene.listed(path).into_iter().filter(is_loss).collect();
@@ -119,6 +120,56 @@ fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be
     session.destroy();
 }
 
+#[test]
+fn a_snapshot_tells_of_the_programs_of_its_own_time() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "box", &[HITS, &["--overwrite"]].concat());
+    let stopped = Stopped::now(session.recorder());
+    let program = scene.program("unanswered.c");
+    Session::join(&scene, Command::new(program).args(["3", "once"])).end().succeeded();
+    drop(stopped);
+    let missed = || session.status()["status"]["unrecorded"]["programs"].clone();
+    wait_until("the program is counted", || missed() == 1);
+    let told = |snapshot: &Path| summary(snapshot)["unrecorded"]["programs"].clone();
+    assert_eq!(told(&session.snapshot(&[])), 1);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(told(&session.snapshot(&["--last", "50ms"])), 0);
+    assert_eq!(missed(), 1);
+    session.stop();
+    session.destroy();
+}
+
+#[test]
+fn the_trace_of_a_program_that_ran_before_has_the_time_at_which_it_was_taken_up() {
+    let scene = Scene::new();
+    let mut program = scene.start(&mut Command::new(scene.program("steady.c")));
+    program.says("ready");
+    let attached = scene.attach(program.pid(), &["--user", "steady:*"]);
+    let recording = attached.stop();
+    let of = &recording.summary["programs"][0];
+    let taken_up = of["taken_up_ns"].as_u64().unwrap();
+    let begin = recording.summary["begin_ns"].as_u64().unwrap();
+    let end = begin + recording.summary["duration_ns"].as_u64().unwrap();
+    assert!((begin..=end).contains(&taken_up), "{begin} {taken_up} {end}");
+    let trace = recording.path.join(of["trace"].as_str().unwrap());
+    let metadata = std::fs::read_to_string(trace.join("metadata")).unwrap();
+    assert!(metadata.contains("taken_up = "), "{metadata}");
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+    // One that waits for the recorder is recorded from its first hit on.
+    let recording = record(&scene, &[], "\"$0\" 3 once");
+    assert_eq!(recording.summary["programs"][0]["taken_up_ns"], Value::Null);
+}
+
+/// The same by an ordinary user: the recorder gets the area with the registration, and has it also when its process has ended.
+fn record_as_user(scene: &Scene, script: &str) -> Recording {
+    let (program, home) = (scene.program("unanswered.c"), scene.directory_of(NOBODY, "home"));
+    let record = [&["record", "--json", "-o", "one", "--fail-on-loss"], HITS].concat();
+    let mut recorder = scene.command_of(NOBODY, &record);
+    let ended = scene.run(recorder.args(["--", "sh", "-c", script]).arg(program).current_dir(&home));
+    Recording::of(ended, home.join("one"))
+}
+
 /// Records a shell's commands; its parent is the recorder.
 fn record(scene: &Scene, options: &[&str], script: &str) -> Recording {
     let program = scene.program("unanswered.c");
@@ -143,6 +194,25 @@ fn a_program_that_ended_while_it_waited_has_lost_nothing() {
     let recording = record(&scene, &[], script);
     assert_eq!(recording.ended.status, 0, "{}", recording.summary);
     assert_eq!((recording.user_events(), &recording.summary["unrecorded"]["programs"]), (3, &json!(0)));
+}
+
+#[test]
+fn the_hits_of_a_program_that_has_ended_are_counted_where_its_area_is_left() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let recording = record_as_user(&scene, "kill -STOP $PPID; \"$0\" 3 once; kill -CONT $PPID");
+    assert_eq!((recording.ended.status, recording.lost()), (1, 3), "{}", recording.summary);
+    assert_eq!(recording.summary["unrecorded"], json!({"programs": 1, "hits": 3, "uncounted": 0}));
+    assert!(recording.notes().contains("it ended before it was looked at"), "{}", recording.notes());
+}
+
+#[test]
+fn a_program_that_was_killed_while_it_waited_is_no_note() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let script =
+        "kill -STOP $PPID; \"$0\" 3 once & sleep 0.5; kill -KILL $!; wait; kill -CONT $PPID; \"$0\" 3 once";
+    let recording = record_as_user(&scene, script);
+    assert_eq!((recording.ended.status, recording.user_events()), (0, 3), "{}", recording.summary);
+    assert_eq!((recording.notes(), &recording.summary["unrecorded"]["programs"]), (String::new(), &json!(0)));
 }
 
 #[test]
@@ -186,4 +256,21 @@ fn of_many_programs_at_once_each_is_recorded_or_said_to_be_missing() {
     let unknown = 3 * number("uncounted");
     assert!((3 * PROGRAMS as u64).saturating_sub(unknown) <= known, "{known} events, {missing}");
     assert_eq!(recording.ended.status, i32::from(recording.lost() + unknown > 0), "{}", recording.summary);
+}
+
+#[test]
+fn hits_are_counted_for_a_recorder_whose_queue_is_full() {
+    let scene = Scene::new();
+    let path = scene.path("full");
+    let socket = || socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let (listener, first) = (socket(), socket());
+    let address = SocketAddrUnix::new(&path).unwrap();
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    connect(&first, &address).unwrap();
+    let mut command = Command::new(scene.program("unanswered.c"));
+    let mut program = scene.start(command.arg(TIMES.to_string()).env("SORDINO_SESSION", &path));
+    program.says("hit");
+    assert_eq!(counted(program.pid()), TIMES);
+    end(program);
 }

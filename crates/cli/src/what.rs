@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::arguments::{duration, pid, size};
+use crate::commands::shield;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, is_root, target};
 use clap::Args;
@@ -16,8 +17,8 @@ use std::time::Duration;
 /// What to record, and how; for a session, too.
 #[derive(Args, Debug)]
 pub(crate) struct What {
-    /// The kernel's events: groups, names or globs, each with a filter of the kernel's if you like; with sched_switch
-    /// come the names that threads give themselves (task_rename)
+    /// The kernel's events: rt (all that explain wants to know of a real-time thread), groups, names or globs, each with a filter of
+    /// the kernel's if you like; with sched_switch come the names that threads give themselves (task_rename)
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
     /// Kernel buffer for each CPU
@@ -53,19 +54,23 @@ pub(crate) struct What {
     /// Only programs wait that were started with SORDINO_ALLOW_BLOCKING=1
     #[arg(long, value_name = "WHAT", value_parser = on_full, default_value = "discard", conflicts_with = "overwrite")]
     on_full: OnFull,
-    /// Size of a sub-buffer, a power of two
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size)]
-    subbuf_size: u64,
-    /// Sub-buffers for each CPU of each program, a power of two
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    num_subbuf: u64,
+    /// Size of a sub-buffer, a power of two [default: 128K; 1M with --num-subbuf]. Rings whose size is
+    /// given have all of their memory from the start
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    subbuf_size: Option<u64>,
+    /// Sub-buffers for each CPU of each program, a power of two [default: 256; 32 with --subbuf-size]
+    #[arg(long, value_name = "N")]
+    num_subbuf: Option<u64>,
+    /// Memory that the programs' rings may use together [default: a quarter of the machine's, or of the control group's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_memory: Option<u64>,
     /// Record these CPUs only, such as 1-3,5 [default: all]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
     /// End after this time
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// Keep the collector on this CPU
+    /// Keep the collector on this CPU [default: off the programs' CPUs, where there is another]
     #[arg(long, value_name = "CPU")]
     pub(crate) collector_cpu: Option<u32>,
     /// Give the collector SCHED_FIFO with this priority
@@ -131,6 +136,8 @@ impl What {
                 .map_err(|error| bad(format!("--user {error}")))?,
             contexts,
             geometry,
+            whole_rings: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
+            max_memory: max_memory(self.max_memory).map_err(bad)?,
             block: match self.on_full {
                 OnFull::Discard => None,
                 OnFull::Block(time) => Some(time),
@@ -141,6 +148,7 @@ impl What {
             duration: self.duration,
             collector_cpu: self.collector_cpu,
             collector_priority: self.collector_prio,
+            shielded: shield::shielded,
             programs: programs(self, owner)?,
             kernel_only: self.no_user,
             session: None,
@@ -169,8 +177,21 @@ fn kernel_buffer(bytes: u64) -> Result<u64, String> {
     Err(format!("--kernel-buffer is {bytes} bytes: it has to be 64K to 4G"))
 }
 
+/// Less is not enough for one program.
+fn max_memory(wanted: Option<u64>) -> Result<Option<u64>, String> {
+    match wanted {
+        Some(bytes) if bytes < 1 << 20 => {
+            Err(format!("--max-memory is {bytes} bytes: it has to be 1M at least"))
+        }
+        wanted => Ok(wanted),
+    }
+}
+
 fn geometry(what: &What) -> Result<Geometry, String> {
-    let (size, count) = (what.subbuf_size, what.num_subbuf);
+    const SIZE: u64 = 128 << 10;
+    const RING: u64 = 32 << 20;
+    let size = what.subbuf_size.unwrap_or(if what.num_subbuf.is_some() { 1 << 20 } else { SIZE });
+    let count = what.num_subbuf.unwrap_or(if what.subbuf_size.is_some() { 32 } else { RING / SIZE });
     let geometry = Geometry::new(size, count);
     let geometry = if what.overwrite { geometry.map(Geometry::overwriting) } else { geometry };
     geometry.ok_or_else(|| {

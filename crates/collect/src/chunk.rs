@@ -13,6 +13,7 @@ use crate::rank::{Hits, rank};
 use crate::session::{Watch, cpu_seconds};
 use crate::steal::Stolen;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
+use crate::threads;
 use crate::why::{ASKED, last_asked};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
@@ -166,6 +167,7 @@ impl Chunk {
             }
         };
         for (what, written) in [
+            ("the recorder's threads", self.write_recorder()),
             ("stolen time", self.kernel.write_stolen(&self.directory, &rest.stolen)),
             ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.told)),
         ] {
@@ -197,6 +199,16 @@ impl Chunk {
             self.summary.kernel_problem = None;
         }
         Ok(())
+    }
+
+    /// Has the trace name the threads that recorded.
+    fn write_recorder(&self) -> Result<(), Error> {
+        match self.purpose {
+            Purpose::Keeping => {
+                self.kernel.write_recorder(&self.directory, &threads::since(self.begin.monotonic))
+            }
+            Purpose::Showing => Ok(()),
+        }
     }
 
     /// Has the files of which the end could not be written tell of that.

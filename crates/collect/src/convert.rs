@@ -7,10 +7,10 @@ use crate::context::Told;
 use crate::directory::{Directory, KERNEL, RAW, names};
 use crate::dump::{self, Dump};
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE, page_name};
-use crate::rights;
 use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
+use crate::threads::{self, Own};
 use serde::{Deserialize, Serialize};
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
@@ -81,11 +81,7 @@ impl KernelTrace {
             return Ok(trace);
         }
         let kernel = directory.part(KERNEL)?;
-        let thread = std::thread::Builder::new().name("sordino-state".to_owned());
-        let spawned = thread.spawn(move || {
-            rights::confine();
-            dump_to(&kernel, begin, uuid, begin_ticks)
-        });
+        let spawned = threads::start("sordino-state", move || dump_to(&kernel, begin, uuid, begin_ticks));
         trace.dump = Some(spawned.map_err(Error::system("can't start the thread that dumps the state"))?);
         Ok(trace)
     }
@@ -112,6 +108,13 @@ impl KernelTrace {
             return Ok(());
         }
         write_whole(directory, "steal", |file| dump::write_stolen(stolen, file, self.uuid))
+    }
+
+    /// Names the recorder's own threads.
+    pub(crate) fn write_recorder(&self, directory: &Directory, own: &[Own]) -> Result<(), Error> {
+        write_whole(directory, "recorder", |file| {
+            dump::write_recorder(own, file, self.uuid, self.begin_ticks)
+        })
     }
 
     /// Adds what was told of threads.

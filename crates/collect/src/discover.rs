@@ -1,12 +1,13 @@
 //! Finding programs that can be recorded: those that have an area, seen through `/proc`.
 
 use crate::proc::{self, Stat, innermost, status_line};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, StatxFlags, statx};
 use rustix::io::Errno;
 use sordino_ring::control::FileId;
 use sordino_sched::Right;
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -78,11 +79,34 @@ impl From<io::Error> for Hidden {
 
 /// All processes that `/proc` shows.
 pub fn processes() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let mut pids: Vec<i32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
-    pids.sort_unstable();
-    pids
+    let Ok(mut walk) = Walk::begin() else { return Vec::new() };
+    std::iter::from_fn(|| walk.next_few()).flatten().collect()
+}
+
+/// The processes that `/proc` shows, a few at a time: to list a thousand takes the kernel a millisecond.
+#[derive(Debug)]
+pub(crate) struct Walk(OwnedFd);
+
+impl Walk {
+    pub(crate) fn begin() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open("/proc", flags, Mode::empty())?))
+    }
+
+    /// The next ones in ascending order, some twenty; `None` behind the last one.
+    pub(crate) fn next_few(&mut self) -> Option<Vec<i32>> {
+        let mut buffer = [MaybeUninit::uninit(); 512];
+        let mut entries = RawDir::new(&self.0, &mut buffer);
+        let mut pids = Vec::new();
+        loop {
+            let entry = entries.next()?.ok()?;
+            // The first entries are no processes.
+            pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
+            if entries.is_buffer_empty() {
+                return Some(pids);
+            }
+        }
+    }
 }
 
 /// The threads of a process; none if it is gone.
@@ -214,9 +238,10 @@ pub(crate) struct Glance {
     pub(crate) has_memory: bool,
 }
 
-/// Looks at `/proc/PID/stat`.
+/// Reads the `stat` of the process's first thread, which is the same as the process's but for times that the kernel would have to add
+/// up over all threads.
 pub(crate) fn glance(pid: i32) -> Glance {
-    let text = proc::read(&format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = proc::read(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
     let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
     Glance {
@@ -225,11 +250,6 @@ pub(crate) fn glance(pid: i32) -> Glance {
         name: stat.as_ref().map_or("", |stat| stat.comm).to_owned(),
         has_memory: number(23) > 0,
     }
-}
-
-/// The program that process `pid` executes now.
-pub(crate) fn incarnation(pid: i32) -> Incarnation {
-    glance(pid).incarnation
 }
 
 /// Whether process `pid` may not be looked into.
@@ -301,6 +321,7 @@ mod tests {
         let pid = shell.id() as i32;
         // It runs when it says so: not all of exec is over when its descriptors are closed.
         shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let incarnation = |pid| glance(pid).incarnation;
         let before = incarnation(pid);
         assert_eq!(incarnation(pid), before);
         let mut input = shell.stdin.take().unwrap();

@@ -6,7 +6,7 @@ use crate::directory::{Directory, RAW};
 use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::Place;
-use crate::rights;
+use crate::threads;
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
@@ -22,6 +22,9 @@ use std::time::Duration;
 
 /// How often full pages are moved. A buffer of some megabytes takes much longer to fill.
 const PERIOD: Duration = Duration::from_millis(5);
+
+/// CPUs whose pages are moved in one go: to look at the buffer of one takes a microsecond, and there may be hundreds.
+const AT_ONCE: usize = 16;
 
 /// How long files that can't be written to are left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -139,11 +142,9 @@ impl Kernel {
         let moving = self.moving;
         let (requests, asked) = channel();
         let (problem, problems) = channel();
-        let thread = std::thread::Builder::new().name("sordino-kernel".to_owned());
-        let spawned = thread.spawn(move || {
+        let spawned = threads::start("sordino-kernel", move || {
             // The first thread of this place has already said what is wrong with it.
             let _ = place.take();
-            rights::confine();
             empty(drain, &asked, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
@@ -265,15 +266,16 @@ fn empty(
         Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
         _ => requests.recv_timeout(period),
     };
-    let mut period = PERIOD;
+    let pause = PERIOD / drain.cpus().div_ceil(AT_ONCE).max(1) as u32;
+    let mut period = pause;
     loop {
         match next(period) {
             Ok(Request { next, answer }) => {
                 // Who asked waits for it, or is gone.
                 let _ = answer.send(drain.empty(next));
             }
-            Err(RecvTimeoutError::Timeout) => match drain.drain() {
-                Ok(_) => period = PERIOD,
+            Err(RecvTimeoutError::Timeout) => match drain.drain_next(AT_ONCE) {
+                Ok(_) => period = pause,
                 Err(error) if moving == Moving::Persistently => {
                     period = RETRY;
                     // Who would hear of it is gone when recording ends.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `session` | a recording from its first second to its last |
 //! | `discover`, `listen` | finds programs: by `/proc`, or because they say that they are there |
+//! | `process_events` | which processes are new, so that `/proc` is not read for nothing |
 //! | `intake` | takes programs up beside the session's loop, each user's by a thread of its own |
 //! | `limits`, `refused` | what a recorder may use; who was sent away |
 //! | `runtime` | the directories in which sessions meet programs |
@@ -17,7 +18,8 @@
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
-//! | `rights` | what the recorder's threads may do |
+//! | `threads`, `rights` | the recorder's own threads, and what they may do |
+//! | `place`, `placement` | on which CPUs they run |
 //! | `missing` | what could not be written |
 //! | `recover`, `received` | finishes a recording whose recorder was killed, or of which a part did not arrive |
 //! | `list` | what could be recorded |
@@ -46,7 +48,9 @@ mod missing;
 mod options;
 mod output;
 mod place;
+mod placement;
 mod proc;
+mod process_events;
 mod program;
 mod rank;
 mod received;
@@ -60,7 +64,9 @@ mod shortfall;
 mod similar;
 mod steal;
 mod summary;
+mod supply;
 mod symbols;
+mod threads;
 mod unanswered;
 mod why;
 
@@ -75,6 +81,7 @@ pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
     Worst,
 };
+pub use placement::RecorderCpus;
 pub use rank::Rank;
 pub use received::expect_recording;
 pub use recover::recover;
@@ -84,8 +91,8 @@ pub use runtime::{
 };
 pub use series::{Kind, recordings};
 pub use session::{
-    Kept, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch, ask,
-    keep_session, record,
+    Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch,
+    ask, keep_session, record,
 };
 pub use shortfall::{
     NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,

@@ -1,8 +1,9 @@
 //! What could be recorded.
 
 use crate::discover::{Hidden, Identity, areas, identity, processes};
+use crate::program::{Learned, Reader};
 use serde::Serialize;
-use sordino_event::{Schema, catalogue};
+use sordino_event::Schema;
 use sordino_ring::control::Program;
 
 /// The programs that could be recorded now.
@@ -30,6 +31,8 @@ pub struct Listed {
     pub recorded_by: Vec<(String, u32)>,
     /// Why it can't be recorded.
     pub problem: Option<String>,
+    /// Tracepoints that can't be recorded, and why.
+    pub notes: Vec<String>,
 }
 
 /// Looks at all processes but this one.
@@ -62,6 +65,7 @@ fn unknown(identity: &Identity, pid: i32) -> Listed {
         tracepoints: Vec::new(),
         recorded_by: Vec::new(),
         problem: None,
+        notes: Vec::new(),
     }
 }
 
@@ -73,12 +77,11 @@ fn listed(
     let mut listed = unknown(identity, pid);
     match program {
         Ok(program) => {
-            match catalogue::parse(&program.catalogue(0)) {
-                Ok((tracepoints, _)) => {
-                    listed.tracepoints = tracepoints.into_iter().map(|(_, schema)| schema).collect();
-                }
-                Err(error) => listed.problem = Some(error.to_string()),
-            }
+            let mut reader = Reader::default();
+            let Learned { tracepoints, notes, .. } = reader.learn(program, usize::MAX);
+            listed.tracepoints = tracepoints.into_iter().map(|known| known.schema).collect();
+            listed.notes = notes;
+            listed.notes.extend(reader.note_unnamed(program.refused()));
             let owners = program.owners().unwrap_or_default();
             listed.recorded_by = owners.into_iter().map(|owner| (owner.name, owner.pid)).collect();
         }

@@ -38,7 +38,7 @@ const NO_DESCRIPTOR: u64 = u64::MAX;
 /// The byte for a program whose area says that this recorder has [answered](sordino_ring::pending), and for others.
 const ANSWERED: &[u8] = b"a";
 const GO_ON: &[u8] = b"g";
-/// What a program sends behind its packet when it waits no longer.
+/// The byte that follows a program's packet when the program waits no longer.
 const WENT_ON: [u8; 1] = *b"w";
 /// How long a program that has connected may take to send its packet.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -93,7 +93,7 @@ pub struct Announced {
     descriptor: Option<u64>,
     file: Option<Arc<OwnedFd>>,
     connection: OwnedFd,
-    /// Whether its area says that the recorder has answered.
+    /// True if the recorder's answer is in the program's area.
     pub(crate) is_answered: bool,
 }
 
@@ -161,6 +161,11 @@ impl Listener {
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listening = (!self.is_paused()).then(|| self.socket.as_fd());
         listening.into_iter().chain(self.silent.iter().map(|(peer, _)| peer.connection.as_fd()))
+    }
+
+    /// Returns true if a connected program has not sent anything yet.
+    pub(crate) const fn has_silent(&self) -> bool {
+        !self.silent.is_empty()
     }
 
     fn is_paused(&self) -> bool {
@@ -385,7 +390,7 @@ impl Drop for Listener {
 }
 
 impl Announced {
-    /// Whether the program went on without an answer: it may have hit what it registered. If it ended while it waited, it has not.
+    /// Returns true if the program went on without an answer. A program that ended while it waited has hit nothing.
     pub(crate) fn went_on(&self) -> bool {
         let mut byte = [0];
         let received = recv(&self.connection, &mut byte, RecvFlags::DONTWAIT);

@@ -36,6 +36,11 @@ pub struct Options {
     /// The programs' rings. Where they overwrite, so do the kernel's buffers: all keep the newest, and are written to disk when
     /// the recording ends.
     pub geometry: Geometry,
+    /// True if rings have all of their pages from the start. Rings that overwrite, and those for which programs wait, always have; others get
+    /// pages while they are used.
+    pub whole_rings: bool,
+    /// Bytes that the programs' rings may use together; a quarter of the memory, if not said.
+    pub max_memory: Option<u64>,
     /// How long a program waits for room in a full ring that does not overwrite, if it allows that; else it loses the record.
     pub block: Option<Duration>,
     /// When the collector looks for full sub-buffers, in rings that do not overwrite.
@@ -50,6 +55,8 @@ pub struct Options {
     pub collector_cpu: Option<u32>,
     /// The collector's `SCHED_FIFO` priority.
     pub collector_priority: Option<u8>,
+    /// The CPUs that are shielded now, which the recorder's threads do not move to.
+    pub shielded: fn() -> CpuList,
     /// Which programs.
     pub programs: Programs,
     /// Whether none of them is recorded: a command is only started and waited for.
@@ -229,6 +236,11 @@ impl UserEvents {
     pub(crate) fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
         let rules = self.rules.0.iter().map(|rule| (rule, false));
         rules.chain(self.triggers.0.iter().map(|rule| (rule, true)))
+    }
+
+    /// Returns true if some tracepoints have a condition.
+    pub(crate) fn has_conditions(&self) -> bool {
+        self.rules_and_triggers().any(|(rule, is_trigger)| is_trigger || rule.is_conditional())
     }
 
     /// Whether there is a rule that includes something, besides those that options stand for.

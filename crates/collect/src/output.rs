@@ -7,7 +7,7 @@ use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
-use sordino_ring::read::{Content, Lost, Packet, SubBuffer};
+use sordino_ring::read::{self, Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ impl Output {
         Self::of(class, dir, name, uuid, cpu)
     }
 
-    /// Makes the file `name` in `dir` say that hits were not recorded between two stamps; what it said before is gone.
+    /// Writes the file `name` in `dir` anew: a stream of packets without events, whose losses are the unanswered hits.
     pub(crate) fn tell_unanswered(dir: Arc<Dir>, name: String, uuid: Uuid, lack: &Lack) -> io::Result<()> {
         let mut output = Self::of(StreamClass::Unanswered, dir, name, uuid, None);
         let lost = Lost { total: lack.unanswered.hits, too_large: 0 };
@@ -116,16 +116,29 @@ impl Output {
         self.unwritten
     }
 
-    /// Writes a sub-buffer as a packet. After an error the file ends with the packet before.
-    pub(crate) fn write(&mut self, sub_buffer: &mut SubBuffer<'_>) -> io::Result<()> {
-        self.begin(&sub_buffer.content)?;
-        let header = self.header(&sub_buffer.content);
-        sub_buffer.set_header(&header.encode());
-        let length = header.packet_bytes as usize;
-        debug_assert!(length <= sub_buffer.size());
-        self.packet(length, |file, offset| sub_buffer.write(file.as_fd(), offset, length))?;
-        self.discarded = header.discarded;
-        Ok(())
+    /// Writes sub-buffers as packets. Returns how many of them are in the file, which after an error ends with the last of these.
+    pub(crate) fn write(&mut self, sub_buffers: &mut [SubBuffer<'_>]) -> (usize, io::Result<()>) {
+        let Some(first) = sub_buffers.first() else { return (0, Ok(())) };
+        if let Err(error) = self.begin(&first.content) {
+            return (0, Err(error));
+        }
+        let headers: Vec<_> = (self.sequence..)
+            .zip(&mut *sub_buffers)
+            .map(|(sequence, sub_buffer)| {
+                let header = PacketHeader { sequence, ..self.header(&sub_buffer.content) };
+                sub_buffer.set_header(&header.encode());
+                debug_assert!(header.packet_bytes as usize <= sub_buffer.size());
+                header
+            })
+            .collect();
+        let lengths: Vec<_> = headers.iter().map(|header| header.packet_bytes as usize).collect();
+        let parts: Vec<_> = sub_buffers.iter().zip(lengths.iter().copied()).collect();
+        let (written, result) =
+            self.packets(&lengths, |file, offset| read::write(&parts, file.as_fd(), offset));
+        if let Some(last) = written.checked_sub(1) {
+            self.discarded = headers[last].discarded;
+        }
+        (written, result)
     }
 
     /// Writes a copy.
@@ -141,12 +154,13 @@ impl Output {
         packet.bytes.resize(header.packet_bytes as usize, 0);
         // Memory of our own has no alignment that passing by the page cache would want.
         let bytes = &packet.bytes;
-        self.packet(bytes.len(), |file, offset| {
+        let written = self.packets(&[bytes.len()], |file, offset| {
             set_direct(file, false);
             let written = rustix::io::pwrite(file, bytes, offset);
             set_direct(file, true);
             Ok(written?)
-        })?;
+        });
+        written.1?;
         self.discarded = header.discarded;
         Ok(())
     }
@@ -222,34 +236,39 @@ impl Output {
         }
     }
 
-    /// Has `write` write a packet of `length` bytes at the file's end, whole or not at all.
-    fn packet(
+    /// Has `write` write packets of these lengths at the file's end, each whole or not at all. Returns how many are there.
+    fn packets(
         &mut self,
-        length: usize,
+        lengths: &[usize],
         write: impl Fn(&OwnedFd, u64) -> io::Result<usize>,
-    ) -> io::Result<()> {
+    ) -> (usize, io::Result<()>) {
         let offset = self.offset;
-        let file = self.open()?;
+        let file = match self.open() {
+            Ok(file) => file,
+            Err(error) => return (0, Err(error)),
+        };
         let mut result = write(file, offset);
         if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error())) {
             // A file system that takes the flag when a file is opened and refuses it here.
             set_direct(file, false);
             result = write(file, offset);
         }
-        let whole = match result {
-            Ok(written) if written == length => Ok(()),
-            Ok(written) => Err(cut_short(file, offset + written as u64)),
-            Err(error) => Err(error),
+        let (taken, result) = match result {
+            Ok(taken) if taken == lengths.iter().sum::<usize>() => (taken, Ok(())),
+            Ok(taken) => (taken, Err(cut_short(file, offset + taken as u64))),
+            Err(error) => (0, Err(error)),
         };
-        if whole.is_err() {
+        let (whole, bytes) = whole(lengths, taken);
+        if result.is_err() {
             // If this fails too, the reader of the trace finds a packet that is cut off, and says so.
-            let _ = rustix::fs::ftruncate(file, offset);
-            return whole;
+            let _ = rustix::fs::ftruncate(file, offset + bytes as u64);
         }
-        self.offset += length as u64;
-        self.sequence += 1;
-        self.gap = None;
-        Ok(())
+        self.offset += bytes as u64;
+        self.sequence += whole as u64;
+        if whole > 0 {
+            self.gap = None;
+        }
+        (whole, result)
     }
 
     fn open(&mut self) -> io::Result<&OwnedFd> {
@@ -268,6 +287,15 @@ impl Output {
         };
         Ok(self.file.insert(file))
     }
+}
+
+/// Returns how many packets of these lengths are whole in the first `taken` bytes, and their bytes.
+fn whole(lengths: &[usize], taken: usize) -> (usize, usize) {
+    let ends = lengths.iter().scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= taken).fold((0, 0), |(count, _), end| (count + 1, end))
 }
 
 /// Why the kernel took only what comes before `end`: the disk, a quota, or a limit of the file's size. It says so of the next byte.
@@ -296,6 +324,13 @@ fn set_direct(file: &OwnedFd, direct: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_that_are_cut_off_are_not_there() {
+        assert_eq!(whole(&[8, 4, 8], 20), (3, 20));
+        assert_eq!([19, 12, 11, 7, 0].map(|taken| whole(&[8, 4, 8], taken).0), [2, 2, 1, 0, 0]);
+        assert_eq!(whole(&[8, 4, 8], 13), (2, 12));
+    }
 
     fn content(end: u32, stamp: u64, lost: u64) -> Content {
         Content { end, first_stamp: stamp, last_stamp: stamp + 1, lost: Lost { total: lost, too_large: 0 } }

@@ -1,6 +1,7 @@
 //! Where the collector's threads run.
 
 use crate::options::Options;
+use crate::threads;
 use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
 
 /// The CPU and the priority that a collector's thread has.
@@ -21,6 +22,7 @@ impl Place {
         allow_prompt_sleep();
         if let Some(cpu) = self.cpu {
             set_affinity(&CpuList::new([cpu])).map_err(|error| format!("can't run on CPU {cpu}: {error}"))?;
+            threads::stay();
         }
         if let Some(priority) = self.priority {
             set_policy(Policy::Fifo(priority)).map_err(|error| error.to_string())?;

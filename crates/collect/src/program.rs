@@ -1,7 +1,10 @@
 //! One traced program: its area, its rings, its trace.
 
+mod learn;
 mod trace;
 
+use learn::first_tracepoints;
+pub(crate) use learn::{Declared, Learned, Reader};
 pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
 
 use crate::clock::TraceClock;
@@ -11,21 +14,18 @@ use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::intake::{Claim, Taken, is_trusted};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
+use crate::supply::{Supplied, Supply};
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
 use sordino_event::condition::{Condition, Context, Gate};
-use sordino_event::{Pid, Schema, catalogue};
+use sordino_event::{Pid, Schema};
 use sordino_ring::control::{Attached, Code, Conditions, FileId, Hold, PATIENCE, Program, Want, When};
-use sordino_ring::layout::{POINTS, VALUES};
-use sordino_ring::read::Reader;
+use sordino_ring::layout::VALUES;
+use sordino_ring::read;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace::declare;
-
-/// How often the end of a catalogue may be incomplete: it is read again each time, and the library publishes whole tracepoints.
-const MOST_INCOMPLETE: u32 = 10;
 
 /// A program that is recorded.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
     /// Its area, which nobody else records here.
     claim: Arc<Claim>,
+    /// The supply of pages for its rings, if these do not have all of theirs.
+    supplied: Option<Arc<Supplied>>,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Arc<Program>,
@@ -44,18 +46,14 @@ pub(crate) struct Traced {
     rings: Vec<Option<u32>>,
     /// Whether each of its tracepoints is enabled.
     enabled: Vec<bool>,
-    /// The tracepoints below this number were answered for.
+    /// The number behind the last tracepoint that the session has answered for.
     answered: usize,
     /// The tracepoints that are wanted through a gate.
     gated: Vec<(u16, Want)>,
-    /// Bytes of the catalogue that were read.
-    read: usize,
-    /// Bytes of the catalogue that were there when it was read last.
-    seen: usize,
-    /// How often the last tracepoint in it was incomplete.
-    incomplete: u32,
-    /// Its catalogue made no sense; no more of it is read.
-    broken: bool,
+    /// The reader of its catalogue.
+    reader: Reader,
+    /// Tracepoints that the metadata does not have yet.
+    learned: Learned,
     contexts: Contexts,
 }
 
@@ -65,8 +63,9 @@ pub(crate) struct Detachment {
     name: String,
     program: Arc<Program>,
     hold: Hold,
+    supplied: Option<Arc<Supplied>>,
     /// Until then its rings take memory.
-    _claim: Arc<Claim>,
+    claim: Arc<Claim>,
     until: Instant,
 }
 
@@ -80,34 +79,39 @@ impl Traced {
         directory: Option<&Directory>,
         clock: &TraceClock,
         user: &UserEvents,
+        supply: &mut Supply,
     ) -> Result<(Self, Order), Error> {
-        let Taken { pid, claim, identity, pidfd, program, mut attached, notes } = taken;
+        let taken_up = taken.ran_before.then(clock.now());
+        let Taken {
+            pid, claim, identity, pidfd, program, mut attached, mut notes, reader, mut learned, ..
+        } = taken;
         let wake_up = (options.polling == Polling::Wakeup).then(|| program.wake_address(attached.slot));
+        notes.append(&mut learned.notes);
+        let tracepoints = Arc::new(std::mem::take(&mut learned.tracepoints));
         let trace =
-            ProgramTrace { number, pid, identity, wake_up, schemas: Vec::new(), lack: None, place: None };
+            ProgramTrace { number, pid, identity, wake_up, taken_up, tracepoints, lack: None, place: None };
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,
             claim: Arc::new(claim),
+            supplied: None,
             pidfd,
             program: Arc::new(program),
             notes,
             attached,
-            rings: readers.iter().map(Reader::cpu).collect(),
+            rings: readers.iter().map(read::Reader::cpu).collect(),
             enabled: Vec::new(),
             answered: 0,
             gated: Vec::new(),
-            read: 0,
-            seen: 0,
-            incomplete: 0,
-            broken: false,
+            reader,
+            learned: Learned::default(),
             contexts: options.contexts,
         };
-        // Before there is metadata: all of it is then written at once.
-        let _ = traced.learn();
         if let Some(directory) = directory {
-            traced.trace = traced.trace.put_in(directory, clock).inspect_err(|_| drop(traced.detach()))?;
+            let placed = traced.trace.put_in_with(directory, clock, &learned.declarations);
+            traced.trace = placed.inspect_err(|_| drop(traced.detach()))?;
         }
+        traced.supply(supply);
         let order = traced.streams(readers, options.session.is_some());
         traced.choose(user, clock);
         Ok((traced, order))
@@ -123,14 +127,27 @@ impl Traced {
         self.claim.user()
     }
 
-    fn streams(&self, readers: Vec<Reader>, persistent: bool) -> Order {
+    /// Has its rings get pages from now on.
+    fn supply(&mut self, supply: &mut Supply) {
+        let pagers = std::mem::take(&mut self.attached.pagers);
+        if pagers.is_empty() {
+            return;
+        }
+        match supply.add(self.trace.pid, &self.program, &self.claim, pagers) {
+            Ok(member) => self.supplied = Some(member),
+            Err(note) => self.notes.push(note),
+        }
+    }
+
+    fn streams(&self, readers: Vec<read::Reader>, persistent: bool) -> Order {
         let streams = readers.into_iter().map(|reader| {
             let output = self.trace.output(reader.cpu());
             Stream::new(reader, output, StreamState::new(persistent))
         });
         let (number, program, slot) = (self.number(), Arc::clone(&self.program), self.attached.slot);
         let triggered = program.triggers(slot).count;
-        Order::Add(Streams { number, program, slot, streams: streams.collect(), triggered })
+        let waker = self.supplied.as_ref().and_then(|member| member.waker());
+        Order::Add(Streams { number, program, slot, streams: streams.collect(), waker, triggered })
     }
 
     /// Goes on in another place; the trace that ends, and the new one's files, in the order of the streams.
@@ -140,48 +157,32 @@ impl Traced {
     }
 
     /// Looks for tracepoints that are new, declares them, and enables those that are wanted. Where this session is the only one
-    /// that is left to want an event, its gate turns hits away again.
+    /// that is left to want an event, its gate turns hits away again. Of a large catalogue, the rest is left for the next look.
     pub(crate) fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
-        let first = self.trace.schemas.len();
-        self.learn()?;
-        // Only now: no record of an event that the metadata does not know.
-        self.choose_from(first, user, clock);
+        let mut learned = self.reader.learn(&*self.program, 1);
+        self.notes.append(&mut learned.notes);
+        self.learned.tracepoints.append(&mut learned.tracepoints);
+        self.learned.declarations += &learned.declarations;
+        self.declare(user, clock)?;
         self.gated.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
         Ok(())
     }
 
-    /// Looks for tracepoints that are new, and declares them.
-    fn learn(&mut self) -> Result<(), Error> {
-        if self.broken || self.program.catalogue_length() == self.seen {
+    /// Returns true if the catalogue was read to its end.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reader.due(&*self.program) == 0
+    }
+
+    /// Declares the tracepoints that are new. Until this succeeds, it is tried again with the next look.
+    fn declare(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
+        if self.learned.tracepoints.is_empty() {
             return Ok(());
         }
-        let text = self.program.catalogue(self.read);
-        let (tracepoints, consumed) = match catalogue::parse(&text) {
-            Ok(parsed) => parsed,
-            Err(error) => return self.give_up(&error.to_string()),
-        };
-        let mut declarations = String::new();
-        let first = self.trace.schemas.len();
-        let mut schemas = Vec::new();
-        for (id, schema) in tracepoints {
-            if usize::from(id) != first + schemas.len() || usize::from(id) >= POINTS {
-                return self.give_up(&format!("tracepoint {id} is out of turn"));
-            }
-            match declare(id, &schema) {
-                Ok(text) => declarations += &text,
-                Err(error) => return self.give_up(&error.to_string()),
-            }
-            schemas.push(schema);
-        }
-        // Until this succeeds, all of them are new again with the next look.
-        self.trace.append(&declarations)?;
-        self.trace.schemas.append(&mut schemas);
-        self.seen = self.read + text.len();
-        self.read += consumed;
-        self.incomplete += u32::from(consumed < text.len());
-        if self.incomplete > MOST_INCOMPLETE {
-            return self.give_up("the last one is never complete");
-        }
+        self.trace.append(&self.learned.declarations)?;
+        let (first, mut learned) = (self.trace.tracepoints.len(), std::mem::take(&mut self.learned));
+        Arc::make_mut(&mut self.trace.tracepoints).append(&mut learned.tracepoints);
+        // Only now: no record of an event that the metadata does not know.
+        self.choose_from(first, user, clock);
         Ok(())
     }
 
@@ -195,9 +196,11 @@ impl Traced {
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
-        self.gated.retain(|(id, _)| usize::from(*id) < first);
+        let new = self.trace.tracepoints.get(first..).unwrap_or_default();
+        self.gated.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
         self.enabled.truncate(first);
-        for (id, schema) in (0u16..).zip(&self.trace.schemas).skip(first) {
+        for (index, Declared { id, schema }) in (first..).zip(new) {
+            let id = *id;
             let choice = user.choose(schema, &context);
             let want = match (&choice.filter, &choice.trigger) {
                 (Condition::Never, Condition::Never) => Want::No,
@@ -221,7 +224,7 @@ impl Traced {
             let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(told);
             let before = self.program.enable(self.attached.slot, id, want);
-            if usize::from(id) >= self.answered {
+            if index >= self.answered {
                 unanswered.add(before, &choice.filter);
             }
             self.enabled.push(want != Want::No);
@@ -238,7 +241,7 @@ impl Traced {
         }
     }
 
-    /// Takes over what the area counted before this answer, if the program told of its tracepoints while the session recorded.
+    /// Adds the hits that the area counted before this answer to the trace, if the program registered while the session recorded.
     fn take_over(&mut self, mut unanswered: Unanswered, clock: &TraceClock) {
         let (pending, to) = (self.program.pending(), Sample::take());
         let since = pending.since();
@@ -254,24 +257,20 @@ impl Traced {
         self.notes.extend(told.err().map(|error| error.to_string()));
     }
 
-    /// Says in the area that this session has answered.
+    /// Stores the session's answer in the area.
     pub(crate) fn answer(&self) {
         self.program.pending().answer();
     }
 
     /// The tracepoints that it has declared so far.
-    pub(crate) fn declared(&self) -> &[Schema] {
-        &self.trace.schemas
+    pub(crate) fn declared(&self) -> &[Declared] {
+        &self.trace.tracepoints
     }
 
     /// Those of them that are enabled.
     pub(crate) fn enabled(&self) -> impl Iterator<Item = &Schema> {
-        self.trace
-            .schemas
-            .iter()
-            .zip(&self.enabled)
-            .filter(|(_, enabled)| **enabled)
-            .map(|(schema, _)| schema)
+        let known = self.trace.tracepoints.iter().zip(&self.enabled);
+        known.filter(|(_, enabled)| **enabled).map(|(known, _)| &known.schema)
     }
 
     /// Counts the programs of a session.
@@ -279,16 +278,10 @@ impl Traced {
         self.trace.number
     }
 
-    fn give_up(&mut self, reason: &str) -> Result<(), Error> {
-        self.broken = true;
-        self.notes.push(format!("its further tracepoints are not recorded: {reason}"));
-        Ok(())
-    }
-
     /// Switches all its tracepoints off.
     pub(crate) fn disable(&self) {
-        for (id, _) in (0u16..).zip(&self.trace.schemas) {
-            self.program.enable(self.attached.slot, id, Want::No);
+        for known in self.declared() {
+            self.program.enable(self.attached.slot, known.id, Want::No);
         }
     }
 
@@ -297,14 +290,20 @@ impl Traced {
     /// Nothing is done yet of a program whose user is not trusted: who may be waited for is left to a thread of the user's.
     pub(crate) fn detach(&mut self) -> Option<Detachment> {
         let is_tried = is_trusted(self.user());
-        let tried = if is_tried { self.program.try_detach(self.attached.hold()) } else { Ok(false) };
+        let tried = if is_tried {
+            close(self.supplied.as_ref(), true);
+            self.program.try_detach(self.attached.hold())
+        } else {
+            Ok(false)
+        };
         let left = match tried {
             Ok(true) => None,
             Ok(false) => Some(Detachment {
                 name: self.trace.identity.name.clone(),
                 program: Arc::clone(&self.program),
                 hold: self.attached.hold(),
-                _claim: Arc::clone(&self.claim),
+                supplied: self.supplied.take(),
+                claim: Arc::clone(&self.claim),
                 until: Instant::now() + PATIENCE,
             }),
             Err(error) => {
@@ -319,15 +318,14 @@ impl Traced {
     fn note_what_was_refused(&mut self) {
         // Who asks for all contexts knows that a program need not have each.
         let asked = self.contexts.counters && self.contexts != Contexts::ALL;
-        if asked && !self.trace.schemas.iter().any(|schema| schema.full_name() == "sordino:counters") {
+        if asked && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
             let note =
                 "none of its threads has opened counters: sordino_counters in C, sordino::counters in Rust";
             self.notes.push(note.to_owned());
         }
-        match self.program.refused() {
-            0 => {}
-            refused => self.notes.push(format!("{refused} of its tracepoints found no room in its area")),
-        }
+        let unnamed = self.reader.note_unnamed(self.program.refused());
+        self.notes.extend(unnamed);
+        self.notes.extend(self.reader.note_unread(&*self.program));
         match self.program.refused_values() {
             0 => {}
             refused => self.notes.push(format!(
@@ -337,7 +335,7 @@ impl Traced {
     }
 }
 
-/// The hits that the area of a program which can't be recorded counted, as far as these rules want them.
+/// The unanswered hits of a program that can't be recorded, of tracepoints that these rules select.
 pub(crate) fn unanswered_of(
     program: &Program,
     identity: &Identity,
@@ -346,15 +344,17 @@ pub(crate) fn unanswered_of(
 ) -> Unanswered {
     let context = Context { pid: Pid(pid), procname: &identity.name };
     let mut unanswered = Unanswered::default();
-    let (tracepoints, _) = match catalogue::parse(&program.catalogue(0)) {
-        Ok(parsed) => parsed,
-        Err(_) => return Unanswered { hits: 0, uncounted: true },
-    };
-    for (id, schema) in tracepoints {
+    let (tracepoints, are_all) = first_tracepoints(program);
+    for Declared { id, schema } in tracepoints {
         unanswered.add(program.pending().hits(id), &user.choose(&schema, &context).filter);
     }
-    unanswered.uncounted |= program.pending().has_uncounted();
+    unanswered.uncounted |= program.pending().has_uncounted() || !are_all;
     unanswered
+}
+
+/// Has a program's pages left alone, before its rings are given back; whether that is so.
+fn close(supplied: Option<&Arc<Supplied>>, wait: bool) -> bool {
+    supplied.is_none_or(|member| member.close(wait))
 }
 
 /// A condition as a program takes it.
@@ -383,9 +383,14 @@ impl Detachment {
 
     /// Tries again; once the lock was kept for too long, without it. A note if there is one, and `None` if it is to be tried again.
     pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
+        let is_overdue = must_end || Instant::now() >= self.until;
+        if !close(self.supplied.as_ref(), is_trusted(self.claim.user())) {
+            let note = || format!("the rings of {} could not be given back: it delays its pages", self.name);
+            return is_overdue.then(|| Some(note()));
+        }
         let result = match self.program.try_detach(self.hold) {
             Ok(true) => Ok(()),
-            Ok(false) if !must_end && Instant::now() < self.until => return None,
+            Ok(false) if !is_overdue => return None,
             Ok(false) => self.program.detach_unlocked(self.hold),
             Err(error) => Err(error),
         };

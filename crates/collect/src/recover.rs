@@ -49,6 +49,7 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
             received::recover_kernel(directory, &mut summary.kernel)?;
         }
     }
+    summary.cut_off |= was_killed;
     let converted = recover_kernel(directory, &mut summary, watch);
     count_events(directory, &mut summary, watch);
     if was_killed && summary.received {

@@ -3,7 +3,11 @@
 //! `/proc/stat` counts that by CPU, in hundredths of a second; where there is no hypervisor, or it does not tell, the count
 //! stands still.
 
-use std::fs;
+use crate::proc;
+use crate::session::TICK;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// Time that was stolen from a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,12 @@ pub(crate) struct Stolen {
 /// Watches the counts.
 #[derive(Debug, Default)]
 pub(crate) struct Steal {
+    /// `/proc/stat`; `None` where nothing can be stolen.
+    stat: Option<File>,
+    /// Room for its text.
+    text: Vec<u8>,
+    /// Time that reading it took.
+    cost: Duration,
     /// As of the last look: CPU, hundredths of a second.
     last: Vec<(u32, u64)>,
     stolen: Vec<Stolen>,
@@ -29,15 +39,49 @@ pub(crate) struct Steal {
 /// As many are kept, a day of them, ten a second; then the older half is forgotten.
 const MOST: usize = 864_000;
 const NANOSECONDS_PER_TICK: u64 = 10_000_000;
+/// Looking takes one part in so many of a CPU's time at most: the kernel adds up the interrupts of all CPUs for it.
+const SHARE: u32 = 500;
+/// Longest time between two looks.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Bytes of `/proc/cpuinfo` that have the first processor's flags.
+const FLAGS: u64 = 8 << 10;
 
 impl Steal {
+    /// A reader of this machine's steal time, which reads nothing where there is no hypervisor.
+    pub(crate) fn here() -> Self {
+        let cpuinfo = proc::read_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
+        let stat = if has_hypervisor(&String::from_utf8_lossy(&cpuinfo)) {
+            File::open("/proc/stat").ok()
+        } else {
+            None
+        };
+        Self { stat, text: vec![0; 4 << 10], ..Self::default() }
+    }
+
+    /// Returns true if the times are due to be read again, `since` the last reading.
+    pub(crate) fn is_due(&self, since: Duration) -> bool {
+        // A look that was interrupted may have seemed to take long.
+        self.stat.is_some() && since >= (self.cost * SHARE).clamp(TICK, LONGEST)
+    }
+
     /// Looks now, which is `at` in the recording's clock; `window_ns` after the last look.
     pub(crate) fn look(&mut self, at: u64, window_ns: u64) {
-        self.take(&fs::read_to_string("/proc/stat").unwrap_or_default(), at, window_ns);
+        let begin = Instant::now();
+        let Some(stat) = &self.stat else { return };
+        // All of it is made anew for each read: one has to do.
+        let mut length = stat.read_at(&mut self.text, 0).unwrap_or(0);
+        while length == self.text.len() {
+            self.text.resize(2 * length, 0);
+            length = stat.read_at(&mut self.text, 0).unwrap_or(0);
+        }
+        let text = String::from_utf8_lossy(&self.text[..length]).into_owned();
+        self.take(&text, at, window_ns);
+        self.cost = begin.elapsed();
     }
 
     fn take(&mut self, stat: &str, at: u64, window_ns: u64) {
-        let now: Vec<(u32, u64)> = stat.lines().filter_map(line).collect();
+        let cpus = stat.lines().take_while(|line| line.starts_with("cpu"));
+        let now: Vec<(u32, u64)> = cpus.filter_map(line).collect();
         for &(cpu, ticks) in &now {
             let before = self.last.iter().find(|(known, _)| *known == cpu);
             let more = before.map_or(0, |(_, before)| ticks.saturating_sub(*before));
@@ -61,6 +105,12 @@ impl Steal {
     pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<Stolen> {
         self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
+}
+
+/// Returns true if the processor's flags name a hypervisor, or if no flags are listed.
+fn has_hypervisor(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// Reads `cpu1 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
@@ -87,7 +137,24 @@ mod tests {
             7,
             100,
         );
-        steal.take("nonsense\ncpu1 1\ncpux 1 2 3 4 5 6 7 8", 9, 100);
+        steal.take("cpu1 1\ncpux 1 2 3 4 5 6 7 8\nnonsense", 9, 100);
         assert_eq!(steal.take_stolen(), [Stolen { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
+    }
+
+    #[test]
+    fn nothing_is_read_where_no_hypervisor_can_steal() {
+        assert!(has_hypervisor("processor : 0\nflags\t\t: fpu hypervisor sse\n") && has_hypervisor(""));
+        assert!(!has_hypervisor("processor : 0\nflags\t\t: fpu sse\nbugs : hypervisor\n"));
+        assert!(!Steal::default().is_due(Duration::MAX));
+    }
+
+    #[test]
+    fn all_cpus_of_this_machine_are_seen_however_little_room_there_is() {
+        let mut steal = Steal { stat: File::open("/proc/stat").ok(), text: vec![0; 8], ..Steal::default() };
+        steal.look(1, 1);
+        let online = sordino_sched::CpuList::online().unwrap();
+        assert_eq!(steal.last.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), online.as_slice());
+        assert!(steal.cost > Duration::ZERO && steal.is_due(TICK + SHARE * steal.cost));
+        assert!(!steal.is_due(TICK / 2) && !steal.is_due(steal.cost));
     }
 }

@@ -7,6 +7,7 @@ use crate::directory::Directory;
 use crate::kernel::Kernel;
 use crate::missing::Missing;
 use crate::options::Options;
+use crate::placement::RecorderCpus;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
 use crate::unanswered::{Unanswered, Unrecorded};
@@ -29,6 +30,9 @@ pub struct Summary {
     /// Whether it came as a stream that ended in its middle, or still comes.
     #[serde(default, skip_serializing_if = "is_false")]
     pub received: bool,
+    /// True if its recorder was killed, or its stream ended early: an unknown number of events is missing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cut_off: bool,
     /// What the session was called.
     pub name: String,
     /// When recording began, in nanoseconds after the epoch.
@@ -66,7 +70,7 @@ pub struct Summary {
     /// Programs that were recorded late or not at all: there was no room for their traces.
     #[serde(default)]
     pub unplaced: u64,
-    /// Programs that said that they were there and could not be recorded.
+    /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: Unrecorded,
     /// Of one that is incomplete, what is not in the kernel's pages.
@@ -76,6 +80,9 @@ pub struct Summary {
     pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
+    /// The CPUs of the recorder's threads, as of the end.
+    #[serde(default)]
+    pub recorder_cpus: RecorderCpus,
     /// What it was to hold and does not.
     #[serde(default)]
     pub shortfall: Shortfall,
@@ -122,6 +129,9 @@ pub struct ProgramSummary {
     pub executable: String,
     /// Its trace, below the recording's directory.
     pub trace: String,
+    /// The time at which it was taken up, in nanoseconds after the epoch, if it ran before; its earlier hits are not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_up_ns: Option<i64>,
     /// Its rings.
     pub streams: Vec<StreamSummary>,
     /// Hits that came before the recorder's answer.
@@ -283,9 +293,10 @@ impl Summary {
         self.kernel.iter().all(is_whole)
     }
 
-    /// Whether more is missing than could be counted.
+    /// Returns true if more is missing than could be counted.
     pub fn has_uncounted_loss(&self) -> bool {
         self.state == State::Recording
+            || self.cut_off
             || self.unplaced > 0
             || self.unrecorded.uncounted > 0
             || self.unanswered().uncounted

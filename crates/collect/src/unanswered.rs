@@ -11,40 +11,40 @@ use std::collections::BTreeMap;
 /// Hits that were wanted and came before the recorder's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered {
-    /// Those that were counted.
+    /// The hits that were counted.
     pub hits: u64,
-    /// Whether there may have been others: those that a condition would have decided about, or that came after too long a time.
+    /// True if others may be missing: hits that a condition would have decided about, or that came after the longest pending time.
     pub uncounted: bool,
 }
 
-/// When a program's unanswered hits were, in ticks of the trace's clock.
+/// A program's unanswered hits and their span of time, in ticks of the trace's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
     pub(crate) unanswered: Unanswered,
-    /// When the program told recorders of its tracepoints.
+    /// The time of the program's registration.
     pub(crate) from: u64,
-    /// When they were enabled.
+    /// The time of the session's answer.
     pub(crate) to: u64,
 }
 
-/// Programs that said that they were there and were not recorded.
+/// Programs that registered and were not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unrecorded {
-    /// How many there were.
+    /// The number of programs.
     pub programs: u64,
-    /// Their hits that were counted, as far as they were wanted.
+    /// Their counted hits of tracepoints that were to be recorded.
     pub hits: u64,
-    /// Those of the programs of which there may be others.
+    /// The number of these programs with hits that nobody counted.
     pub uncounted: u64,
 }
 
 impl Unanswered {
-    /// Whether anything may be missing.
+    /// Returns true if anything may be missing.
     pub fn is_any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Adds the hits of one tracepoint that its area counted, of which `filter` would have decided which are recorded.
+    /// Adds the counted hits of one tracepoint, which a session records as `filter` decides.
     pub(crate) fn add(&mut self, hits: u32, filter: &Condition) {
         match filter {
             Condition::Always => {
@@ -56,13 +56,13 @@ impl Unanswered {
         }
     }
 
-    /// The same and others.
+    /// The sum of two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { hits: self.hits.saturating_add(other.hits), uncounted: self.uncounted || other.uncounted }
     }
 }
 
-/// What is to be said of programs by their names, a line for all of one name.
+/// A line of text for each name of programs with unanswered hits.
 pub fn unanswered_lines<'a>(programs: impl Iterator<Item = (&'a str, Unanswered)>) -> Vec<String> {
     let mut names: BTreeMap<&str, (u64, Unanswered)> = BTreeMap::new();
     for (name, unanswered) in programs.filter(|(_, unanswered)| unanswered.is_any()) {
@@ -70,21 +70,23 @@ pub fn unanswered_lines<'a>(programs: impl Iterator<Item = (&'a str, Unanswered)
         (*programs, *sum) = (*programs + 1, sum.and(unanswered));
     }
     let line = |(name, (programs, Unanswered { hits, uncounted })): (&str, (u64, Unanswered))| {
-        let missing = match (hits, uncounted) {
-            (0, _) => "events that nobody counted".to_owned(),
-            (hits, false) => count(hits, "event"),
-            (hits, true) => format!("{} and others that nobody counted", count(hits, "event")),
-        };
-        format!(
-            "{} of {name}: {missing} before the recorder's answer are missing",
-            count(programs, "program")
-        )
+        let (programs, missing) = (count(programs, "program"), events(hits, uncounted));
+        format!("{programs} of {name}: {missing} before the recorder's answer are missing")
     };
     names.into_iter().map(line).collect()
 }
 
+/// A number of missing events, of which there may be others.
+fn events(hits: u64, uncounted: bool) -> String {
+    match (hits, uncounted) {
+        (0, true) => "events that nobody counted".to_owned(),
+        (hits, false) => count(hits, "event"),
+        (hits, true) => format!("{} and others that nobody counted", count(hits, "event")),
+    }
+}
+
 impl Lack {
-    /// The same and another one, in one.
+    /// The sum of two, over both spans of time.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             unanswered: self.unanswered.and(other.unanswered),
@@ -95,12 +97,7 @@ impl Lack {
 }
 
 impl Unrecorded {
-    /// Whether there were any.
-    pub fn is_any(&self) -> bool {
-        self.programs > 0
-    }
-
-    /// Counts a program with what is known of its hits; `None` if nothing is.
+    /// Adds a program with its unanswered hits; `None` if those are unknown.
     pub(crate) fn add(&mut self, unanswered: Option<Unanswered>) {
         self.programs = self.programs.saturating_add(1);
         match unanswered {
@@ -112,15 +109,11 @@ impl Unrecorded {
         }
     }
 
-    /// What is to be said of them; nothing if they hit nothing that was wanted.
+    /// A line of text; `None` if no event is missing.
     pub fn line(&self) -> Option<String> {
-        let missing = match (self.hits, self.uncounted) {
-            (0, 0) => return None,
-            (hits, 0) => count(hits, "event"),
-            (0, _) => "events that nobody counted".to_owned(),
-            (hits, _) => format!("{} and others that nobody counted", count(hits, "event")),
-        };
-        Some(format!("{} could not be recorded, and {missing} of theirs", count(self.programs, "program")))
+        let is_missing = self.hits > 0 || self.uncounted > 0;
+        let (programs, missing) = (count(self.programs, "program"), events(self.hits, self.uncounted > 0));
+        is_missing.then(|| format!("{programs} could not be recorded, and {missing} of theirs"))
     }
 }
 

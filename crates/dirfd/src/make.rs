@@ -85,14 +85,18 @@ impl Dir {
             Err(Errno::EXIST) => false,
             Err(error) => return Err(error.into()),
         };
-        let dir =
-            self.dir(&name).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
-                Some(Errno::LOOP | Errno::NOTDIR) => io::Error::new(
-                    io::ErrorKind::NotADirectory,
-                    "it is no directory, or a link: name another one",
-                ),
-                _ => error,
-            })?;
+        let opened = self.dir(&name);
+        if is_new && opened.is_err() {
+            // For want of descriptors, say: who tries again makes it again.
+            let _ = self.remove_dir(&name);
+        }
+        let dir = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::LOOP | Errno::NOTDIR) => io::Error::new(
+                io::ErrorKind::NotADirectory,
+                "it is no directory, or a link: name another one",
+            ),
+            _ => error,
+        })?;
         let owner = fstat(dir.as_fd())?.st_uid;
         if is_new && owner != geteuid().as_raw() {
             let _ = self.remove_dir(&name);

@@ -107,6 +107,11 @@ impl Rule {
         &self.pattern
     }
 
+    /// Returns true if the rule has a condition.
+    pub const fn is_conditional(&self) -> bool {
+        self.condition.is_some()
+    }
+
     /// The first field of its condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
         self.condition.as_ref().and_then(|(_, expression)| expression.missing_field(fields))

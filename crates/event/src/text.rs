@@ -49,7 +49,7 @@ pub fn count(number: impl fmt::Display, noun: &str) -> String {
     let number = number.to_string();
     let ending = match noun {
         _ if number == "1" => "",
-        _ if noun.ends_with('s') => "es",
+        _ if noun.ends_with('s') || noun.ends_with("ch") => "es",
         _ => "s",
     };
     format!("{number} {noun}{ending}")

@@ -1,13 +1,14 @@
 //! The C interface of `sordino`: what `include/sordino/tracepoint.h` declares.
 //!
-//! C and C++ programs declare tracepoints with that header's macros and link `libsordino`. The header stages the payload
-//! in the caller; everything else is the same code as for Rust programs.
+//! C and C++ programs declare tracepoints with that header's macros and link `libsordino`. The header passes short
+//! payloads in registers and stages others in the caller; everything else is the same code as for Rust programs.
 
 use sordino::internal::{self, Staged, Words};
 use sordino::{Description, Field, Level, Shape, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::MaybeUninit;
 
-/// Makes a tracepoint known; called by a constructor that the header's macros make.
+/// Makes a tracepoint known; called by a constructor of the header.
 ///
 /// # Safety
 /// `point` was made by the header's macros.
@@ -41,14 +42,62 @@ pub unsafe extern "C-unwind" fn sordino_emit(
     unsafe { internal::emit(point, wanted, Staged { from: payload, shape: internal::Shape(shape) }) }
 }
 
-/// [`sordino_emit`] for a payload of 16 bytes, in registers.
+/// Writes the record of a payload of 16 bytes, if no gate rejects it.
 ///
 /// # Safety
-/// As for [`sordino_emit`].
+/// The tracepoint's payload has that length, and `wanted` is what its word said. Where there is a gate, these are its two fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sordino_emit_words(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
+pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
     // SAFETY: the caller's obligations are the same.
+    if unsafe { is_rejected(point, wanted, [first, second]) } {
+        return;
+    }
+    // SAFETY: likewise.
     unsafe { internal::emit(point, wanted, Words(first, second)) }
+}
+
+/// Writes the record of up to three scalars, if no gate rejects it. The others are 0, and lie behind the payload.
+///
+/// # Safety
+/// The tracepoint's fields are that many scalars, in the machine's byte order, which lie where `layout`, the header's
+/// `SORDINO_LAYOUT`, says. `wanted` is what its word said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sordino_emit_scalars(
+    point: &Tracepoint,
+    wanted: u64,
+    layout: u64,
+    first: u64,
+    second: u64,
+    third: u64,
+) {
+    // SAFETY: the caller's obligations are the same.
+    if unsafe { is_rejected(point, wanted, [first, second, third]) } {
+        return;
+    }
+    let mut stage = MaybeUninit::<[u64; 4]>::uninit();
+    let to = stage.as_mut_ptr().cast::<u8>();
+    // What is too much of a value is overwritten by the next, and what is copied beyond the last one is 0.
+    for (begin, value) in [(0, first), (layout >> 8, second), (layout >> 16, third), (layout >> 24, 0)] {
+        // SAFETY: three values of 8 bytes at most lie before a fourth.
+        unsafe { to.wrapping_add(usize::from(begin as u8)).cast::<u64>().write_unaligned(value) };
+    }
+    let shape = internal::Shape(layout & SHAPE_OF_SCALARS);
+    // SAFETY: the caller's obligations are the same; what is copied has just been written.
+    unsafe { internal::emit(point, wanted, Staged { from: to, shape }) }
+}
+
+/// The bits of a layout that are the shape: both lengths of a short record fit into a byte.
+const SHAPE_OF_SCALARS: u64 = 0xff_0000_00ff;
+
+/// Returns true if the one session that wants the event has a gate, and that rejects these values of the fields.
+///
+/// # Safety
+/// `wanted` is what the tracepoint's word said.
+#[inline(always)]
+unsafe fn is_rejected<const N: usize>(point: &Tracepoint, wanted: u64, values: [u64; N]) -> bool {
+    // The test with which emit begins comes first, so that it is the fast path's only one.
+    // SAFETY: the caller's obligation is the same.
+    !internal::is_one(wanted) && unsafe { internal::is_rejected(point.word(), wanted, values) }
 }
 
 /// What a tracepoint that is not registered looks at: nobody wants it.

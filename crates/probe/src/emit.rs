@@ -183,7 +183,8 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });
 }
 
-/// Where several sessions want the event, or one with a condition, or a recorder has not answered yet. What a gate has let through is recorded without another look.
+/// Emits an event for several sessions, for one with a condition, or while it is pending. A hit that passed its gate is recorded
+/// without another look at the condition.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -203,7 +204,9 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
     unsafe { emit_fully(point.tag(), wants, content) };
 }
 
-/// Where a recorder has not answered yet: counts the hit for it, and writes the record to the sessions of those that have.
+/// Counts the hit of a pending tracepoint, and writes the record to the sessions that have answered.
+///
+/// Real-time: as [`Pending::count`](sordino_ring::pending::Pending::count), then as for several sessions.
 ///
 /// # Safety
 /// As for [`emit`].

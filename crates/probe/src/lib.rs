@@ -70,7 +70,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 pub mod internal {
     pub use crate::context::{SAID, say};
     pub use crate::emit::{Staged, emit};
-    pub use crate::gate::turned_away;
+    pub use crate::gate::{is_one, is_rejected, turned_away};
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};

@@ -3,9 +3,9 @@
 //! The types here are also those of the C interface (`crates/probe-c/include/sordino/tracepoint.h`).
 
 use crate::program;
-use crate::text::{Cursor, Hash};
+use crate::text::Text;
 use sordino_event::Level;
-use sordino_event::catalogue::Writer;
+use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
 use sordino_ring::layout::EnableWord;
 use std::ffi::{CStr, c_char};
@@ -120,14 +120,21 @@ impl Tracepoint {
     #[doc(hidden)]
     #[inline(always)]
     pub fn look(&self) -> (&'static EnableWord, u64) {
-        let word = self.wanted.load(Relaxed);
-        // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
-        let word: &'static EnableWord = unsafe { &*word };
+        let word = self.word();
         // ORDER(point:A) pairs with control:A: who sees that a session wants the event sees its rings, and its gate. And with pending:A.
         (word, word.load(Acquire))
     }
 
-    /// Its number.
+    /// Returns the tracepoint's enable word.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn word(&self) -> &'static EnableWord {
+        let word = self.wanted.load(Relaxed);
+        // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
+        unsafe { &*word }
+    }
+
+    /// The tracepoint's number in its program; 0 until it is registered.
     pub(crate) fn id(&self) -> u16 {
         (self.tag() >> 16) as u16
     }
@@ -142,24 +149,24 @@ impl Tracepoint {
 /// Makes a tracepoint known, so that it can be recorded. Once for each, when its module is loaded; a tracepoint that is
 /// declared twice, alike, is one.
 ///
-/// A tracepoint that finds no room, or whose names or types are none, stays silent for ever; the area counts it.
+/// A tracepoint that finds no room, or whose names or types are not text, stays silent for ever; the area counts it, and the catalogue
+/// names it. Recorders refuse those whose names or types make no sense.
 ///
 /// # Safety
 /// `point` and all that its description leads to are constants of a loaded module, made as the macros make them.
 pub unsafe extern "C" fn register(point: &'static Tracepoint) {
     program::with_area(|program| {
-        let mut hash = Hash::default();
         // SAFETY: the caller's obligation.
-        let described = unsafe { describe(point, 0, &mut hash) };
-        let id = match described {
-            Ok(()) => program.find_or_add(hash, |id, room| {
-                let mut cursor = Cursor::new(room);
+        let id = match program.find_or_add(|id, text| unsafe { describe(point, id, text) }) {
+            Ok(id) => id,
+            Err(reason) => {
                 // SAFETY: the caller's obligation.
-                unsafe { describe(point, id, &mut cursor) }.ok().map(|()| cursor.length())
-            }),
-            Err(fmt::Error) => program.refuse(),
+                let Description { provider, name, .. } = unsafe { &*point.description };
+                // SAFETY: likewise.
+                let [provider, name] = [*provider, *name].map(|text| unsafe { bytes_of(text) });
+                return program.refuse(reason, provider, name);
+            }
         };
-        let Some(id) = id else { return };
         point.id.store(u64::from(id) << 16, Relaxed);
         let word: *const EnableWord = program.area.point(id);
         point.wanted.store(word.cast_mut(), Relaxed);
@@ -169,15 +176,25 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
 /// Writes the catalogue's text of a tracepoint.
 ///
 /// # Safety
-/// As for [`register`].
-unsafe fn describe(point: &Tracepoint, id: u16, out: impl fmt::Write) -> fmt::Result {
+/// The caller guarantees what [`register`] requires.
+unsafe fn describe(point: &Tracepoint, id: u16, text: &mut Text) -> Result<(), Unregistered> {
     // SAFETY: the caller's obligation.
     let description = unsafe { &*point.description };
-    let level = u8::try_from(description.level).ok().and_then(Level::from_number).ok_or(fmt::Error)?;
+    let level = u8::try_from(description.level).ok().and_then(Level::from_number);
+    let level = level.ok_or(Unregistered::Level)?;
+    // SAFETY: the caller's obligation.
+    let written = unsafe { write(description, id, level, &mut *text) };
+    // What is not the text's problem is that something is no text.
+    written.map_err(|fmt::Error| text.problem().unwrap_or(Unregistered::NotText))
+}
+
+/// # Safety
+/// The caller guarantees what [`register`] requires.
+unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Text) -> fmt::Result {
     // SAFETY: the caller's obligation.
     let [provider, name, file] =
         [description.provider, description.name, description.file].map(|text| unsafe { str_of(text) });
-    let mut writer = Writer::new(out);
+    let mut writer = Writer::new(text);
     writer.event(id, level, provider?, name?, file?, description.line)?;
     // SAFETY: the caller's obligation.
     for field in unsafe { slice_of(description.fields, description.field_count) } {
@@ -214,11 +231,18 @@ impl fmt::Display for TypeText<'_> {
 /// # Safety
 /// `text` is null or ends with a zero byte, and never changes.
 unsafe fn str_of(text: *const c_char) -> Result<&'static str, fmt::Error> {
+    // SAFETY: the caller's obligation.
+    std::str::from_utf8(unsafe { bytes_of(text) }).or(Err(fmt::Error))
+}
+
+/// # Safety
+/// The caller guarantees what [`str_of`] requires.
+unsafe fn bytes_of(text: *const c_char) -> &'static [u8] {
     if text.is_null() {
-        return Ok("");
+        return b"";
     }
     // SAFETY: the caller's obligation.
-    unsafe { CStr::from_ptr(text) }.to_str().or(Err(fmt::Error))
+    unsafe { CStr::from_ptr(text) }.to_bytes()
 }
 
 /// # Safety

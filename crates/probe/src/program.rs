@@ -7,14 +7,17 @@
 use crate::counters;
 use crate::session::Recorders;
 use crate::system::{self, AreaFile};
-use crate::text::Hash;
+use crate::text::{Text, start_of};
+use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
 use sordino_ring::area::{Area, Request};
-use sordino_ring::layout::{PAGE, POINTS, RingHeader};
+use sordino_ring::layout::{PAGE, RingHeader};
 use sordino_ring::map;
 use sordino_ring::slots::Slots;
 use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Whether the program has an area.
 ///
@@ -46,8 +49,12 @@ pub(crate) fn is_recorded(slot: u32) -> bool {
 /// The program's area and what it knows of its tracepoints. Only for whoever holds the lock.
 pub(crate) struct Program {
     pub(crate) area: Area,
-    /// How many tracepoints are registered.
-    count: u16,
+    /// The registered tracepoints: their numbers, by the hashes of their texts.
+    ids: HashMap<u64, u16, BuildHasherDefault<Hashed>>,
+    /// The text of the one that is being registered.
+    text: Text,
+    /// Tracepoints that the catalogue says could not be registered.
+    named: usize,
     /// The length of the catalogue that recorders were last told of, and its tracepoints.
     announced: u64,
     told: u16,
@@ -55,25 +62,44 @@ pub(crate) struct Program {
     request: Request,
 }
 
+/// The state of an FNV-1a hash.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// Tracepoints that could not be registered and are named in the catalogue, at most; others are only counted.
+const MOST_NAMED: usize = 64;
+/// Bytes of each of their names.
+const MOST_OF_A_NAME: usize = 100;
+/// Bytes of the catalogue that are kept for them: two names, the reason and what stands between.
+const NAMED: usize = MOST_NAMED * (2 * MOST_OF_A_NAME + 20);
+
 struct Global {
     /// 0: free; 1: taken.
     lock: AtomicU32,
     /// 0: not tried; 1: there is a program; 2: it failed.
     state: AtomicU32,
     program: UnsafeCell<Option<Program>>,
-    /// The hash of each registered tracepoint's text. Apart from `program`, so that what is not used is not touched.
-    hashes: UnsafeCell<[u64; POINTS]>,
 }
 
-// SAFETY: the cells are only touched with `lock` taken.
+// SAFETY: the cell is only touched with `lock` taken.
 unsafe impl Sync for Global {}
 
-static GLOBAL: Global = Global {
-    lock: AtomicU32::new(0),
-    state: AtomicU32::new(0),
-    program: UnsafeCell::new(None),
-    hashes: UnsafeCell::new([0; POINTS]),
-};
+static GLOBAL: Global =
+    Global { lock: AtomicU32::new(0), state: AtomicU32::new(0), program: UnsafeCell::new(None) };
 
 /// Calls `use_it` with the program's state, making it first if need be; not at all if that fails.
 ///
@@ -102,10 +128,13 @@ fn start() -> Option<Program> {
         return None;
     }
     let restartable = sordino_percpu::init(system::wants_shared_ring());
+    let reserve = system::reserve();
+    let (points, catalogue) = system::capacity(reserve);
     let request = Request {
         cpus: system::possible_cpus(),
-        catalogue: 192 << 10,
-        reserve: system::reserve(),
+        points,
+        catalogue,
+        reserve,
         pid: std::process::id(),
         restartable,
         allows_blocking: system::allows_blocking(),
@@ -121,7 +150,8 @@ fn start() -> Option<Program> {
     FILE.keep(file);
     publish(&area);
     let recorders = Recorders::from_environment();
-    Some(Program { area, count: 0, announced: 0, told: 0, recorders, request })
+    let (ids, text) = (HashMap::default(), Text::default());
+    Some(Program { area, ids, text, named: 0, announced: 0, told: 0, recorders, request })
 }
 
 /// From here on tracepoints may write.
@@ -130,34 +160,46 @@ fn publish(area: &Area) {
 }
 
 impl Program {
-    /// The number of the tracepoint whose text hashes to `hash`; if there is none, the next one, for which `write` writes the
-    /// text. `None` if there is no room.
+    /// The number of the tracepoint whose text `write` writes for a number; if there is none yet, the next one.
+    ///
+    /// # Errors
+    /// The errors of `write`; [`Unregistered::NoRoom`] if the area has no room for another tracepoint.
     pub(crate) fn find_or_add(
         &mut self,
-        hash: Hash,
-        write: impl FnOnce(u16, &mut [u8]) -> Option<usize>,
-    ) -> Option<u16> {
-        // SAFETY: whoever has a `Program` holds the lock.
-        let hashes = unsafe { &mut *GLOBAL.hashes.get() };
-        let known = hashes.iter().take(usize::from(self.count)).position(|&known| known == hash.0);
-        if let Some(id) = known {
-            return Some(id as u16);
+        write: impl FnOnce(u16, &mut Text) -> Result<(), Unregistered>,
+    ) -> Result<u16, Unregistered> {
+        let count = self.area.header().points.load(Relaxed);
+        let id = u16::try_from(count).or(Err(Unregistered::NoRoom))?;
+        write(id, self.text.begin())?;
+        let hash = self.text.hash();
+        if let Some(id) = self.ids.get(&hash) {
+            return Ok(*id);
         }
-        let id = self.count;
-        // SAFETY: we are the only one: the lock is held.
-        let added = usize::from(id) < POINTS && unsafe { self.area.append(|room| write(id, room)) };
-        if !added {
-            return self.refuse();
+        let has_room = self.area.room() >= self.text.bytes().len() + NAMED && self.ids.try_reserve(1).is_ok();
+        // SAFETY: we are the only one: the lock is held. There is one more than before.
+        if !has_room || !unsafe { self.area.append(self.text.bytes(), count + 1) } {
+            return Err(Unregistered::NoRoom);
         }
-        hashes[usize::from(id)] = hash.0;
-        self.count += 1;
-        Some(id)
+        self.ids.insert(hash, id);
+        self.area.touch(id);
+        Ok(id)
     }
 
-    /// Counts a tracepoint that cannot be recorded.
-    pub(crate) fn refuse(&self) -> Option<u16> {
-        self.area.header().refused.fetch_add(1, Relaxed);
-        None
+    /// Counts a tracepoint that cannot be recorded, and names it to recorders.
+    pub(crate) fn refuse(&mut self, reason: Unregistered, provider: &[u8], name: &[u8]) {
+        let header = self.area.header();
+        header.refused.fetch_add(1, Relaxed);
+        if self.named == MOST_NAMED {
+            return;
+        }
+        self.named += 1;
+        let (mut first, mut second) = ([0; MOST_OF_A_NAME], [0; MOST_OF_A_NAME]);
+        let (provider, name) = (start_of(provider, &mut first), start_of(name, &mut second));
+        let written = Writer::new(self.text.begin()).refused(reason, provider, name);
+        if written.is_ok() {
+            // SAFETY: we are the only one: the lock is held. There are as many as before.
+            unsafe { self.area.append(self.text.bytes(), header.points.load(Relaxed)) };
+        }
     }
 
     /// Shows recorders what there is, if there is something new, and waits until they have looked.
@@ -165,7 +207,9 @@ impl Program {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.announced {
             self.announced = length;
-            let new = std::mem::replace(&mut self.told, self.count)..self.count;
+            // As many have a number of 16 bits.
+            let count = self.area.header().points.load(Relaxed) as u16;
+            let new = std::mem::replace(&mut self.told, count)..count;
             let slots = self.area.slots();
             system::keep_errno(|| self.recorders.announce(&FILE, slots.pending(), new));
         }

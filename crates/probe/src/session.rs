@@ -89,9 +89,19 @@ impl Recorders {
         let number = descriptor.map_or(NO_DESCRIPTOR, |descriptor| descriptor as u64);
         let words = [HELLO, file.inode(), number];
         let words = if descriptor.is_some() { &words[..] } else { &words[..2] };
+        let mut silent = false;
         let mut tell = |address: &Address, words: &[u64], file: Option<RawFd>| {
             let Some(place) = free.next() else { return };
-            let Some(connection) = address.connect(until) else { return };
+            let connection = match address.connect(until) {
+                Reached::Recorder(connection) => connection,
+                Reached::Nobody => return,
+                Reached::NoRoom => {
+                    // It is awaited: it finds this program by itself later, and takes over what was counted until then.
+                    await_another();
+                    silent = true;
+                    return;
+                }
+            };
             await_another();
             let sent = uninterrupted(until, || send(connection.as_raw_fd(), words, file)) >= 0;
             if sent { *place = Some(connection) } else { pending.answer() }
@@ -104,7 +114,6 @@ impl Recorders {
             None => {}
         }
         runtime::each_session(self.runtime_dir.as_deref(), |session| tell(session, words, None));
-        let mut silent = false;
         for recorder in told.iter().flatten() {
             match answer(recorder, until) {
                 Some(true) => {}
@@ -145,6 +154,15 @@ pub(crate) struct Address {
     length: libc::socklen_t,
 }
 
+/// The result of connecting to an address.
+enum Reached {
+    /// A recorder, by this connection.
+    Recorder(OwnedFd),
+    /// A recorder whose queue stayed full: so many programs start at once.
+    NoRoom,
+    Nobody,
+}
+
 impl Address {
     /// A path, or an abstract name behind `@`; none if it is empty or too long for an address.
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
@@ -165,11 +183,11 @@ impl Address {
     }
 
     /// A connection to who listens there. After `until` too, but then without waiting for room in the recorder's queue.
-    fn connect(&self, until: Instant) -> Option<OwnedFd> {
+    fn connect(&self, until: Instant) -> Reached {
         // SAFETY: no preconditions.
         let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         if socket < 0 {
-            return None;
+            return Reached::Nobody;
         }
         // SAFETY: the call has just returned it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
@@ -179,7 +197,12 @@ impl Address {
             // SAFETY: an initialised address of that length.
             unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) as isize }
         });
-        (connected == 0).then_some(socket)
+        match io::Error::last_os_error().kind() {
+            _ if connected == 0 => Reached::Recorder(socket),
+            // The time is over, and there was no room all the time.
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Reached::NoRoom,
+            _ => Reached::Nobody,
+        }
     }
 }
 

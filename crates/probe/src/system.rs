@@ -2,6 +2,7 @@
 //! room, [`AreaFile::get`]. [`is_thread`] is on that of values for which there is no room.
 
 use sordino_percpu::primitive::{AtomicI32, AtomicU32, AtomicU64, Relaxed};
+use sordino_ring::layout::{CATALOGUE, PAGE, POINTS};
 use std::ffi::{CStr, CString};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -79,7 +80,15 @@ pub(crate) fn reserve() -> usize {
         }
     });
     let reserve = limit(libc::RLIMIT_AS).map_or(reserve, |limit| reserve.min(limit / 16));
-    reserve.min(1 << 46) & !(sordino_ring::layout::PAGE - 1)
+    reserve.min(1 << 46) & !(PAGE - 1)
+}
+
+/// The number of tracepoints, and the bytes of their text, for which the area has room, given its address space. A limit on address
+/// space or file size reduces them, so that there is room for rings.
+pub(crate) fn capacity(reserve: usize) -> (u32, usize) {
+    const PLENTY: usize = 64 << 20;
+    let file = limit(libc::RLIMIT_FSIZE).unwrap_or(usize::MAX);
+    if reserve.min(file) >= PLENTY { (POINTS as u32, CATALOGUE) } else { (8192, 192 << 10) }
 }
 
 fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {

@@ -1,13 +1,12 @@
 //! The program's side of an area: made when the program starts, made anew in the child of a fork.
 
-use crate::layout::{
-    self, EnableWord, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, SLOTS, VERSION,
-};
+use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, SLOTS, VERSION};
 use crate::map::{self, Mapping};
 use crate::slots::Slots;
 use crate::write::Rings;
-use sordino_percpu::primitive::{Relaxed, Release};
+use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -16,7 +15,9 @@ use std::ptr::NonNull;
 pub struct Request {
     /// CPUs that may exist on this machine.
     pub cpus: u32,
-    /// Bytes of catalogue.
+    /// Tracepoints that it takes, at most [`POINTS`](crate::layout::POINTS).
+    pub points: u32,
+    /// Bytes of text that its catalogue takes, at most [`CATALOGUE`](crate::layout::CATALOGUE).
     pub catalogue: usize,
     /// Bytes of address space for all of the area: what is left of them behind the control part is for rings.
     pub reserve: usize,
@@ -33,9 +34,12 @@ pub struct Request {
 pub struct Area {
     start: NonNull<u8>,
     reserve: usize,
-    cpus: u32,
+    capacity: Capacity,
     catalogue: usize,
 }
+
+/// Steps in which the catalogue becomes accessible.
+const STEP: usize = 4 * PAGE;
 
 // SAFETY: points to shared memory that is never unmapped; all of it is accessed as atomics, but for the catalogue, whose
 // writers the probe serialises.
@@ -49,8 +53,20 @@ impl Area {
     /// # Errors
     /// What the kernel says: no memory, no descriptor left, too little address space.
     pub fn create(request: &Request) -> io::Result<(Self, OwnedFd)> {
-        let (file, mapping) = Self::make(request)?;
-        let area = Self::of(mapping.leak(), request);
+        // A program that has called `mlockall` for the future has pages made present where the file has any when it is mapped.
+        // So at first it has none, and the parts that are used from the start are mapped again.
+        let file = map::create_file(0)?;
+        let control = control_size(request);
+        let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
+        let area = Self::of(mapping.start(), request);
+        let closed = area.closed(0, 0);
+        closed.iter().try_for_each(|part| mapping.close(part.clone()))?;
+        map::set_size(&file, control as u64)?;
+        let [points, text] = closed;
+        for part in [0..points.start, points.end..text.start] {
+            mapping.map_again(file.as_fd(), part)?;
+        }
+        mapping.leak();
         area.begin(request);
         Ok((area, file))
     }
@@ -63,46 +79,58 @@ impl Area {
     /// # Safety
     /// No other thread of this process uses the area.
     pub unsafe fn renew(&self, pid: u32, restartable: bool) -> io::Result<OwnedFd> {
-        let allows_blocking = self.header().allows_blocking.load(Relaxed) != 0;
-        let (cpus, catalogue, reserve) = (self.cpus, self.catalogue, self.reserve);
-        let request = Request { cpus, catalogue, reserve, pid, restartable, allows_blocking };
-        let (file, mapping) = Self::make(&request)?;
+        let header = self.header();
+        let allows_blocking = header.allows_blocking.load(Relaxed) != 0;
+        let (Capacity { cpus, points }, catalogue, reserve) = (self.capacity, self.catalogue, self.reserve);
+        let request = Request { cpus, points, catalogue, reserve, pid, restartable, allows_blocking };
+        // Accessible everywhere, and in one piece, as it has to be to be moved.
+        let file = map::create_file(control_size(&request) as u64)?;
+        let mapping = Mapping::new(file.as_fd(), 0, reserve)?;
         let new = Self::of(mapping.start(), &request);
         new.begin(&request);
-        let length = self.header().catalogue_length.load(Relaxed).min(self.catalogue as u64);
+        let length = header.catalogue_length.load(Relaxed).min(catalogue as u64);
         // SAFETY: both catalogues have that many bytes, in different mappings.
         unsafe { new.catalogue().copy_from_nonoverlapping(self.catalogue(), length as usize) };
         new.header().catalogue_length.store(length, Relaxed);
-        new.header().refused.store(self.header().refused.load(Relaxed), Relaxed);
+        new.header().points.store(header.points.load(Relaxed), Relaxed);
+        new.header().refused.store(header.refused.load(Relaxed), Relaxed);
         new.header().address.store(self.start.as_ptr() as u64, Relaxed);
         // SAFETY: the caller says that nobody uses the old mapping, which is ours.
-        unsafe { mapping.replace(self.start) }?;
+        let mapping = unsafe { mapping.replace(self.start) }?;
+        let closed = self.closed(self.header().points.load(Relaxed), length as usize);
+        // Where that fails, a child that locks its memory gets more pages than it needs.
+        let _ = closed.into_iter().try_for_each(|part| mapping.close(part));
+        mapping.leak();
         Ok(file)
-    }
-
-    fn make(request: &Request) -> io::Result<(OwnedFd, Mapping)> {
-        let control = control_size(request);
-        let file = map::create_file(control as u64)?;
-        let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
-        Ok((file, mapping))
     }
 
     fn of(start: NonNull<u8>, request: &Request) -> Self {
         let reserve = request.reserve.max(control_size(request));
-        Self { start, reserve, cpus: request.cpus, catalogue: request.catalogue }
+        let Request { cpus, points, catalogue, .. } = *request;
+        Self { start, reserve, capacity: Capacity { cpus, points }, catalogue }
+    }
+
+    /// The parts, as offsets, that so many tracepoints and bytes of text do not need: of the enable words, and of the catalogue.
+    fn closed(&self, points: u32, length: usize) -> [Range<usize>; 2] {
+        let (words, text) = (self.capacity.points_offset(), self.capacity.catalogue_offset());
+        let (last_word, last) =
+            (self.capacity.gates_offset(), (text + self.catalogue).next_multiple_of(PAGE));
+        let words = words + (points as usize * size_of::<EnableWord>()).next_multiple_of(PAGE);
+        let text = text + length.next_multiple_of(STEP);
+        [words.min(last_word)..last_word, text.min(last)..last]
     }
 
     /// Fills in the header of a new, zeroed area.
     fn begin(&self, request: &Request) {
-        let catalogue = layout::catalogue_offset(self.cpus);
-        let header = self.header();
+        let (header, capacity) = (self.header(), self.capacity);
         header.version.store(VERSION, Relaxed);
-        header.cpus.store(self.cpus, Relaxed);
+        header.cpus.store(capacity.cpus, Relaxed);
+        header.points_capacity.store(capacity.points, Relaxed);
         header.address.store(self.start.as_ptr() as u64, Relaxed);
         header.reserve.store(self.reserve as u64, Relaxed);
-        header.points_offset.store(POINTS_OFFSET as u64, Relaxed);
+        header.points_offset.store(capacity.points_offset() as u64, Relaxed);
         header.rings_offset.store(RINGS_OFFSET as u64, Relaxed);
-        header.catalogue_offset.store(catalogue as u64, Relaxed);
+        header.catalogue_offset.store(capacity.catalogue_offset() as u64, Relaxed);
         header.catalogue_capacity.store(self.catalogue as u64, Relaxed);
         header.control_size.store(control_size(request) as u64, Relaxed);
         header.pid.store(request.pid, Relaxed);
@@ -137,36 +165,65 @@ impl Area {
     /// The [word](crate::want::Wants) that says which sessions want tracepoint `id`.
     ///
     /// # Panics
-    /// If there is no such tracepoint.
+    /// Panics if tracepoint `id` is beyond the capacity.
     pub fn point(&self, id: u16) -> &'static EnableWord {
-        assert!(usize::from(id) < POINTS);
-        let first = self.start.as_ptr().wrapping_add(POINTS_OFFSET).cast::<EnableWord>();
+        assert!(u32::from(id) < self.capacity.points);
+        let first = self.start.as_ptr().wrapping_add(self.capacity.points_offset()).cast::<EnableWord>();
         // SAFETY: mapped as long as the program lives; an atomic.
         unsafe { &*first.wrapping_add(usize::from(id)) }
     }
 
-    fn catalogue(&self) -> *mut u8 {
-        self.start.as_ptr().wrapping_add(layout::catalogue_offset(self.cpus))
+    /// Reads the words of a new tracepoint, so that no hit is the first to touch their pages: its enable word, and its entries in the
+    /// tables of sessions that were there before.
+    ///
+    /// # Panics
+    /// Panics if tracepoint `id` is not registered.
+    pub fn touch(&self, id: u16) {
+        std::hint::black_box(self.point(id).load(Relaxed));
+        for (number, slot) in (0..).zip(&self.header().slots) {
+            if slot.region[1].load(Relaxed) != 0 {
+                std::hint::black_box(self.slots().conditions(number).map(|table| table.place(id)));
+            }
+        }
     }
 
-    /// Appends to the catalogue what `write` writes into the room that is left, and publishes it. `write` answers
-    /// how many bytes that is, or `None` if there is too little room: then nothing is published.
+    /// Bytes that the catalogue still takes.
+    pub fn room(&self) -> usize {
+        self.catalogue.saturating_sub(self.header().catalogue_length.load(Relaxed) as usize)
+    }
+
+    fn catalogue(&self) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(self.capacity.catalogue_offset())
+    }
+
+    /// Appends `text` to the catalogue, which then has so many tracepoints, and publishes it. Returns false where there is no
+    /// room, and nothing is published.
     ///
     /// # Safety
-    /// One caller at a time.
-    pub unsafe fn append(&self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
-        let length = self.header().catalogue_length.load(Relaxed) as usize;
-        let left = self.catalogue.saturating_sub(length);
-        let end = self.catalogue().wrapping_add(length);
-        // SAFETY: nobody reads behind the published length, and the caller is the only one who writes there.
-        let room = unsafe { std::slice::from_raw_parts_mut(end, left) };
-        let Some(written) = write(room) else { return false };
+    /// One caller at a time; there are not fewer tracepoints than before.
+    pub unsafe fn append(&self, text: &[u8], points: u32) -> bool {
+        let header = self.header();
+        let (before, length) = (header.points.load(Relaxed), header.catalogue_length.load(Relaxed) as usize);
+        let end = length.saturating_add(text.len());
+        if end > self.catalogue || points > self.capacity.points {
+            return false;
+        }
+        for (before, after) in self.closed(before, length).into_iter().zip(self.closed(points, end)) {
+            // SAFETY: a part of this mapping, which stays one.
+            if unsafe { map::open(self.start, before.start..after.start) }.is_err() {
+                return false;
+            }
+        }
+        // SAFETY: there is room, as was seen above; nobody reads behind the published length, and the caller is the only writer.
+        unsafe { plain::copy_in(self.catalogue().wrapping_add(length), text.as_ptr(), text.len()) };
+        header.points.store(points, Relaxed);
         // ORDER(area:B) pairs with control:C: who sees the length sees the text.
-        self.header().catalogue_length.store((length + written.min(left)) as u64, Release);
+        header.catalogue_length.store(end as u64, Release);
         true
     }
 }
 
 fn control_size(request: &Request) -> usize {
-    (layout::catalogue_offset(request.cpus) + request.catalogue).next_multiple_of(PAGE)
+    let capacity = Capacity { cpus: request.cpus, points: request.points };
+    (capacity.catalogue_offset() + request.catalogue).next_multiple_of(PAGE)
 }

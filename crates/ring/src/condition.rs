@@ -1,6 +1,6 @@
 //! Conditions, pure: where the code lies that says at a hit whether it is recorded, and whether it asks for a snapshot.
 //!
-//! A session's region ends with a table, a word for each tracepoint, and the pool of code that the words lead to. The collector
+//! A session's region ends with a pool of code and a table, a word for each tracepoint, that leads to it. The collector
 //! only appends to the pool, so whoever sees a word sees its code. What the code means, this crate does not know.
 
 use std::ops::Range;

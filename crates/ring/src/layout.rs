@@ -5,15 +5,18 @@
 //!
 //! ```text
 //! 0              Header                       one page: sizes, offsets, 8 slots
-//! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
-//! behind them    Gate[8][GATES]               per slot: comparisons that hits make before anything else
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
+//! points_offset  enable words                 one per tracepoint: the sessions that want it (want::Wants)
+//! next page      Gate[8][GATES]               per slot: comparisons that hits make before anything else
 //! next page      ValueCell[VALUES]            what the program's threads say of themselves
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of what the program makes when it starts
 //! ...            per attached session: tables, commit words, sub-buffers, conditions; made by the collector
 //! reserve        the file never grows beyond
 //! ```
+//!
+//! The program chooses how many enable words and how much text there is room for. It maps what is not used yet of both without
+//! access, so `mlockall` makes no pages there.
 //!
 //! Every word that both sides may touch is an atomic. All numbers are in the machine's byte order.
 
@@ -23,13 +26,15 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
 /// Of this layout. A collector refuses another.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;
 /// The byte whose lock orders collectors that attach and detach.
 pub const ATTACH_LOCK: u64 = SLOTS as u64;
-/// Tracepoints that one area takes.
-pub const POINTS: usize = if cfg!(loom) { 1 } else { 8192 };
+/// Tracepoints that one area takes at most.
+pub const POINTS: usize = if cfg!(loom) { 1 } else { 32768 };
+/// Bytes of text that one catalogue takes at most.
+pub const CATALOGUE: usize = 8 << 20;
 /// CPUs that an area may have rings for: half of what Linux can be built for (NR_CPUS 8192).
 pub const MAX_CPUS: u32 = 4096;
 /// Alignment of everything that is mapped or written to disk on its own.
@@ -76,7 +81,7 @@ pub struct Header {
     pub control_size: AtomicU64,
     /// How many bytes of the catalogue are complete. Its release store publishes them.
     pub catalogue_length: AtomicU64,
-    /// Tracepoints that found no room in the catalogue or among the [`POINTS`].
+    /// Tracepoints that could not be registered.
     pub refused: AtomicU32,
     /// The program's pid in its own namespace.
     pub pid: AtomicU32,
@@ -86,18 +91,22 @@ pub struct Header {
     pub allows_blocking: AtomicU32,
     /// Values that found no room among the [`VALUES`].
     pub refused_values: AtomicU32,
-    /// Recorders that were told of new tracepoints and have not answered: see [`pending`](crate::pending), as for the next four.
+    /// Recorders whose answer is awaited. [`pending`](crate::pending) explains this and the next four.
     pub awaited: AtomicU32,
-    /// When the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`.
     pub pending_since: AtomicU64,
-    /// Until when they are at most.
+    /// The time at which they end to be pending also without an answer, likewise.
     pub pending_until: AtomicU64,
-    /// The tracepoints below this number may be pending.
+    /// The number behind the last tracepoint that may be pending.
     pub pending_end: AtomicU32,
-    /// Whether some ended to be because it took too long (1): hits since were not counted.
+    /// 1 if a tracepoint ended to be pending without all answers, and later hits were not counted.
     pub uncounted: AtomicU32,
+    /// Enable words that there is room for.
+    pub points_capacity: AtomicU32,
+    /// Tracepoints that are registered.
+    pub points: AtomicU32,
     /// Zero.
-    pub unused: [AtomicU32; 32],
+    pub unused: [AtomicU32; 30],
     /// One per session.
     pub slots: [Slot; SLOTS],
 }
@@ -115,8 +124,7 @@ pub struct Slot {
     pub collector: AtomicU32,
     /// Where the session's part of the file lies, and its size.
     pub region: [AtomicU64; 2],
-    /// Where the session's table of conditions lies in the file: a [`ConditionEntry`] for each tracepoint, then the pool with their
-    /// code. 0 before the first session.
+    /// File offset of the conditions: the pool of code, then a [`ConditionEntry`] for each tracepoint. 0 before the first session.
     pub conditions: AtomicU64,
     /// Counts hits that asked for a snapshot.
     pub triggered: AtomicU32,
@@ -167,7 +175,8 @@ pub struct RingHeader {
     /// Zero.
     pub unused1: [AtomicU32; 4],
 
-    /// How many sub-buffers the reader has given back, modulo 2^32.
+    /// Writers may enter turns that are less than `count` ahead of this, modulo 2^32: at most what the reader has given back, and less
+    /// where the sub-buffers behind have no pages yet. It may go back. See `read::room`.
     pub consumed: AtomicU32,
     /// Zero.
     pub unused2: [AtomicU32; 15],
@@ -182,7 +191,7 @@ pub struct RingHeader {
     pub unused4: [AtomicU32; 12],
 }
 
-/// The word of a tracepoint that says which sessions [want](crate::want::Wants) its events.
+/// A tracepoint's word that names the sessions which record its events: [`Wants`](crate::want::Wants).
 pub type EnableWord = AtomicU64;
 
 /// A [`table::Entry`](crate::table::Entry).
@@ -209,12 +218,13 @@ pub const MARKED: usize = 256;
 /// A [`condition::Place`](crate::condition::Place).
 pub type ConditionEntry = AtomicU32;
 
-/// Bytes of code for a session's conditions.
+/// Bytes of code for a session's conditions. The table of conditions lies behind it.
 pub const CONDITION_POOL: usize = if cfg!(loom) { 64 } else { 64 << 10 };
-/// The table of conditions and the pool behind it, in whole pages.
-pub const CONDITIONS_SIZE: usize = (CONDITION_TABLE + CONDITION_POOL).next_multiple_of(PAGE);
-/// Bytes of the table.
-pub const CONDITION_TABLE: usize = (POINTS * size_of::<ConditionEntry>()).next_multiple_of(16);
+
+/// The pool and the entries of so many tracepoints, in whole pages.
+pub const fn conditions_size(points: usize) -> usize {
+    (CONDITION_POOL + points * size_of::<ConditionEntry>()).next_multiple_of(PAGE)
+}
 
 /// The one comparison that a condition comes to, often: made where the tracepoint is hit, before a record is made ready.
 ///
@@ -269,25 +279,41 @@ const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 24 <= PACKET_HE
 const _: () = assert!(SLOTS * (MAX_CPUS as usize + 1) < 1 << 24);
 
 // And as many for how far behind it a gate lies.
-const _: () = assert!(RINGS_OFFSET < 1 << 24 && size_of::<Gate>() == 24);
+const _: () = assert!(POINTS * size_of::<EnableWord>() + SLOTS * GATES * size_of::<Gate>() + PAGE < 1 << 24);
+const _: () = assert!(size_of::<Gate>() == 24 && POINTS <= 1 << 16);
 
-/// Where the enable words lie.
-pub const POINTS_OFFSET: usize = PAGE;
-/// Where the gates lie.
-pub const GATES_OFFSET: usize =
-    (POINTS_OFFSET + POINTS * size_of::<EnableWord>()).next_multiple_of(align_of::<Gate>());
 /// Where the ring headers lie.
-pub const RINGS_OFFSET: usize =
-    (GATES_OFFSET + SLOTS * GATES * size_of::<Gate>()).next_multiple_of(align_of::<RingHeader>());
+pub const RINGS_OFFSET: usize = PAGE;
 
-/// Where the values of an area for so many CPUs lie.
-pub const fn values_offset(cpus: u32) -> usize {
-    (RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>()).next_multiple_of(PAGE)
+/// The numbers that decide where the parts of an area lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// CPUs that may exist.
+    pub cpus: u32,
+    /// The number of enable words, one for each tracepoint.
+    pub points: u32,
 }
 
-/// Where its catalogue lies.
-pub const fn catalogue_offset(cpus: u32) -> usize {
-    (values_offset(cpus) + VALUES * size_of::<ValueCell>()).next_multiple_of(PAGE)
+impl Capacity {
+    /// File offset of the enable words.
+    pub const fn points_offset(self) -> usize {
+        (RINGS_OFFSET + SLOTS * (self.cpus as usize + 1) * size_of::<RingHeader>()).next_multiple_of(PAGE)
+    }
+
+    /// File offset of the gates.
+    pub const fn gates_offset(self) -> usize {
+        (self.points_offset() + self.points as usize * size_of::<EnableWord>()).next_multiple_of(PAGE)
+    }
+
+    /// File offset of the threads' values.
+    pub const fn values_offset(self) -> usize {
+        (self.gates_offset() + SLOTS * GATES * size_of::<Gate>()).next_multiple_of(PAGE)
+    }
+
+    /// File offset of the catalogue.
+    pub const fn catalogue_offset(self) -> usize {
+        (self.values_offset() + VALUES * size_of::<ValueCell>()).next_multiple_of(PAGE)
+    }
 }
 
 /// A ring's sizes.
@@ -402,14 +428,16 @@ mod tests {
 
     #[test]
     fn parts_do_not_overlap() {
-        for cpus in [1, 2, 255, 4096] {
+        for (cpus, points) in
+            [1, 2, 255, 4096].into_iter().flat_map(|cpus| [1, 8192, 32768].map(|points| (cpus, points)))
+        {
+            let parts = Capacity { cpus, points };
             let rings = RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
-            assert!(
-                POINTS_OFFSET >= size_of::<Header>()
-                    && GATES_OFFSET >= POINTS_OFFSET + POINTS * size_of::<EnableWord>()
-            );
-            assert!(RINGS_OFFSET >= GATES_OFFSET + SLOTS * GATES * size_of::<Gate>());
-            assert!(catalogue_offset(cpus) >= rings);
+            assert!(RINGS_OFFSET >= size_of::<Header>() && parts.points_offset() >= rings);
+            let words = parts.points_offset() + points as usize * size_of::<EnableWord>();
+            assert!(parts.gates_offset() >= words);
+            assert!(parts.values_offset() >= parts.gates_offset() + SLOTS * GATES * size_of::<Gate>());
+            assert!(parts.catalogue_offset() >= parts.values_offset() + VALUES * size_of::<ValueCell>());
         }
     }
 }

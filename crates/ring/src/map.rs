@@ -1,5 +1,9 @@
 //! Shared memory: the system calls of this crate, but for those that vet a program's file.
 
+mod part;
+
+pub(crate) use part::{open, read_at};
+
 use sordino_percpu::primitive::AtomicU32;
 use std::ffi::CStr;
 use std::io;
@@ -64,10 +68,33 @@ pub fn size(file: &OwnedFd) -> io::Result<u64> {
     check(unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) } as isize).map(|size| size as u64)
 }
 
-/// Allocates memory for a part of the file now, so that no access to it fails later for want of memory.
+/// Writes zeros to a part of the file, which allocates its memory: no access to it fails later for want of memory. Pages that were written
+/// to are up to date, those of `fallocate` are not: the kernel maps neighbours of a page that is touched only if they are
+/// ("fault-around"), which makes [`populate`] fast.
 ///
 /// # Errors
-/// `ENOSPC` or `ENOMEM` when there is none; nothing stays allocated then.
+/// `ENOSPC` or `ENOMEM` when there is no memory, some may be allocated then; `EFBIG` beyond the limit of a file's size.
+pub fn fill(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let end = offset + length;
+    // The kernel would send SIGXFSZ.
+    if end > most_of_a_file() {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let mut at = offset;
+    while at < end {
+        let part = (end - at).min(ZEROS.len() as u64) as usize;
+        // SAFETY: on an owned descriptor; `part` bytes of the zeros are readable.
+        let written = unsafe { libc::pwrite(file.as_raw_fd(), ZEROS.as_ptr().cast(), part, at as i64) };
+        at += check(written)? as u64;
+    }
+    Ok(())
+}
+
+/// Allocates memory for a part of the file, whose contents stay.
+///
+/// # Errors
+/// `ENOSPC` or `ENOMEM` when there is none; nothing more is allocated then.
 pub fn allocate(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
     // SAFETY: on an owned descriptor.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, length as i64) };
@@ -273,18 +300,18 @@ impl Mapping {
     /// Puts it in the place of a mapping of the same length at `address`, which is gone then.
     ///
     /// # Errors
-    /// What the kernel says; the old mapping is then still there.
+    /// The kernel's error; the old mapping is still there then, and this one is not.
     ///
     /// # Safety
     /// The old mapping belongs to the caller, and nobody relies on what it held.
-    pub unsafe fn replace(self, address: NonNull<u8>) -> io::Result<()> {
+    pub unsafe fn replace(self, address: NonNull<u8>) -> io::Result<Self> {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let (from, length) = (self.start.as_ptr().cast(), self.length);
         // SAFETY: moves our mapping over the caller's.
         let moved = unsafe { libc::mremap(from, length, length, flags, address.as_ptr()) };
         check(moved as isize)?;
         std::mem::forget(self);
-        Ok(())
+        Ok(Self { start: address, length })
     }
 }
 
@@ -334,10 +361,12 @@ pub fn wait_any(seen: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<()>
 }
 
 /// Makes the pages of `length` bytes from `address` in process `pid` present there, so that it does not fault
-/// when it touches them: reads a byte of each in its name. Says how many pages could not be read.
+/// when it touches them: reads a byte of each in its name. The kernel maps neighbours that are [up to date](fill) with the first one of
+/// 64 KiB; that each page is read is the proof that none was left out. Returns the number of pages that could not be read.
 ///
 /// # Errors
 /// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
+#[cfg(not(loom))]
 pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
     const BATCH: usize = 512;
     let page = crate::layout::PAGE as u64;
@@ -364,6 +393,15 @@ pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
         at += page * if done < pages { done as u64 + 1 } else { pages as u64 };
     }
     Ok(missing)
+}
+
+/// All pages are present in the model; it never fails.
+///
+/// # Errors
+/// Returns none: the signature is that of the real one.
+#[cfg(loom)]
+pub fn populate(_pid: i32, _address: u64, _length: u64) -> io::Result<u64> {
+    Ok(0)
 }
 
 /// The same for a process that is not trusted, which may have pages there that its file system never brings: then nobody who reads them

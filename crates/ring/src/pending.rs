@@ -1,10 +1,10 @@
-//! Hits between a tracepoint's registration and the recorders' answers: counted in its enable word, so that whoever answers late
-//! knows how many it lacks.
+//! Hits between a tracepoint's registration and the recorders' answers: counted in its enable word, for the recorders that
+//! answer late.
 //!
-//! A tracepoint is *pending* from the moment on in which recorders are told of it. Its hits go the long way, which records them for the
-//! sessions that have answered and counts them for the others, in one step: a session that puts itself into the word finds there
-//! exactly the hits that it is not to find in its rings. The last recorder to answer ends it; where none does, a hit behind
-//! [`LONGEST`] does, and says that hits from then on were not counted.
+//! A tracepoint is *pending* from its registration with recorders on. Its hits take the slow path, which in one step counts them and
+//! reads the sessions that have answered; they are recorded for these. A session that enters the word takes the count of exactly the
+//! hits that are not in its rings. The last answer ends the pending state; without one, the first hit after [`LONGEST`] ends it and
+//! marks later hits as uncounted.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
@@ -12,51 +12,51 @@
 //! | `pending:C`, where the pending tracepoints end | `pending:D` | who sees that tracepoints may be pending sees that somebody is awaited for them |
 //! | `pending:E`, a word that a late hit settles | `control:J` | who finds it settled sees that hits were not counted |
 
-use crate::layout::{EnableWord, Header, POINTS};
+use crate::layout::{EnableWord, Header};
 use crate::want::Wants;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 use std::ops::Range;
 use std::time::Duration;
 
-/// For how long tracepoints are pending at most. Some 200 programs that start at once were taken up in a tenth of it when
-/// taking up was slow.
+/// The longest time for which a tracepoint is pending: thirty times the time for which a program waits for recorders.
 pub const LONGEST: Duration = Duration::from_secs(60);
 
-/// A program's pending tracepoints. Both sides act on them: the program when it tells recorders and at hits, a recorder when it answers.
+/// A program's pending tracepoints. The program changes them when it registers and at hits, a recorder when it answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending<'a> {
     header: &'a Header,
     words: &'a [EnableWord],
+    /// CPUs that have a ring in each slot. Each side uses its own number: the header's is the program's to change.
+    cpus: u32,
 }
 
 impl<'a> Pending<'a> {
-    /// Of the area with this header and these enable words, `POINTS` of them.
-    pub(crate) fn of(header: &'a Header, words: &'a [EnableWord]) -> Self {
-        Self { header, words }
+    /// The pending tracepoints of the area with this header and these enable words.
+    pub(crate) fn of(header: &'a Header, words: &'a [EnableWord], cpus: u32) -> Self {
+        Self { header, words, cpus }
     }
 
-    /// Has these tracepoints be pending from `now` on, in nanoseconds of `CLOCK_MONOTONIC`. The program itself counts as one that
-    /// has to [answer](Self::answer), so that no recorder ends it while others are not told yet.
+    /// Makes these tracepoints pending at the time `now`, in nanoseconds of `CLOCK_MONOTONIC`. The program itself counts as an awaited
+    /// recorder, which keeps them pending until it has registered with all and [answers](Self::answer).
     ///
-    /// Not for the recording path: a compare-and-swap for each.
+    /// Not for the recording path: a compare-and-swap for each tracepoint.
     pub fn begin(self, ids: Range<u16>, now: u64) {
         self.await_another();
         self.header.pending_since.store(now, Relaxed);
         self.header.pending_until.store(now.saturating_add(LONGEST.as_nanos() as u64), Relaxed);
-        let cpus = self.header.cpus.load(Relaxed);
         for word in self.words.iter().take(ids.end.into()).skip(ids.start.into()) {
-            change(word, |wants| wants.pending(cpus));
+            change(word, |wants| wants.pending(self.cpus));
         }
         // ORDER(pending:C) pairs with pending:D: who sees this end sees that somebody is awaited.
         self.header.pending_end.store(ids.end.into(), Release);
     }
 
-    /// Before a recorder is told of them.
+    /// Counts an awaited recorder. Precedes the packet to it.
     pub fn await_another(self) {
         self.header.awaited.fetch_add(1, Relaxed);
     }
 
-    /// A recorder has answered, or will not. The last one settles all words.
+    /// Counts an awaited recorder off, which has answered or will not. The last one settles all words.
     ///
     /// Not for the recording path: bounded by the number of tracepoints.
     pub fn answer(self) {
@@ -65,13 +65,13 @@ impl<'a> Pending<'a> {
         if !self.is_last() {
             return;
         }
-        let cpus = self.header.cpus.load(Relaxed);
-        for word in self.words.iter().take(end.min(POINTS)) {
-            change(word, |wants| wants.settled(cpus));
+        for word in self.words.iter().take(end) {
+            change(word, |wants| wants.settled(self.cpus));
         }
     }
 
-    /// Takes one from the recorders that are awaited; whether it was the last. None is taken where a hostile program says that there are none.
+    /// Takes one from the count of awaited recorders, and returns true if it was the last. A count of 0, which only a hostile program
+    /// shows, stays.
     fn is_last(self) -> bool {
         let mut awaited = self.header.awaited.load(Relaxed);
         while awaited != 0 {
@@ -83,13 +83,13 @@ impl<'a> Pending<'a> {
         false
     }
 
-    /// Counts a hit of tracepoint `id` if it is pending; which sessions have answered by then. `now` reads `CLOCK_MONOTONIC`, in
-    /// nanoseconds.
+    /// Counts a hit of tracepoint `id` if it is pending, and returns the sessions that have answered. `now` reads `CLOCK_MONOTONIC`,
+    /// in nanoseconds.
     ///
-    /// Real-time: no system call, no lock; starts over only when another hit was counted, or a recorder answered.
+    /// Real-time: no system call, no lock, no allocation; lock-free, but not wait-free: another try for each hit that another thread
+    /// counts, and each answer, in between.
     pub fn count(self, id: u16, now: impl Fn() -> u64) -> Wants {
         let Some(word) = self.words.get(usize::from(id)) else { return Wants(0) };
-        let cpus = self.header.cpus.load(Relaxed);
         // ORDER(pending:B) pairs with pending:A and control:A: who sees it pending sees until when, and who sees a session its rings.
         let mut seen = word.load(Acquire);
         loop {
@@ -101,32 +101,33 @@ impl<'a> Pending<'a> {
             if is_late {
                 self.header.uncounted.store(1, Relaxed);
             }
-            let next = if is_late { wants.settled(cpus) } else { wants.hit() };
+            let next = if is_late { wants.settled(self.cpus) } else { wants.hit() };
             // ORDER(pending:E) pairs with control:J: who finds it settled sees that hits were not counted.
             match word.compare_exchange(seen, next.0, Release, Acquire) {
-                Ok(_) => return wants.settled(cpus),
+                Ok(_) => return wants.settled(self.cpus),
                 Err(now) => seen = now,
             }
         }
     }
 
-    /// When the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`, as the program says; 0 if none ever did.
+    /// The time at which the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`; 0 before the first. The program
+    /// writes it: any number.
     pub fn since(self) -> u64 {
         self.header.pending_since.load(Relaxed)
     }
 
-    /// Whether hits of tracepoints that nobody had answered for were not counted, as the program says.
+    /// Returns true if the program marked hits as uncounted, because no answer came in time.
     pub fn has_uncounted(self) -> bool {
         self.header.uncounted.load(Relaxed) != 0
     }
 
-    /// The hits of tracepoint `id` that were counted for recorders that have not answered, as the program says; all ones: at least so many.
+    /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that many or more.
     pub fn hits(self, id: u16) -> u32 {
         self.words.get(usize::from(id)).map_or(0, |word| Wants(word.load(Relaxed)).hits())
     }
 }
 
-/// Changes a word, unless it is as it should be.
+/// Replaces a word by `to` of it, if that differs.
 fn change(word: &EnableWord, to: impl Fn(Wants) -> Wants) {
     let mut seen = word.load(Relaxed);
     loop {

@@ -150,11 +150,13 @@ pub const fn plan(head: Head, extent: Extent, other_bits: u64) -> Plan {
     }
 }
 
-/// Whether the sub-buffer of `turn` is not the writers', in a ring whose reader has given back `consumed` sub-buffers.
+/// Returns true if writers may not use the sub-buffer of `turn`. They may use `count` turns from
+/// [`consumed`](crate::layout::RingHeader::consumed) on.
 #[inline(always)]
 pub const fn is_full(turn: u32, consumed: u32, count: u32) -> bool {
-    // More than there are: the reader is past a head that is old, and publishing will refuse it.
-    turn.wrapping_sub(consumed) == count
+    // Less than nothing: the reader is past a head that is old, and publishing will refuse it. More than `count`: what was open was
+    // revoked, which a writer had not seen when it went on.
+    turn.wrapping_sub(consumed) as i32 >= count as i32
 }
 
 /// The largest payload that a sub-buffer of such a ring takes, in a record with `RECORD_HEADER` bytes of header.
@@ -221,6 +223,11 @@ mod tests {
     #[test]
     fn a_head_that_the_reader_is_past_does_not_make_the_ring_full() {
         assert!(!is_full(11, 12, 4));
+    }
+
+    #[test]
+    fn a_ring_whose_room_was_revoked_is_full_to_a_writer_that_is_beyond_it() {
+        assert!(is_full(13, 7, 4) && is_full(2, u32::MAX - 7, 4));
     }
 
     #[test]

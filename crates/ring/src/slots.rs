@@ -7,8 +7,8 @@
 
 use crate::condition::{MAX_CODE, Place};
 use crate::layout::{
-    self, CONDITION_TABLE, ConditionEntry, EnableWord, Header, POINTS, POINTS_OFFSET, RINGS_OFFSET,
-    RingHeader, SLOTS, Slot, VALUES,
+    CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS,
+    Slot, VALUES,
 };
 use crate::pending::Pending;
 use crate::value::Values;
@@ -54,6 +54,10 @@ impl Slots {
         (slot < SLOTS as u32).then_some(slot)
     }
 
+    fn capacity(self) -> Capacity {
+        Capacity { cpus: self.cpus(), points: self.header().points_capacity.load(Relaxed) }
+    }
+
     fn start(self) -> *const u8 {
         self.first.cast::<u8>().wrapping_sub(RINGS_OFFSET)
     }
@@ -77,7 +81,7 @@ impl Slots {
 
     /// What its threads say of themselves.
     pub fn values(self) -> Values<'static> {
-        let first = self.start().wrapping_add(layout::values_offset(self.cpus())).cast();
+        let first = self.start().wrapping_add(self.capacity().values_offset()).cast();
         // SAFETY: in the control part, which stays mapped; all atomics.
         Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
@@ -102,18 +106,20 @@ impl Slots {
 
     /// Which sessions want the events of tracepoint `id`, for who has seen already that one does.
     pub fn wants(self, id: u16) -> Wants {
-        Wants(self.words()[usize::from(id) % POINTS].load(Relaxed))
+        self.words().get(usize::from(id)).map_or(Wants(0), |word| Wants(word.load(Relaxed)))
     }
 
     fn words(self) -> &'static [EnableWord] {
-        let first = self.start().wrapping_add(POINTS_OFFSET).cast();
-        // SAFETY: the enable words of the area, which stays mapped; all atomics.
-        unsafe { std::slice::from_raw_parts(first, POINTS) }
+        let first = self.start().wrapping_add(self.capacity().points_offset()).cast();
+        // Who hits a tracepoint has seen its word as point:A does, and with it the number of registered ones, stored before.
+        let registered = self.header().points.load(Relaxed);
+        // SAFETY: the words of registered tracepoints, which are mapped, and stay so; all atomics.
+        unsafe { std::slice::from_raw_parts(first, registered as usize) }
     }
 
-    /// Its tracepoints that recorders were told of and have not answered for.
+    /// The tracepoints that wait for the answers of recorders.
     pub fn pending(self) -> Pending<'static> {
-        Pending::of(self.header(), self.words())
+        Pending::of(self.header(), self.words(), self.cpus())
     }
 
     /// The conditions of the session in `slot`, if there was ever one there.
@@ -160,7 +166,7 @@ pub struct Table {
 
 impl Table {
     /// # Safety
-    /// A session's table lies there, or lay there once; it and the pool behind it stay mapped.
+    /// A session's pool lies there, or lay there once; it and the table behind it stay mapped.
     pub(crate) unsafe fn at(start: *const u8) -> Self {
         Self { start }
     }
@@ -168,7 +174,8 @@ impl Table {
     /// Where the code of tracepoint `id` lies; 0 if it has none.
     #[inline(always)]
     pub fn place(self, id: u16) -> Place {
-        let entry = self.start.cast::<ConditionEntry>().wrapping_add(usize::from(id) % POINTS);
+        let table = self.start.wrapping_add(CONDITION_POOL).cast::<ConditionEntry>();
+        let entry = table.wrapping_add(usize::from(id) % POINTS);
         // SAFETY: inside the table; an atomic.
         let entry = unsafe { &*entry };
         // ORDER(slots:B) pairs with control:H: who sees the word sees the code.
@@ -183,11 +190,11 @@ impl Table {
     /// A [`Place`] said that it lies there.
     #[inline(always)]
     pub unsafe fn copy(self, code: Range<usize>, to: &mut Copied) -> &[u8] {
-        let from = self.start.wrapping_add(CONDITION_TABLE + code.start).cast::<u64>();
+        let from = self.start.wrapping_add(code.start).cast::<u64>();
         let length = code.len().min(MAX_CODE);
         for (index, word) in to.iter_mut().enumerate().take(length.div_ceil(8)) {
-            // SAFETY: inside the pool, or behind it in the page that every region ends with; aligned, since code begins at a
-            // multiple of 8.
+            // SAFETY: inside the pool, or behind it in the table or the page that every region ends with; aligned, since code begins
+            // at a multiple of 8.
             word.write(unsafe { plain::read(from.wrapping_add(index)) });
         }
         // SAFETY: so many bytes were written above.
@@ -202,8 +209,8 @@ impl Table {
     /// A [`Place`] said that it lies there. Any bytes are a `T`, which is no longer than `code` and aligned to 8 at most.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(self, code: Range<usize>) -> T {
-        let from = self.start.wrapping_add(CONDITION_TABLE + code.start).cast::<T>();
-        // SAFETY: inside the pool, or behind it in the page that every region ends with; aligned, as above.
+        let from = self.start.wrapping_add(code.start).cast::<T>();
+        // SAFETY: inside the pool, or behind it in the table or the page that every region ends with; aligned, as above.
         unsafe { plain::read(from) }
     }
 }

@@ -55,7 +55,7 @@ impl Wants {
     const ONE: u64 = 1;
     const GATED: u64 = 2;
     const PENDING: u64 = 4;
-    /// Of one hit while it is pending.
+    /// One hit in the count of a pending word.
     const HIT: u64 = 1 << 32;
     const OFFSET: u64 = 0xffff_ff00;
 
@@ -81,28 +81,28 @@ impl Wants {
         self.0 & Self::GATED != 0
     }
 
-    /// Whether a recorder has not answered yet.
+    /// Returns true if the answer of a recorder is awaited.
     #[inline(always)]
     pub const fn is_pending(self) -> bool {
         self.0 & (Self::ONE | Self::GATED | Self::PENDING) == Self::PENDING
     }
 
-    /// The word from the moment on in which recorders are told of the tracepoint.
+    /// The same sessions in the pending form, without hits. A pending word stays as it is.
     pub const fn pending(self, cpus: u32) -> Self {
         if self.is_pending() { self } else { Self(Self::all_of(self.sessions(cpus)).0 | Self::PENDING) }
     }
 
-    /// The word when all recorders have answered.
+    /// The same sessions in the form without hits.
     pub const fn settled(self, cpus: u32) -> Self {
         if self.is_pending() { Self::naming(self.sessions(cpus), cpus) } else { self }
     }
 
-    /// If it is [pending](Self::is_pending): the word behind one more hit.
+    /// The word after one more hit, for a [pending](Self::is_pending) word.
     pub const fn hit(self) -> Self {
         if self.hits() == u32::MAX { self } else { Self(self.0 + Self::HIT) }
     }
 
-    /// If it is [pending](Self::is_pending): the hits since; all ones: at least so many. Else 0.
+    /// The hits of a [pending](Self::is_pending) word, all ones for that many or more; 0 for other words.
     pub const fn hits(self) -> u32 {
         if self.is_pending() { (self.0 >> 32) as u32 } else { 0 }
     }
@@ -191,7 +191,7 @@ impl Wants {
         Self::all_of(sessions)
     }
 
-    /// The word that names each.
+    /// The general form, with a bit for each session.
     const fn all_of(sessions: Sessions) -> Self {
         let Sessions { all, conditional, counted } = sessions;
         Self((all as u64) << 8 | (conditional as u64) << 16 | (counted as u64) << 24)

@@ -4,7 +4,7 @@ mod support;
 use sordino_ring::area::Area;
 use sordino_ring::condition::{MAX_CODE, Place, When};
 use sordino_ring::control::{Code, NoRoom, Program, Triggers, Want};
-use sordino_ring::layout::{CONDITION_POOL, GATES, Gate, Geometry, POINTS};
+use sordino_ring::layout::{CONDITION_POOL, GATES, Gate, Geometry};
 use sordino_ring::slots::{Copied, Table};
 use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
@@ -72,7 +72,7 @@ fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
     for index in 0..CONDITION_POOL / 1024 - 1 {
         set.set(1, &code(&number(index), &number(index))).unwrap();
     }
-    set.set(2, &code(&number(POINTS), &[1; MAX_CODE - 16])).unwrap();
+    set.set(2, &code(&number(POINTS as usize), &[1; MAX_CODE - 16])).unwrap();
     let before = found(table(harness.area, slot), 1);
     let refused = set.set(1, &code(b"one more", b"too many"));
     assert_eq!(refused, Err(NoRoom { needed: 16, left: 0 }));

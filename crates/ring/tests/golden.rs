@@ -3,7 +3,7 @@ mod support;
 
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Program, Want};
-use sordino_ring::layout::{Geometry, LEFT, POINTS_OFFSET, RINGS_OFFSET, RingHeader};
+use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
 use std::fmt::Write;
 use std::os::fd::AsFd;
@@ -42,6 +42,7 @@ fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
 fn the_page_shows_the_bytes_that_are_there() {
     let request = Request {
         cpus: 2,
+        points: 2048,
         catalogue: 8192,
         reserve: 1 << 20,
         pid: 4711,
@@ -53,13 +54,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     let (area, file) = Area::create(&request).unwrap();
     let text = b"event\t0\t6\tmotor\tperiod\tmotor.c\t9\nfield\tu64\tcycle\nend\n";
     // SAFETY: nobody else appends.
-    let appended = unsafe {
-        area.append(|room| {
-            room[..text.len()].copy_from_slice(text);
-            Some(text.len())
-        })
-    };
-    assert!(appended);
+    assert!(unsafe { area.append(text, 1) });
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
     let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
@@ -72,7 +67,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     header[260..264].fill(0xbb);
     assert_eq!(dump(&header), block("Header and slot 0"));
 
-    let words = bytes_at(&mapping, POINTS_OFFSET, 8);
+    let words = bytes_at(&mapping, Capacity { cpus: 2, points: 2048 }.points_offset(), 8);
     assert_eq!(dump(&words), block("The first enable word"));
     assert_eq!(dump(&bytes_at(&mapping, RINGS_OFFSET, size_of::<RingHeader>())), block("The ring of CPU 0"));
 

@@ -21,6 +21,8 @@ pub struct Drain {
     // First, so that nothing is open when the instance is removed.
     sources: Vec<SourceOfCpu>,
     layout: PageLayout,
+    /// The place of the CPU whose turn it is in [`drain_next`](Drain::drain_next).
+    next: usize,
     /// Pages that one CPU's buffer holds.
     pages: usize,
     instance: Instance,
@@ -78,7 +80,7 @@ impl Drain {
             })?;
             sources.push(SourceOfCpu::open(&instance.dir, cpu, opened)?);
         }
-        Ok(Self { sources, layout, pages, instance })
+        Ok(Self { sources, layout, next: 0, pages, instance })
     }
 
     /// The instance, to change what it traces.
@@ -95,14 +97,29 @@ impl Drain {
     /// At most one buffer full for each CPU: moving causes events too.
     ///
     /// # Errors
-    /// If a file takes no more. What is on its way to it follows with the next call that succeeds.
+    /// The error of a file that takes no more. Data on its way to that file follows with the next call that succeeds.
     pub fn drain(&mut self) -> Result<u64, Error> {
+        self.drain_next(self.sources.len())
+    }
+
+    /// The same for some CPUs only: each call takes the next ones. A CPU whose file takes no more has had its turn.
+    ///
+    /// # Errors
+    /// The same errors as those of [`drain`](Self::drain).
+    pub fn drain_next(&mut self, cpus: usize) -> Result<u64, Error> {
         let (limit, size) = (self.pages, self.layout.page_size());
         let mut moved = 0;
-        for source in &mut self.sources {
-            moved += source.splice(limit, size)?;
+        for _ in 0..cpus.min(self.sources.len()) {
+            let place = self.next;
+            self.next = (place + 1) % self.sources.len();
+            moved += self.sources[place].splice(limit, size)?;
         }
         Ok(moved)
+    }
+
+    /// The number of CPUs that have a buffer.
+    pub fn cpus(&self) -> usize {
+        self.sources.len()
     }
 
     /// Moves all that there is now, also what fills a page only partly, while recording goes on; what comes after that goes into

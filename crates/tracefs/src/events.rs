@@ -28,9 +28,31 @@ impl fmt::Display for EventName {
     }
 }
 
+/// The set `rt`: what explains the time of a real-time thread. A kernel has most of them; interrupts of the CPU itself depend on the architecture.
+const RT: [&str; 16] = [
+    "sched:sched_switch",
+    "sched:sched_wak*",
+    "sched:sched_migrate_task",
+    "sched:sched_process_*",
+    "sched:sched_pi_setprio",
+    "irq:irq_handler_*",
+    "irq:softirq_*",
+    "irq_vectors:*",
+    "timer:timer_expire_*",
+    "timer:hrtimer_expire_*",
+    "workqueue:workqueue_execute_*",
+    "exceptions:page_fault_*",
+    "nmi:*",
+    "raw_syscalls:*",
+    "signal:*",
+    "ipi:*",
+];
+/// The name of the set [`RT`].
+const RT_NAME: &str = "rt";
+
 /// Which events to trace, as a user writes it.
 ///
-/// `sched:sched_switch`, `sched_switch`, a group `sched`, with `*` and `?` anywhere (`sched:*wak*`,
+/// `sched:sched_switch`, `sched_switch`, a group `sched`, the set `rt` (what explains the time of a real-time thread), with `*` and `?` anywhere (`sched:*wak*`,
 /// `*timer*`), and behind ` if ` a filter in the kernel's own words: `sched_switch if prev_prio < 100`.
 ///
 /// ```
@@ -98,8 +120,15 @@ impl Selection {
             "" => Err(self.malformed("a name is empty")),
             _ => Ok(Glob::new(text).map_err(|error| self.malformed(error.kind()))?.compile_matcher()),
         };
-        Ok(match self.pattern.split_once(':') {
-            Some((system, name)) => Matcher::Both(glob(system)?, glob(name)?),
+        let both = |text: &str| -> Result<_, Error> {
+            text.split_once(':').map(|(system, name)| Ok((glob(system)?, glob(name)?))).transpose()
+        };
+        Ok(match both(&self.pattern)? {
+            Some((system, name)) => Matcher::Both(system, name),
+            None if self.pattern == RT_NAME => {
+                let all = RT.iter().filter_map(|event| both(event).transpose());
+                Matcher::Set(all.collect::<Result<_, _>>()?)
+            }
             None => Matcher::Either(glob(&self.pattern)?),
         })
     }
@@ -110,6 +139,8 @@ enum Matcher {
     Both(GlobMatcher, GlobMatcher),
     /// The group or the name matches.
     Either(GlobMatcher),
+    /// The group and the name match one of these.
+    Set(Vec<(GlobMatcher, GlobMatcher)>),
 }
 
 impl Matcher {
@@ -117,6 +148,9 @@ impl Matcher {
         match self {
             Self::Both(system, name) => system.is_match(&event.system) && name.is_match(&event.name),
             Self::Either(either) => either.is_match(&event.system) || either.is_match(&event.name),
+            Self::Set(set) => {
+                set.iter().any(|(system, name)| system.is_match(&event.system) && name.is_match(&event.name))
+            }
         }
     }
 }
@@ -294,6 +328,9 @@ mod tests {
         assert_eq!(chosen(&["sched:*wak*"]), ["sched:sched_waking"]);
         assert_eq!(chosen(&["irq", "hrtimer_*"]), ["irq:softirq_entry", "timer:hrtimer_start"]);
         assert_eq!(chosen(&["*"]).len(), 4);
+        let rt = ["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking"];
+        assert_eq!(chosen(&["rt"]), rt);
+        assert_eq!(chosen(&["rt if common_pid > 0"])[1], "sched:sched_switch if common_pid > 0");
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn area() -> (Area, OwnedFd) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let pid = std::process::id();
     let (restartable, allows_blocking) = (true, false);
-    let request = Request { cpus, catalogue: 64 << 10, reserve: RESERVE, pid, restartable, allows_blocking };
+    let (points, catalogue) = (1024, 64 << 10);
+    let request = Request { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
     Area::create(&request).expect("an area")
 }
 
@@ -181,14 +182,16 @@ fn catalogues(socket: &str, count: usize, size: usize) {
     for _ in 0..count {
         let pid = std::process::id();
         let (restartable, allows_blocking) = (true, false);
-        let request = Request { cpus, catalogue: size, reserve: RESERVE, pid, restartable, allows_blocking };
+        let (points, catalogue) = (1024, size);
+        let request =
+            Request { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
         let (area, file) = Area::create(&request).expect("an area");
         let mut text = b"event\t0\t6\ta\tb\t\t0\nfield\tenum:u32\tx\n".to_vec();
         while text.len() < size {
             text.extend_from_slice(b"label\t1\t2\ta\n");
         }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let offset = sordino_ring::layout::catalogue_offset(cpus) as u64;
+        let offset = sordino_ring::layout::Capacity { cpus, points }.catalogue_offset() as u64;
         let writable = File::options().write(true).open(path).expect("the area's file");
         std::os::unix::fs::FileExt::write_all_at(&writable, &text[..size], offset).expect("room");
         area.header().catalogue_length.store(size as u64 - 4096, Ordering::Release);

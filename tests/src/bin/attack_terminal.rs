@@ -87,6 +87,7 @@ fn hit(name: &[u8], end: Instant) {
 fn lying_area() -> (Area, OwnedFd) {
     let (area, file) = Area::create(&Request {
         cpus: 1,
+        points: 1024,
         catalogue: 64 << 10,
         reserve: 1 << 30,
         pid: std::process::id(),

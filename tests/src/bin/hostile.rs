@@ -5,7 +5,7 @@ use rustix::net::{
 };
 use sordino_percpu::primitive::{Relaxed, Release};
 use sordino_ring::area::{Area, Request};
-use sordino_ring::layout::{Header, RingHeader};
+use sordino_ring::layout::{Header, POINTS, RingHeader};
 use sordino_ring::position::Head;
 use std::ffi::CString;
 use std::fs::File;
@@ -21,6 +21,7 @@ fn area(twist: impl FnOnce(&mut Request)) -> (Area, OwnedFd) {
     let pid = std::process::id();
     let mut request = Request {
         cpus,
+        points: POINTS as u32,
         catalogue: 64 << 10,
         reserve: 1 << 30,
         pid,
@@ -64,13 +65,7 @@ fn whole_header() -> Vec<u8> {
 /// Appends `text` to the catalogue.
 fn say(area: &Area, text: &str) {
     // SAFETY: this program has one thread.
-    let fits = unsafe {
-        area.append(|room| {
-            room.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
-            Some(text.len())
-        })
-    };
-    assert!(fits, "the catalogue has no room");
+    assert!(unsafe { area.append(text.as_bytes(), POINTS as u32) }, "the catalogue has no room");
 }
 
 /// A catalogue of `points` tracepoints.
@@ -203,7 +198,7 @@ fn main() {
         // Memory of huge pages, of which the machine need not have any.
         "huge" => files.push(file(libc::MFD_HUGETLB, 2 << 20, true)),
         "nonsense" => say(&keep(area(|_| {})), "event\tnonsense\n"),
-        "points" => say(&keep(area(|request| request.catalogue = 1 << 20)), &catalogue(9000)),
+        "points" => say(&keep(area(|request| request.catalogue = 2 << 20)), &catalogue(POINTS + 1000)),
         "catalogue" => {
             // A gigabyte of text, of which only the end is there.
             let size = 1 << 30;

@@ -271,7 +271,7 @@ fn catalogues_without_an_end_do_not_use_up_the_recorders_time() {
     assert!(ticks.is_some_and(|ticks| ticks < 60), "{}", ended.output);
     let attack = named(&summary, "attack");
     assert_eq!(attack.len(), 8, "{summary:#}");
-    assert!(attack[0]["notes"].to_string().contains("never complete"), "{:#}", attack[0]);
+    assert!(attack[0]["notes"].to_string().contains("too long"), "{:#}", attack[0]);
 }
 
 /// Row 11: who announces somebody else's inode number is refused, and the other is recorded.

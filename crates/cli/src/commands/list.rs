@@ -73,6 +73,9 @@ fn program_text(program: &Listed) -> String {
     if let Some(problem) = &program.problem {
         text += &format!("    can't be recorded: {}\n", printable(problem));
     }
+    for note in &program.notes {
+        text += &format!("    {}\n", printable(note));
+    }
     for (name, pid) in &program.recorded_by {
         text += &format!("    is being recorded by '{}' (process {pid})\n", printable(name));
     }
@@ -129,6 +132,7 @@ fn program_json(program: &Listed) -> Value {
         "name": program.name,
         "executable": program.executable,
         "problem": program.problem,
+        "notes": program.notes,
         "recorded_by": recorded_by.collect::<Vec<_>>(),
         "tracepoints": tracepoints,
     })

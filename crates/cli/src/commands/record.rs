@@ -1,6 +1,9 @@
 //! `sordino record`
 
+mod programs;
 mod stream;
+
+pub(crate) use programs::unwritten;
 
 use crate::Failure;
 use crate::arguments::quoted;
@@ -35,7 +38,7 @@ use std::process::{ExitCode, ExitStatus};
 #[command(after_help = "\
 Examples:
   sordino record -- ./my-program --its-option
-  sudo sordino record --kernel sched,irq,irq_vectors -- ./my-program
+  sudo sordino record --kernel rt -- ./my-program
   sudo sordino record --kernel 'sched_switch if prev_prio < 100' \\
       --cpus 1 --duration 10s
   sudo sordino record --kernel sched,irq --no-user --duration 10s
@@ -138,40 +141,7 @@ pub(crate) fn summary_json(directory: &Directory, summary: &Summary) -> Result<S
 /// The summary for a person.
 pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     let mut text = missing::line(&summary.missing());
-    for program in &summary.programs {
-        for stream in &program.streams {
-            let place = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
-            let events = stream.events.map_or("? events".to_owned(), |events| count(events, "event"));
-            text += &format!(
-                "  {} ({}) {place}: {events}, {}",
-                printable(&program.name),
-                program.pid,
-                bytes(stream.bytes)
-            );
-            text += &loss(
-                stream.lost(),
-                &[
-                    ("ring full", stream.ring_full),
-                    ("too large", stream.too_large),
-                    ("unfinished", stream.unfinished),
-                    ("not received", stream.unreceived),
-                ],
-            );
-            if stream.overwritten > 0 {
-                text += &format!(", before that {} overwritten", count(stream.overwritten, "sub-buffer"));
-            }
-            if let Some(problem) = &stream.problem {
-                text += &format!("\n    {}", printable(problem));
-            }
-            if stream.unwritten > 0 {
-                text += &unwritten(stream.unwritten, stream.unwritten_bytes);
-            }
-            text.push('\n');
-        }
-        for note in &program.notes {
-            text += &format!("  {} ({}): {}\n", printable(&program.name), program.pid, printable(note));
-        }
-    }
+    text += &programs::lines(&summary.programs);
     let unanswered = summary.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
     let unanswered = unanswered_lines(unanswered).into_iter();
     for line in unanswered.chain(summary.unrecorded.line()) {
@@ -180,7 +150,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     for stream in &summary.kernel {
         let events = count(stream.events, "event");
         text += &format!("  kernel cpu{}: {events}, {}", stream.cpu, bytes(stream.bytes));
-        text += &loss(stream.lost, &[("kernel buffer overrun", stream.lost)]);
+        text += &programs::loss(stream.lost, &[("kernel buffer overrun", stream.lost)]);
         if stream.overwritten > 0 {
             text += &format!(", before that {} overwritten", count(stream.overwritten, "event"));
         }
@@ -206,7 +176,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
         }
         text.push('\n');
     }
-    for note in summary.notes.iter().chain(&summary.shortfall.lines()) {
+    for note in summary.recorder_cpus.line().iter().chain(&summary.notes).chain(&summary.shortfall.lines()) {
         text += &format!("  {}\n", printable(note));
     }
     let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());
@@ -242,26 +212,6 @@ pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
         (counted, true) => format!("{counted} and more"),
         (counted, false) => counted.to_string(),
     }
-}
-
-/// What could not be written of a ring, in a line of its own.
-pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
-    let sub_buffers = count(sub_buffers, "sub-buffer");
-    // Whoever completes what a killed recorder left finds their number alone.
-    let size = if lost > 0 { format!(" with {} of events", bytes(lost)) } else { String::new() };
-    format!("\n    {sub_buffers}{size} could not be written")
-}
-
-fn loss(total: u64, causes: &[(&str, u64)]) -> String {
-    if total == 0 {
-        return String::new();
-    }
-    let causes: Vec<String> = causes
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(cause, count)| format!("{count} {cause}"))
-        .collect();
-    format!(", lost {total} ({})", causes.join(", "))
 }
 
 /// Bytes with the unit that fits.

@@ -137,6 +137,11 @@ pub(crate) fn current() -> Option<Shield> {
     Store::default().shield().ok().flatten()
 }
 
+/// The CPUs of the shield that is up.
+pub(crate) fn shielded() -> CpuList {
+    current().map_or_else(CpuList::default, |shield| shield.request.cpus)
+}
+
 fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     let (request, machine) = (wanted.request(), Machine::read()?);
     if let Some(shield) = Store::default().shield()? {

@@ -15,15 +15,31 @@ pub(super) struct Seen {
     pub(super) whats: Vec<(What, u64)>,
 }
 
-/// Looks at all threads of a program. One that ends meanwhile is left out.
-pub(super) fn look(program: &Traced, contexts: Contexts, now: &Sample) -> Vec<Seen> {
-    let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
-    let mut seen: Vec<_> =
-        tids(pid).into_iter().filter_map(|tid| thread(pid, own_pid, tid, contexts)).collect();
-    if contexts.values {
-        add_values(&program.program.values().copy(), now.boottime, &mut seen);
+/// A program's threads that are still to be looked at, and what they say of themselves.
+#[derive(Debug)]
+pub(super) struct Look {
+    pid: i32,
+    own_pid: i32,
+    tids: Vec<i32>,
+    values: Vec<Copied>,
+    contexts: Contexts,
+}
+
+impl Look {
+    /// At all threads of a program.
+    pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
+        let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
+        let values = if contexts.values { program.program.values().copy() } else { Vec::new() };
+        Self { pid, own_pid, tids: tids(pid), values, contexts }
     }
-    seen.into_iter().map(|(seen, _)| seen).collect()
+
+    /// The next thread, `now`; `None` behind the last one. One that has ended meanwhile is left out.
+    pub(super) fn next(&mut self, now: &Sample) -> Option<Option<Seen>> {
+        let tid = self.tids.pop()?;
+        let mut seen: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
+        add_values(&self.values, now.boottime, &mut seen);
+        Some(seen.pop().map(|(seen, _)| seen))
+    }
 }
 
 /// A thread, and when it began, in nanoseconds since boot.

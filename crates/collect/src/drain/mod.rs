@@ -6,13 +6,14 @@ pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState, 
 
 use crate::options::Polling;
 use crate::output::Output;
-use rustix::thread::{ClockId, NanosleepRelativeResult, clock_nanosleep_relative};
-use rustix::time::Timespec;
+use crate::supply::Waker;
+use rustix::thread::futex;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// The rings of one program.
@@ -23,6 +24,8 @@ pub(crate) struct Streams {
     pub(crate) program: Arc<Program>,
     pub(crate) slot: usize,
     pub(crate) streams: Vec<Stream>,
+    /// Gives its rings pages, if not all have theirs.
+    pub(crate) waker: Option<Waker>,
     /// How often it had asked for a snapshot when that was last looked at.
     pub(crate) triggered: u32,
 }
@@ -46,6 +49,8 @@ pub(crate) enum Order {
     Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
     /// Let go of this when it is known whether programs ask for snapshots.
     Look(Sender<()>),
+    /// Say on which CPUs rings have moved on since this was asked last.
+    Moved { answer: Sender<Vec<u32>> },
     /// Say how full the rings are.
     Fill { answer: Sender<Vec<ProgramFill>> },
 }
@@ -63,6 +68,8 @@ pub(crate) enum Whose {
 pub(crate) enum Report {
     /// A file can't be written to.
     OutputFailed,
+    /// Programs use the rings of these CPUs faster than they have pages for.
+    Used { cpus: Vec<u32> },
     /// A program has asked for a snapshot: which, at which of its tracepoints, and all rings as they were from this stamp on.
     Triggered { number: usize, point: u16, at: u64, copies: Vec<ProgramCopy> },
 }
@@ -74,6 +81,38 @@ pub(crate) struct Triggers {
     pub(crate) last: u64,
     /// For so long after one, the next ones are counted only.
     pub(crate) hold_off: Duration,
+}
+
+/// Returns both ends of a way for orders to the thread.
+pub(crate) fn orders() -> (Orderer, Orders) {
+    let ((sender, received), knocks) = (channel(), Arc::<AtomicU32>::default());
+    (Orderer { sender, knocks: Arc::clone(&knocks) }, Orders { received, knocks })
+}
+
+/// Gives the thread orders, and wakes it where it sleeps on words.
+#[derive(Debug)]
+pub(crate) struct Orderer {
+    sender: Sender<Order>,
+    knocks: Arc<AtomicU32>,
+}
+
+/// The thread's end of the queue of orders.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    received: Receiver<Order>,
+    /// Counts them, for a thread that sleeps until one of several words changes.
+    knocks: Arc<AtomicU32>,
+}
+
+impl Orderer {
+    /// Gives an order. Lost if the thread has ended.
+    pub(crate) fn give(&self, order: Order) {
+        let _ = self.sender.send(order);
+        // With the acquire in `wake_words`: who sees the number sees the order.
+        self.knocks.fetch_add(1, Release);
+        // Nobody sleeps on it, or is woken.
+        let _ = futex::wake(&self.knocks, futex::Flags::empty(), 1);
+    }
 }
 
 /// What the thread does by itself.
@@ -119,7 +158,7 @@ impl ProgramFill {
 pub(crate) type Now = fn() -> u64;
 
 /// Looks after rings until all senders of orders are gone. `told` is called after each report.
-pub(crate) fn run(work: Work, now: Now, orders: &Receiver<Order>, reports: &Sender<Report>, told: impl Fn()) {
+pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report>, told: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
         let is_heard = reports.send(report).is_ok();
@@ -128,7 +167,7 @@ pub(crate) fn run(work: Work, now: Now, orders: &Receiver<Order>, reports: &Send
     };
     match work {
         Work::Empty(polling) => drain.empty(polling, orders, report),
-        Work::Wait => orders.iter().for_each(|order| drain.carry_out(order)),
+        Work::Wait => orders.received.iter().for_each(|order| drain.carry_out(order)),
         Work::Heed(often, triggers) => drain.heed(often, triggers, orders, report),
     }
 }
@@ -141,35 +180,78 @@ struct Drain {
     room: Option<usize>,
 }
 
+/// For how long the thread sleeps at most.
+const PATIENCE: Duration = Duration::from_millis(20);
+
 /// How many bytes wait to be shown, at most.
 const MOST_KEPT: usize = 64 << 20;
 
 impl Drain {
     /// Until nobody listens to what `report` says.
-    fn empty(&mut self, polling: Polling, orders: &Receiver<Order>, report: impl Fn(Report) -> bool) {
+    fn empty(&mut self, polling: Polling, orders: &Orders, report: impl Fn(Report) -> bool) {
         loop {
-            let seen = wake_words(polling, &self.programs);
+            let seen = self.wake_words(polling, orders);
             let (mut has_failed, mut taken) = (false, false);
-            for stream in self.programs.iter_mut().flat_map(|program| &mut program.streams) {
-                let had_failed = stream.has_failed();
-                taken |= stream.drain(&mut self.room);
-                has_failed |= stream.has_failed() && !had_failed;
+            // Before anything that waits for a disk.
+            let used: Vec<u32> = self.programs.iter().flat_map(Streams::call_pagers).collect();
+            if !used.is_empty() && !report(Report::Used { cpus: used }) {
+                return;
+            }
+            for program in &mut self.programs {
+                for stream in &mut program.streams {
+                    let had_failed = stream.has_failed();
+                    taken |= stream.drain(&mut self.room);
+                    has_failed |= stream.has_failed() && !had_failed;
+                }
             }
             if has_failed && !report(Report::OutputFailed) {
                 return;
             }
             loop {
-                match next_order(orders, self.programs.is_empty()) {
+                match next_order(&orders.received, self.programs.is_empty()) {
                     Ok(order) => self.carry_out(order),
                     Err(TryRecvError::Empty) => break,
                     // Whoever gives orders is gone, and does not want what the rings hold.
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            if !taken {
-                pause(polling, &self.programs, &seen);
+            if !taken && !self.pause(polling, orders, &seen) {
+                return;
             }
         }
+    }
+
+    /// Returns the values of the words on which the thread sleeps with [`Polling::Wakeup`], before it reads rings and orders.
+    fn wake_words(&self, polling: Polling, orders: &Orders) -> Vec<u32> {
+        let words = || self.words(orders).map(|word| word.load(Acquire)).collect();
+        if polling == Polling::Wakeup { words() } else { Vec::new() }
+    }
+
+    /// The words that are counted up with each order, and by writers when they leave a sub-buffer.
+    fn words<'a>(&'a self, orders: &'a Orders) -> impl Iterator<Item = &'a AtomicU32> {
+        let of_programs = self.programs.iter().map(|program| program.program.wake_word(program.slot));
+        std::iter::once(&*orders.knocks).chain(of_programs)
+    }
+
+    /// Sleeps until it is time to look at the rings, or an order is given. Returns false if there will be no orders any more.
+    fn pause(&mut self, polling: Polling, orders: &Orders, seen: &[u32]) -> bool {
+        let time = match polling {
+            Polling::Busy => return true,
+            Polling::Timer(time) => time.min(PATIENCE),
+            Polling::Wakeup => {
+                let words: Vec<_> = self.words(orders).zip(seen.iter().copied()).collect();
+                if wait_any(&words, PATIENCE).is_ok() {
+                    return true;
+                }
+                Duration::from_millis(1)
+            }
+        };
+        match orders.received.recv_timeout(time) {
+            Ok(order) => self.carry_out(order),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        true
     }
 
     /// Copies all rings when a program asks for it.
@@ -177,14 +259,14 @@ impl Drain {
         &mut self,
         often: Duration,
         triggers: Triggers,
-        orders: &Receiver<Order>,
+        orders: &Orders,
         report: impl Fn(Report) -> bool,
     ) {
         let mut last: Option<Instant> = None;
         loop {
             // Until the end of this turn.
             let mut _looking = None;
-            match orders.recv_timeout(often) {
+            match orders.received.recv_timeout(often) {
                 Ok(Order::Look(looking)) => _looking = Some(looking),
                 Ok(order) => self.carry_out(order),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -253,6 +335,10 @@ impl Drain {
                 let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
             }
             Order::Look(looking) => drop(looking),
+            Order::Moved { answer } => {
+                let streams = self.programs.iter_mut().flat_map(|program| &mut program.streams);
+                let _ = answer.send(streams.filter_map(Stream::moved).collect());
+            }
             Order::Fill { answer } => _ = answer.send(self.programs.iter().map(Streams::fill).collect()),
         }
     }
@@ -268,6 +354,13 @@ impl Drain {
 }
 
 impl Streams {
+    /// Wakes who gives rings pages if writers come near the end of them. Returns the CPUs of those rings.
+    fn call_pagers(&self) -> impl Iterator<Item = u32> {
+        let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
+        let called = called.inspect(|_| self.waker.iter().for_each(Waker::wake));
+        called.filter_map(Stream::cpu)
+    }
+
     fn copy(&self, since: u64, now: Now) -> ProgramCopy {
         let streams = self.streams.iter().map(|stream| stream.copy(since, now)).collect();
         ProgramCopy { number: self.number, streams }
@@ -286,36 +379,4 @@ impl Streams {
 /// The next order; waits for it if there is nothing else to do.
 fn next_order(orders: &Receiver<Order>, idle: bool) -> Result<Order, TryRecvError> {
     if idle { orders.recv().map_err(|_| TryRecvError::Disconnected) } else { orders.try_recv() }
-}
-
-/// What writers count up when they leave a sub-buffer, before the rings are looked at.
-fn wake_words(polling: Polling, programs: &[Streams]) -> Vec<u32> {
-    if polling != Polling::Wakeup {
-        return Vec::new();
-    }
-    let word = |program: &Streams| program.program.wake_word(program.slot).load(Acquire);
-    programs.iter().map(word).collect()
-}
-
-/// For how long at most the thread does not look at its orders.
-const PATIENCE: Duration = Duration::from_millis(20);
-
-fn pause(polling: Polling, programs: &[Streams], seen: &[u32]) {
-    match polling {
-        Polling::Busy => std::hint::spin_loop(),
-        Polling::Timer(time) => sleep(time.min(PATIENCE)),
-        Polling::Wakeup => {
-            let words = programs.iter().map(|program| program.program.wake_word(program.slot));
-            let words: Vec<_> = words.zip(seen.iter().copied()).collect();
-            if wait_any(&words, PATIENCE).is_err() {
-                sleep(Duration::from_millis(1));
-            }
-        }
-    }
-}
-
-fn sleep(time: Duration) {
-    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    // Interrupted or not, the rings are looked at.
-    let _: NanosleepRelativeResult = clock_nanosleep_relative(ClockId::Monotonic, &time);
 }

@@ -2,7 +2,8 @@
 
 use super::Now;
 use crate::output::{Output, Unwritten};
-use sordino_ring::read::{Content, Corrupt, Fill, Lost, Packet, Reader};
+use sordino_ring::layout::Geometry;
+use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ pub(crate) struct Stream {
     state: StreamState,
     /// Copies of what was written, for who follows.
     kept: Kept,
+    /// The ring's position when it was last looked at.
+    position: Option<u64>,
 }
 
 /// Copies that wait to be shown.
@@ -28,7 +31,18 @@ struct Kept {
 impl Stream {
     /// Of a ring that is read into `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
-        Self { reader, output, state, kept: Kept::default() }
+        let position = reader.position().ok();
+        Self { reader, output, state, kept: Kept::default(), position }
+    }
+
+    /// Returns true if the ring's pager is to be called.
+    pub(super) fn calls_pager(&self) -> bool {
+        self.reader.calls_pager()
+    }
+
+    /// The ring's CPU; `None` of the shared ring.
+    pub(super) fn cpu(&self) -> Option<u32> {
+        self.reader.cpu()
     }
 
     /// Whether its file can't be written to.
@@ -133,6 +147,8 @@ pub(crate) struct StreamFill {
     pub(crate) problem: Option<String>,
 }
 
+/// Bytes of sub-buffers that one system call writes: past the page cache, each waits for the disk.
+const RUN: u64 = 1 << 20;
 /// How long a file that can't be written to is left alone.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -140,29 +156,30 @@ impl Stream {
     /// Writes the sub-buffers that wait, but not for ever, however fast they come, and keeps copies as far as there is `room`, if
     /// somebody follows; whether there was any.
     pub(super) fn drain(&mut self, room: &mut Option<usize>) -> bool {
-        let mut any = false;
-        for _ in 0..self.reader.geometry().count {
-            if self.state.corrupt.is_some() || self.can_wait() {
-                break;
-            }
-            match self.reader.take() {
-                Ok(None) => break,
-                Ok(Some(mut taken)) => {
+        let geometry = self.reader.geometry();
+        let most = most_at_once(geometry);
+        let mut taken = 0;
+        while taken < geometry.count && self.state.corrupt.is_none() && !self.can_wait() {
+            let count = match self.reader.take_run(most.min(geometry.count - taken)) {
+                Ok(mut run) => {
                     if let Some(room) = room {
-                        self.kept.keep(taken.content, || taken.copy(), room);
+                        run.iter().for_each(|taken| self.kept.keep(taken.content, || taken.copy(), room));
                     }
-                    let content = taken.content;
-                    self.state.write(self.output.as_mut(), &content, |output| output.write(&mut taken));
+                    self.state.write_run(self.output.as_mut(), &mut run);
+                    run.len() as u32
                 }
                 Err(corrupt) => {
                     self.state.corrupt = Some(corrupt);
-                    break;
+                    0
                 }
+            };
+            if count == 0 {
+                break;
             }
-            self.reader.give_back();
-            any = true;
+            self.reader.give_back_run(count);
+            taken += count;
         }
-        any
+        taken > 0
     }
 
     /// Whether its file can't be written to now and the ring still has room: then it keeps what it has, and loses the oldest when it
@@ -172,6 +189,13 @@ impl Stream {
         let room = self.reader.geometry().count / 4 + 1;
         let is_full = |waiting: u32| waiting + room > self.reader.geometry().count;
         waits && !self.reader.waiting().is_ok_and(is_full)
+    }
+
+    /// The ring's CPU, if there were records since this was asked last.
+    pub(super) fn moved(&mut self) -> Option<u32> {
+        let position = self.reader.position().ok();
+        let before = std::mem::replace(&mut self.position, position);
+        self.reader.cpu().filter(|_| position != before)
     }
 
     /// Leaves behind what the ring has overwritten.
@@ -214,9 +238,9 @@ impl Stream {
     }
 
     fn write_packet(&mut self, packet: &mut Packet) {
-        let output = self.output.as_mut().filter(|output| output.is_news(&packet.content));
-        let content = packet.content;
-        self.state.write(output, &content, |output| output.write_packet(packet));
+        if let Some(output) = self.output.as_mut().filter(|output| output.is_news(&packet.content)) {
+            self.state.write_packet(output, packet);
+        }
     }
 
     /// Takes what the ring still holds.
@@ -272,6 +296,13 @@ impl Stream {
     }
 }
 
+/// Returns the number of sub-buffers that are written by one system call. Writers get none of them back before it ends: so no more than a
+/// quarter of the ring.
+fn most_at_once(geometry: Geometry) -> u32 {
+    let most = (RUN >> geometry.bits).min(MOST_IN_A_WRITE as u64) as u32;
+    most.min(geometry.count / 4).max(1)
+}
+
 /// How a stream that went to `output` ended, when its ring had lost `lost`.
 fn end(
     reader: &Reader,
@@ -303,19 +334,39 @@ impl StreamState {
         self.retry = self.retry.map(|_| Instant::now());
     }
 
-    /// Has `write` write a packet of this content, unless one before failed and it is not time to try again.
-    fn write(
-        &mut self,
-        output: Option<&mut Output>,
-        content: &Content,
-        write: impl FnOnce(&mut Output) -> io::Result<()>,
-    ) {
+    /// Writes sub-buffers, unless one before failed and it is not time to try again.
+    fn write_run(&mut self, output: Option<&mut Output>, run: &mut [SubBuffer<'_>]) {
         let Some(output) = output else { return };
-        if self.failure.is_none() || self.retry.is_some_and(|retry| Instant::now() >= retry) {
-            self.failure = write(output).err();
-            let again = self.persistent && self.failure.is_some();
-            self.retry = again.then(|| Instant::now() + RETRY);
+        let mut written = 0;
+        if self.is_time() {
+            let result;
+            (written, result) = output.write(run);
+            self.tried(result);
         }
+        run[written..].iter().for_each(|left| self.leave_out(output, &left.content));
+    }
+
+    /// The same for a copy.
+    fn write_packet(&mut self, output: &mut Output, packet: &mut Packet) {
+        if self.is_time() {
+            let result = output.write_packet(packet);
+            self.tried(result);
+        }
+        self.leave_out(output, &packet.content);
+    }
+
+    fn is_time(&self) -> bool {
+        self.failure.is_none() || self.retry.is_some_and(|retry| Instant::now() >= retry)
+    }
+
+    fn tried(&mut self, result: io::Result<()>) {
+        self.failure = result.err();
+        let again = self.persistent && self.failure.is_some();
+        self.retry = again.then(|| Instant::now() + RETRY);
+    }
+
+    /// Has the file say that a packet is missing, if it could not be written.
+    fn leave_out(&mut self, output: &mut Output, content: &Content) {
         if let Some(failure) = &self.failure {
             self.problem.get_or_insert_with(|| unwritable(output, failure));
             output.skip(content);
@@ -331,6 +382,13 @@ pub(crate) fn unwritable(output: &Output, failure: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_holds_no_more_than_a_quarter_of_a_small_ring() {
+        let of = |size, count| most_at_once(Geometry::new(size, count).unwrap());
+        assert_eq!((of(128 << 10, 256), of(1 << 20, 32), of(16 << 10, 1024)), (8, 1, 64));
+        assert_eq!((of(16 << 10, 32), of(16 << 10, 4), of(16 << 10, 2)), (8, 1, 1));
+    }
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {

@@ -15,6 +15,7 @@ mod walk;
 
 use crate::context::{Told, What};
 use crate::steal::Stolen;
+use crate::threads::Own;
 use process::{Mapping, Thread};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
@@ -142,6 +143,16 @@ pub(crate) fn write_symbols(
     writer.stream.finish().map(drop)
 }
 
+/// Writes a stream that names the recorder's own threads, as of `ticks`.
+pub(crate) fn write_recorder(own: &[Own], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+    let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
+    let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+    for Own { tid, name, .. } in own {
+        writer.event("sordino_statedump_recorder", *tid, &[(*tid).into(), name.as_str().into()])?;
+    }
+    writer.stream.finish().map(drop)
+}
+
 /// Writes a stream of what was told of threads, none of it before `begin`.
 pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
@@ -202,7 +213,7 @@ fn schemas() -> Vec<Schema> {
         let ids = ["pid", "tid", "vtid"].map(|name| (name, &i32_));
         ids.into_iter().chain(more.iter().copied()).collect()
     };
-    let events: [(&str, Vec<(&str, &Type)>); 15] = [
+    let events: [(&str, Vec<(&str, &Type)>); 16] = [
         ("lttng_statedump_start", Vec::new()),
         (
             "sordino_statedump_clock",
@@ -245,6 +256,7 @@ fn schemas() -> Vec<Schema> {
         ("sordino_context_cgroup", of_thread(&[("path", &text)])),
         ("sordino_context_value", of_thread(&[("name", &text), ("value", &text)])),
         ("sordino_context_end", of_thread(&[])),
+        ("sordino_statedump_recorder", vec![("tid", &i32_), ("name", &text)]),
     ];
     let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {
         provider: "statedump".to_owned(),

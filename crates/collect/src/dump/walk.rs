@@ -13,6 +13,7 @@ use super::process::{self, Mapping, Thread};
 use super::share::{Share, spent, waited_for_a_cpu};
 use crate::discover::processes;
 use crate::proc::Stat;
+use crate::threads;
 use rustix::process::Pid;
 use rustix::thread::gettid;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -72,9 +73,8 @@ fn start(walk: &Arc<Walk>) -> bool {
     }
     let mut state = walk.lock();
     let (turn, theirs) = (state.turn, Arc::clone(walk));
-    let thread = std::thread::Builder::new().name("sordino-dump".to_owned());
     // The thread takes the lock first.
-    state.working = thread.spawn(move || theirs.work(turn)).is_ok();
+    state.working = threads::start("sordino-dump", move || theirs.work(turn)).is_ok();
     state.working
 }
 

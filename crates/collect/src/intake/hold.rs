@@ -1,10 +1,12 @@
 //! Attaching to one area: who has it, the slot, the rings.
 
 use super::is_trusted;
-use super::ledger::Claim;
+use super::ledger::{Claim, Memory};
 use super::pages::Pages;
+use super::portion::portion;
 use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
+use crate::program::{Learned, Reader};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
@@ -24,6 +26,10 @@ pub(crate) struct Wishes {
     leave_out_others: bool,
     wake: bool,
     block: Option<Duration>,
+    /// Rings get pages while they are used.
+    is_sparse: bool,
+    /// Some tracepoints are wanted conditionally.
+    conditions: bool,
     /// A session takes smaller rings where there is no room for larger ones.
     is_session: bool,
     /// Every program is wanted, but not the commands of this very program.
@@ -49,6 +55,11 @@ pub(crate) struct Taken {
     pub(crate) program: Program,
     pub(crate) attached: Attached,
     pub(crate) notes: Vec<String>,
+    /// It did not wait to be taken up: what it hit before is not recorded.
+    pub(crate) ran_before: bool,
+    /// The reader of the program's catalogue, and the tracepoints read so far.
+    pub(crate) reader: Reader,
+    pub(crate) learned: Learned,
 }
 
 /// The result of attaching to a candidate.
@@ -69,6 +80,8 @@ impl Wishes {
             leave_out_others: options.cpus_only,
             wake: options.polling == Polling::Wakeup,
             block: options.block,
+            is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
+            conditions: options.user.has_conditions() || options.contexts.counters,
             is_session: options.session.is_some(),
             skip_ours: matches!(options.programs, Programs::All),
         }
@@ -79,7 +92,10 @@ impl Wishes {
         self.cpus.len() + 1
     }
 
-    fn wanted(&self) -> Wanted<'_> {
+    /// Returns the request to a program. Its rings begin with less, the less memory is left and the more programs of its user came within
+    /// the last second.
+    fn wanted(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
+        let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
         Wanted {
             name: &self.name,
             geometry: self.geometry,
@@ -89,6 +105,8 @@ impl Wishes {
             wake: self.wake,
             block: self.block,
             first_turn: first_turn(),
+            portion: self.is_sparse.then(portion),
+            conditions: self.conditions,
         }
     }
 
@@ -127,7 +145,11 @@ impl Candidate {
 
     /// How long attaching may take: 0.3 s for a GiB of memory, and what a program needs that keeps its file's inode for itself.
     pub(super) fn patience(&self, wishes: &Wishes) -> Duration {
-        Duration::from_secs(2 + (self.program.size_of(&wishes.wanted()) >> 30))
+        Duration::from_secs(2 + (self.program.size_of(&self.wanted(wishes)) >> 30))
+    }
+
+    fn wanted<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
+        wishes.wanted(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
     /// Attaches without waiting.
@@ -150,7 +172,12 @@ impl Candidate {
             Err(reason) => return Attach::Refused(self, reason),
         };
         let Self { pid, program, claim, .. } = self;
-        Attach::Taken(Box::new(Taken { pid, claim, identity, pidfd, program, attached, notes }))
+        let mut reader = Reader::default();
+        let learned = reader.learn(&program, usize::MAX);
+        let ran_before = true;
+        let taken =
+            Taken { pid, claim, identity, pidfd, program, attached, notes, ran_before, reader, learned };
+        Attach::Taken(Box::new(taken))
     }
 
     /// Attaches with the rings that are wanted; where the user's programs may not have so much, and for a session also where the
@@ -160,7 +187,7 @@ impl Candidate {
         wishes: &Wishes,
         notes: &mut Vec<String>,
     ) -> Result<Option<Attached>, String> {
-        let (mut wanted, mut too_large) = (wishes.wanted(), None);
+        let (mut wanted, mut too_large) = (self.wanted(wishes), None);
         loop {
             let reason = match self.claim.reserve(self.program.size_of(&wanted)) {
                 Err(reason) => reason,
@@ -190,8 +217,7 @@ fn smaller(geometry: Geometry, why: &str) -> String {
 impl Taken {
     /// The addresses of the pages that the program's threads touch.
     pub(super) fn pages(&self) -> Pages {
-        let [gates, headers] = self.attached.way;
-        Pages([self.attached.region, gates, headers])
+        Pages(self.attached.present.clone())
     }
 
     /// Gives the rings back, of a session that has ended meanwhile. A program of somebody who is not trusted could delay that: its slot

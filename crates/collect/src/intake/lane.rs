@@ -3,7 +3,7 @@
 use super::hold::{Taken, Wishes};
 use super::ledger::Ledger;
 use super::work::{Job, Progress};
-use crate::rights;
+use crate::threads;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(1);
 /// Threads of a user that hang, at most: the first may wait for pages, the second may not. Then the user's programs are refused.
 const MOST_STUCK: u32 = 2;
+/// Jobs at most whose areas are open and wait for the next step, which is slower: each holds descriptors.
+const MOST_OPENED: usize = 256;
 
 /// State that all lanes share.
 pub(super) struct Shared {
@@ -42,7 +44,10 @@ pub(super) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Jobs whose areas are to be opened. They come first: a program that ends while it waits leaves its counts in an open area.
     queue: VecDeque<Job>,
+    /// Jobs whose areas are open, in the order of their waiting, and those that let programs go.
+    opened: VecDeque<Job>,
     /// Jobs with a lock in the way, and when they are tried again.
     locked: Vec<Job>,
     retry: Option<Instant>,
@@ -63,14 +68,14 @@ impl Lane {
     }
 
     pub(super) fn push(&self, job: Job) {
-        self.lock().queue.push_back(job);
+        self.lock().push(job);
         self.changed.notify_one();
     }
 
     /// How many jobs wait.
     pub(super) fn waiting(&self) -> usize {
         let state = self.lock();
-        state.queue.len() + state.locked.len()
+        state.ready() + state.locked.len()
     }
 
     /// Whether one of the threads that are allowed is used here, also by a call that hangs.
@@ -82,13 +87,13 @@ impl Lane {
     /// Returns true if jobs wait for a thread to be started.
     pub(super) fn needs_thread(&self) -> bool {
         let state = self.lock();
-        !(state.has_thread || state.queue.is_empty() && state.locked.is_empty())
+        !(state.has_thread || state.is_empty())
     }
 
     /// Returns true if the lane has work, a thread or a thread that hangs.
     pub(super) fn is_needed(&self) -> bool {
         let state = self.lock();
-        state.has_thread || state.stuck > 0 || !state.queue.is_empty() || !state.locked.is_empty()
+        state.has_thread || state.stuck > 0 || !state.is_empty()
     }
 
     /// Returns true if the user's programs may keep a thread waiting for their pages.
@@ -99,33 +104,29 @@ impl Lane {
     /// Jobs that have waited for longer than this.
     pub(super) fn take_older_than(&self, age: Duration) -> Vec<Job> {
         let mut state = self.lock();
-        let queue = std::mem::take(&mut state.queue);
-        let (old, young): (VecDeque<Job>, _) = queue.into_iter().partition(|job| job.since.elapsed() > age);
-        state.queue = young;
-        old.into()
+        let State { queue, opened, .. } = &mut *state;
+        let (old, young): (Vec<Job>, Vec<Job>) =
+            queue.drain(..).chain(opened.drain(..)).partition(|job| job.since.elapsed() > age);
+        young.into_iter().for_each(|job| state.push(job));
+        old
     }
 
     /// Starts a thread if there is something to do and none; refuses what waits if that fails, or too many threads hang.
     pub(super) fn start(lane: &Arc<Self>, shared: &Arc<Shared>) {
         let mut state = lane.lock();
-        if state.has_thread || state.closed || state.queue.is_empty() && state.locked.is_empty() {
+        if state.has_thread || state.closed || state.is_empty() {
             return;
         }
         let problem = if state.stuck >= MOST_STUCK {
             Some("programs of its user keep the recorder waiting".to_owned())
         } else {
             let (mine, theirs, generation) = (Arc::clone(lane), Arc::clone(shared), state.generation);
-            let thread = std::thread::Builder::new().name("sordino-intake".to_owned());
-            let started = thread.spawn(move || {
-                rights::confine();
-                mine.run(generation, &theirs);
-            });
+            let started = threads::start("sordino-intake", move || mine.run(generation, &theirs));
             state.has_thread = started.is_ok();
             started.err().map(|error| format!("no thread for it: {error}"))
         };
         let Some(reason) = problem else { return };
-        let State { queue, locked, .. } = &mut *state;
-        let refused: Vec<Job> = queue.drain(..).chain(locked.drain(..)).collect();
+        let refused = state.take_all();
         drop(state);
         for mut job in refused {
             job.refuse(reason.clone());
@@ -137,6 +138,7 @@ impl Lane {
         while let Some(job) = self.next(generation) {
             match job.proceed(self, generation, shared) {
                 Progress::Done(job) => shared.finish(job),
+                Progress::Opened(job) => self.lock().opened.push_back(job),
                 Progress::Locked(job) => self.retry(job),
                 Progress::GivenUp => {
                     let mut state = self.lock();
@@ -156,18 +158,18 @@ impl Lane {
             }
             let now = Instant::now();
             if state.retry.is_some_and(|retry| retry <= now) {
-                let State { queue, locked, retry, .. } = &mut *state;
-                queue.extend(locked.drain(..));
+                let State { opened, locked, retry, .. } = &mut *state;
+                opened.extend(locked.drain(..));
                 *retry = None;
             }
-            if let Some(job) = state.queue.pop_front() {
+            if let Some(job) = state.pop() {
                 return Some(job);
             }
             let wait = state.retry.map_or(IDLE, |retry| retry.saturating_duration_since(now));
             let waited = self.changed.wait_timeout(state, wait);
             let timeout;
             (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() && state.queue.is_empty() && state.retry.is_none() {
+            if timeout.timed_out() && state.ready() == 0 && state.retry.is_none() {
                 state.has_thread &= state.generation != generation;
                 return None;
             }
@@ -222,7 +224,7 @@ impl Lane {
         let over = if is_over {
             Some(job)
         } else {
-            state.queue.push_front(job);
+            state.opened.push_front(job);
             None
         };
         drop(state);
@@ -237,12 +239,37 @@ impl Lane {
         let mut state = self.lock();
         state.closed = true;
         state.generation += 1;
-        let jobs =
-            (std::mem::take(&mut state.queue), std::mem::take(&mut state.locked), state.guarded.take());
+        let (waiting, guarded) = (state.take_all(), state.guarded.take());
         drop(state);
         self.changed.notify_all();
-        if let Some((job, _)) = &jobs.2 {
-            job.taken.iter().for_each(Taken::let_go_at_once);
-        }
+        let guarded = guarded.map(|(job, _)| job);
+        let taken = waiting.iter().chain(&guarded).flat_map(|job| &job.taken);
+        taken.for_each(Taken::let_go_at_once);
+    }
+}
+
+impl State {
+    fn push(&mut self, job: Job) {
+        let jobs = if job.is_to_be_opened() { &mut self.queue } else { &mut self.opened };
+        jobs.push_back(job);
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let new = if self.opened.len() < MOST_OPENED { self.queue.pop_front() } else { None };
+        new.or_else(|| self.opened.pop_front())
+    }
+
+    /// Jobs that have no lock in the way.
+    fn ready(&self) -> usize {
+        self.queue.len() + self.opened.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ready() == 0 && self.locked.is_empty()
+    }
+
+    fn take_all(&mut self) -> Vec<Job> {
+        let Self { queue, opened, locked, .. } = self;
+        queue.drain(..).chain(opened.drain(..)).chain(locked.drain(..)).collect()
     }
 }

@@ -3,26 +3,49 @@
 use super::is_trusted;
 use crate::limits;
 use sordino_ring::control::FileId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Areas of one process at most: one for each copy of the library in it.
 const MOST_AREAS: usize = 16;
 /// Descriptors that a program takes besides its streams': its area, its process, its metadata.
 const DESCRIPTORS: u64 = 4;
 
-/// What a user's programs may have together: a quarter of what there is. Root's and the recorder's own user's have no limit.
+/// Time for which a program counts as one that came lately.
+const LATELY: Duration = Duration::from_secs(1);
+/// Programs that are remembered as such, at most.
+const MOST_LATE: usize = 256;
+
+/// The limits of all programs together, and of one user's; those of root and of the recorder's own user have no limit of their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// A user's descriptors: a quarter of the recorder's.
     descriptors: u64,
+    /// Bytes of a user's rings: half of the budget, so that others' programs have the other half.
     bytes: u64,
+    /// Bytes of all rings.
+    budget: u64,
 }
 
 impl Limits {
-    /// As this machine, the control group and the descriptors' limit have it now.
-    pub(crate) fn of_this_machine() -> Self {
-        Self { descriptors: limits::descriptors() / 4, bytes: limits::memory() / 4 }
+    /// Returns the limits by the machine's memory, the control group and the descriptors now, and by the session's options.
+    pub(crate) fn of_this_machine(max_memory: Option<u64>) -> Self {
+        let quarter = limits::memory() / 4;
+        let budget = max_memory.unwrap_or(quarter);
+        Self { descriptors: limits::descriptors() / 4, bytes: quarter.min(budget / 2), budget }
     }
+}
+
+/// The memory of a session's rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Bytes that they have.
+    pub(crate) used: u64,
+    /// Bytes that they may have.
+    pub(crate) budget: u64,
+    /// The number of times that a ring did not get what it needed.
+    pub(crate) short: u64,
 }
 
 /// The areas that are recorded, or are about to be.
@@ -32,7 +55,10 @@ pub(crate) struct Ledger(Arc<Mutex<Inner>>);
 #[derive(Debug)]
 struct Inner {
     limits: Limits,
+    short: u64,
     areas: HashMap<FileId, Entry>,
+    /// The times at which the latest areas were claimed, with their users.
+    arrivals: VecDeque<(Instant, u32)>,
 }
 
 #[derive(Debug)]
@@ -62,7 +88,12 @@ pub(crate) enum NoClaim {
 
 impl Ledger {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self(Arc::new(Mutex::new(Inner { limits, areas: HashMap::new() })))
+        Self(Arc::new(Mutex::new(Inner {
+            limits,
+            short: 0,
+            areas: HashMap::new(),
+            arrivals: VecDeque::new(),
+        })))
     }
 
     /// Nobody panics with it locked, and what it holds is right at every moment.
@@ -87,11 +118,18 @@ impl Ledger {
             )));
         }
         inner.areas.insert(id, Entry { pid, user, bytes: 0, descriptors });
+        inner.arrivals.push_back((Instant::now(), user));
         Ok(Claim { ledger: self.clone(), id, user })
     }
 }
 
 impl Ledger {
+    /// The memory of all rings.
+    pub(crate) fn memory(&self) -> Memory {
+        let inner = self.lock();
+        Memory { used: inner.used(), budget: inner.limits.budget, short: inner.short }
+    }
+
     /// The areas of a process.
     pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
         self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()
@@ -99,6 +137,40 @@ impl Ledger {
 }
 
 impl Inner {
+    /// The number of areas of this user that were claimed lately, at most [`MOST_LATE`].
+    fn arrivals(&mut self, user: u32) -> usize {
+        let too_many = self.arrivals.len().saturating_sub(MOST_LATE);
+        self.arrivals.drain(..too_many);
+        while self.arrivals.pop_front_if(|(at, _)| at.elapsed() > LATELY).is_some() {}
+        self.arrivals.iter().filter(|(_, other)| *other == user).count()
+    }
+
+    fn used(&self) -> u64 {
+        self.areas.values().map(|entry| entry.bytes).sum()
+    }
+
+    /// The reason why areas of this user have too much, if they do.
+    fn excess(&self, user: u32) -> Option<String> {
+        let (used, budget) = (self.used(), self.limits.budget);
+        if used > budget {
+            return Some(format!(
+                "the session's rings would have {} MiB, and may have {} (--max-memory): allow more, or use smaller rings \
+                 (--subbuf-size, --num-subbuf)",
+                used.div_ceil(1 << 20),
+                budget >> 20
+            ));
+        }
+        let (used, limit) = (self.of_user(user).map(|entry| entry.bytes).sum::<u64>(), self.limits.bytes);
+        (!is_trusted(user) && used > limit).then(|| {
+            format!(
+                "the rings of user {user} would have {} MiB, and at most {} (half of what all may have): use smaller rings \
+                 (--subbuf-size, --num-subbuf)",
+                used.div_ceil(1 << 20),
+                limit >> 20
+            )
+        })
+    }
+
     fn of_user(&self, user: u32) -> impl Iterator<Item = &Entry> {
         self.areas.values().filter(move |entry| entry.user == user)
     }
@@ -118,26 +190,51 @@ impl Claim {
     /// Counts the memory that the area's rings are about to take, in place of what was counted before.
     ///
     /// # Errors
-    /// That its user's programs would have too much, and what to do about it.
+    /// All programs or its user's would have too much; the text has the remedy. No memory is counted for the area then.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), String> {
         let mut inner = self.ledger.lock();
-        let Some(user) = inner.areas.get(&self.id).map(|entry| entry.user) else { return Ok(()) };
-        if let Some(entry) = inner.areas.get_mut(&self.id) {
-            entry.bytes = bytes;
+        let Some(entry) = inner.areas.get_mut(&self.id) else { return Ok(()) };
+        entry.bytes = bytes;
+        let (user, id) = (entry.user, self.id);
+        let Some(excess) = inner.excess(user) else { return Ok(()) };
+        inner.areas.entry(id).and_modify(|entry| entry.bytes = 0);
+        Err(excess)
+    }
+
+    /// Counts memory that the area's rings are about to take besides. Returns true if they may.
+    pub(crate) fn grow(&self, bytes: u64) -> bool {
+        let mut inner = self.ledger.lock();
+        let Some(entry) = inner.areas.get_mut(&self.id) else { return false };
+        entry.bytes += bytes;
+        let (user, id) = (entry.user, self.id);
+        // The last eighth is for programs that are yet to come.
+        let spares = inner.used() <= inner.limits.budget / 8 * 7;
+        if spares && inner.excess(user).is_none() {
+            return true;
         }
-        let (used, limit): (u64, u64) =
-            (inner.of_user(user).map(|entry| entry.bytes).sum(), inner.limits.bytes);
-        if is_trusted(user) || used <= limit {
-            return Ok(());
-        }
-        if let Some(entry) = inner.areas.get_mut(&self.id) {
-            entry.bytes = 0;
-        }
-        let (used, limit) = ((used - bytes) >> 20, limit >> 20);
-        Err(format!(
-            "the rings of user {user} have {used} MiB, and at most {limit} (a quarter of the memory): use smaller rings \
-             (--subbuf-size, --num-subbuf)"
-        ))
+        inner.areas.entry(id).and_modify(|entry| entry.bytes -= bytes);
+        false
+    }
+
+    /// Counts that there was no memory for the area's rings.
+    pub(crate) fn note_short(&self) {
+        self.ledger.lock().short += 1;
+    }
+
+    /// Counts memory of the area's rings that was given back.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let mut inner = self.ledger.lock();
+        inner.areas.entry(self.id).and_modify(|entry| entry.bytes = entry.bytes.saturating_sub(bytes));
+    }
+
+    /// The memory of all rings.
+    pub(crate) fn memory(&self) -> Memory {
+        self.ledger.memory()
+    }
+
+    /// The number of areas that its user's programs have had claimed within a second, this one included while that lasts.
+    pub(crate) fn arrivals(&self) -> usize {
+        self.ledger.lock().arrivals(self.user)
     }
 }
 
@@ -152,7 +249,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        Ledger::new(Limits { descriptors: 70, bytes: 1000 })
+        Ledger::new(Limits { descriptors: 70, bytes: 1000, budget: 10_000 })
     }
 
     fn id(inode: u64) -> FileId {
@@ -174,6 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_came_lately_are_counted_for_each_user() {
+        let (ledger, user) = (ledger(), stranger());
+        let of_root = ledger.claim(id(0), 10, 0, 3).unwrap();
+        assert_eq!(of_root.arrivals(), 1);
+        (1..9).for_each(|inode| drop(ledger.claim(id(inode), 20, user, 3).unwrap()));
+        let of_user = ledger.claim(id(9), 20, user, 3).unwrap();
+        assert_eq!((of_user.arrivals(), of_root.arrivals()), (9, 1));
+        (0..2 * MOST_LATE).for_each(|_| ledger.lock().arrivals.push_back((Instant::now(), user)));
+        assert_eq!((of_user.arrivals(), ledger.lock().arrivals.len()), (MOST_LATE, MOST_LATE));
+        std::thread::sleep(LATELY);
+        assert_eq!((of_user.arrivals(), of_root.arrivals()), (0, 0));
+    }
+
+    #[test]
     fn a_process_and_a_user_have_limits_and_others_none_of_theirs() {
         let (ledger, user) = (ledger(), stranger());
         let of_root: Vec<_> = (0..16).map(|inode| ledger.claim(id(inode), 10, 0, 3).unwrap()).collect();
@@ -190,14 +301,30 @@ mod tests {
     }
 
     #[test]
-    fn a_users_rings_take_a_quarter_of_the_memory_and_roots_any() {
+    fn all_rings_share_a_budget_whose_last_eighth_is_for_programs_to_come() {
+        let ledger = ledger();
+        let [one, two] = [1, 2].map(|inode| ledger.claim(id(inode), 20, 0, 3).unwrap());
+        one.reserve(6000).unwrap();
+        assert!(two.reserve(5000).unwrap_err().contains("--max-memory"));
+        two.reserve(3000).unwrap();
+        assert!(!two.grow(1) && !one.grow(1), "the last eighth is for others");
+        two.reserve(4000).unwrap();
+        assert_eq!(ledger.memory(), Memory { used: 10_000, budget: 10_000, short: 0 });
+        one.shrink(1750);
+        assert!(two.grow(500) && !two.grow(1));
+        drop(one);
+        assert_eq!(ledger.memory().used, 4500);
+    }
+
+    #[test]
+    fn a_users_rings_take_half_of_the_budget_and_roots_any() {
         let (ledger, user) = (ledger(), stranger());
         let [one, two] = [1, 2].map(|inode| ledger.claim(id(inode), 20, user, 3).unwrap());
         one.reserve(600).unwrap();
-        assert!(two.reserve(600).unwrap_err().contains("a quarter of the memory"));
+        assert!(two.reserve(600).unwrap_err().contains("half of what all may have"));
         two.reserve(400).unwrap();
         two.reserve(300).unwrap();
         one.reserve(700).unwrap();
-        ledger.claim(id(3), 10, 0, 3).unwrap().reserve(1 << 40).unwrap();
+        ledger.claim(id(3), 10, 0, 3).unwrap().reserve(9000).unwrap();
     }
 }

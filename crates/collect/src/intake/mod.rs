@@ -12,16 +12,18 @@
 //! | `hold` | attaching to one area |
 //! | `ledger` | which areas are known, and what each user may have of them |
 //! | `pages` | the pages of a program's rings |
+//! | `portion` | what rings begin with |
 
 mod accounts;
 mod hold;
 mod lane;
 mod ledger;
 mod pages;
+mod portion;
 mod work;
 
 pub(crate) use hold::{Candidate, Taken, Wishes};
-pub(crate) use ledger::{Claim, Ledger, Limits};
+pub(crate) use ledger::{Claim, Ledger, Limits, Memory};
 pub(crate) use work::{Job, LOOKS_UNTIL_MADE, Source};
 
 use crate::program::Detachment;
@@ -59,12 +61,17 @@ pub(crate) fn is_trusted(user: u32) -> bool {
 
 impl Intake {
     /// `ring` is called when a job has come back.
-    pub(crate) fn new(wishes: Wishes, ring: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(wishes: Wishes, limits: Limits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
-        let ledger = Ledger::new(Limits::of_this_machine());
+        let ledger = Ledger::new(limits);
         let shared = Shared { wishes, ledger, done, ring: Box::new(ring) };
         let (shared, accounts) = (Arc::new(shared), Accounts::of_this_machine());
         Self { shared, accounts, lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
+    }
+
+    /// The memory of all rings.
+    pub(crate) fn memory(&self) -> Memory {
+        self.shared.ledger.memory()
     }
 
     /// Hands over a program; the number by which the job is known when it comes back.

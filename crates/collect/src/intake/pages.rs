@@ -5,12 +5,12 @@ use sordino_ring::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;
 
-/// Regions of a process's memory, addresses and lengths: those of its rings first.
+/// Parts of a process's memory, addresses and lengths: those of its rings first.
 #[derive(Debug)]
-pub(super) struct Pages(pub(super) [(u64, u64); 3]);
+pub(super) struct Pages(pub(super) Vec<(u64, u64)>);
 
 impl Pages {
-    /// How long a program may take that wants to be recorded: 1.4 us for a page are 0.4 s for a GiB.
+    /// The time that a program may take which wants to be recorded: a GiB takes 0.1 s.
     pub(super) fn patience(&self) -> Duration {
         let bytes = self.0.iter().fold(0u64, |sum, region| sum.saturating_add(region.1));
         Duration::from_secs(1 + (bytes >> 30))
@@ -76,9 +76,9 @@ mod tests {
         let local = 0u8;
         let region = ((&raw const local).addr() as u64, 1);
         for is_trusted in [true, false] {
-            assert!(Pages([region; 3]).populate(i32::MAX, is_trusted).is_err());
-            assert_eq!(Pages([region; 3]).populate(here, is_trusted).unwrap(), 0);
-            assert_eq!(Pages([(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
+            assert!(Pages(vec![region; 3]).populate(i32::MAX, is_trusted).is_err());
+            assert_eq!(Pages(vec![region; 3]).populate(here, is_trusted).unwrap(), 0);
+            assert_eq!(Pages(vec![(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
         }
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Job {
 pub(super) enum Progress {
     /// The job is over.
     Done(Job),
+    /// The job's areas are open; its next steps are slower.
+    Opened(Job),
     /// A lock is in the way.
     Locked(Job),
     /// Somebody else goes on with the job: this took too long.
@@ -116,6 +118,11 @@ impl Job {
         }
     }
 
+    /// Returns true if its areas have yet to be opened.
+    pub(super) const fn is_to_be_opened(&self) -> bool {
+        self.todo.is_none() && !matches!(self.source, Source::Leaves(_))
+    }
+
     /// Ends it without having looked.
     pub(super) fn refuse(&mut self, reason: String) {
         let reason = match &self.source {
@@ -124,7 +131,12 @@ impl Job {
             }
             _ => reason,
         };
-        self.skipped.push((None, reason));
+        let opened = self.todo.take().unwrap_or_default();
+        if opened.is_empty() {
+            return self.skipped.push((None, reason));
+        }
+        // What they counted is taken over.
+        self.refused.extend(opened.into_iter().map(|candidate| (candidate, reason.clone())));
     }
 
     /// It was given up while it was looked for, or while its last area's pages were made present; whether it is over.
@@ -186,6 +198,9 @@ impl Job {
             self.todo = Some(findings.todo);
             (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
             self.replaced = findings.replaced;
+            if self.todo.as_ref().is_some_and(|todo| !todo.is_empty()) {
+                return Progress::Opened(self);
+            }
         }
         while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
             let (wishes, patience) = (&shared.wishes, candidate.patience(&shared.wishes));
@@ -205,7 +220,8 @@ impl Job {
             self.attaching = None;
             match attached {
                 Attach::Taken(taken) => {
-                    self.taken.push(*taken);
+                    let ran_before = !matches!(self.source, Source::Announced(_));
+                    self.taken.push(Taken { ran_before, ..*taken });
                     let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
                     self = job;
                 }

@@ -1,5 +1,6 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
+use super::Declared;
 use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
@@ -9,15 +10,15 @@ use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_dirfd::Dir;
+use sordino_event::Pid;
 use sordino_event::condition::{Condition, Context};
-use sordino_event::{Pid, Schema};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The name of every trace's metadata.
 pub(crate) const METADATA: &str = "metadata";
-/// The stream that tells of hits before the recorder's answer.
+/// The name of the stream whose losses are the unanswered hits.
 pub(crate) const UNANSWERED: &str = "unanswered";
 /// More bytes than the metadata of as many tracepoints as a program may have.
 pub(crate) const MOST_METADATA: u64 = 256 << 20;
@@ -31,8 +32,11 @@ pub(crate) struct ProgramTrace {
     pub(crate) identity: Identity,
     /// Where it has the futex that it wakes the collector by, if it does.
     pub(super) wake_up: Option<u64>,
-    pub(super) schemas: Vec<Schema>,
-    /// What it lacks since it is written there, or since the session began if it is in memory.
+    /// The time at which it was taken up, in ticks of the trace's clock, if it ran before. Its earlier hits are not recorded.
+    pub(super) taken_up: Option<u64>,
+    /// In the order of their numbers.
+    pub(super) tracepoints: Arc<Vec<Declared>>,
+    /// Unanswered hits since the trace began, or since the session began if it is in memory.
     pub(crate) lack: Option<Lack>,
     /// Where it is written; `None` while it is in memory only.
     pub(super) place: Option<TracePlace>,
@@ -60,6 +64,17 @@ impl TracePlace {
 impl ProgramTrace {
     /// The same, in a place of its own in a recording.
     pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
+        let declarations = self.tracepoints.iter().map(declare).collect::<Result<String, _>>()?;
+        self.put_in_with(directory, clock, &declarations)
+    }
+
+    /// The same, given the text that declares its tracepoints.
+    pub(super) fn put_in_with(
+        &self,
+        directory: &Directory,
+        clock: &TraceClock,
+        declarations: &str,
+    ) -> Result<Self, Error> {
         let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
         let user = directory.part(USER)?;
         user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
@@ -68,7 +83,9 @@ impl ProgramTrace {
             TracePlace { recording, name: format!("{USER}/{name}"), uuid: crate::uuid(), clock: clock_then };
         let trace = Self { place: Some(place), lack: None, ..self.clone() };
         // When there is room, it is made again.
-        trace.write_metadata(clock).inspect_err(|_| _ = user.remove_all(&name))?;
+        // Without a descriptor left, only an empty directory can be removed, and that it is then.
+        let remove = || user.remove_dir(&name).or_else(|_| user.remove_all(&name));
+        trace.write_metadata(clock, declarations).inspect_err(|_| _ = remove())?;
         Ok(trace)
     }
 
@@ -90,7 +107,7 @@ impl ProgramTrace {
         Some(Output::new(Arc::clone(&place.recording), name, place.uuid, cpu))
     }
 
-    /// Has it tell of hits before the recorder's answer, beside those that it tells of.
+    /// Adds unanswered hits to the trace.
     pub(crate) fn add_lack(&mut self, lack: Lack) -> Result<(), Error> {
         let is_first = self.lack.is_none();
         let lack = self.lack.map_or(lack, |before| before.and(lack));
@@ -104,20 +121,30 @@ impl ProgramTrace {
         told.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
-    /// What it lacks; nothing if it lacks nothing.
+    /// The unanswered hits that the trace lacks.
     pub(crate) fn unanswered(&self) -> Unanswered {
         self.lack.map(|lack| lack.unanswered).unwrap_or_default()
     }
 
+    /// The time at which it was taken up, in nanoseconds after the epoch, if it ran before.
+    pub(crate) fn taken_up_ns(&self) -> Option<i64> {
+        let place = self.place.as_ref()?;
+        Some(place.clock.time(self.taken_up?).0)
+    }
+
     /// The full name of its tracepoint `id`.
     pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
-        self.schemas.get(usize::from(id)).map(Schema::full_name)
+        let index = self.tracepoints.binary_search_by_key(&id, |known| known.id).ok()?;
+        Some(self.tracepoints[index].schema.full_name())
     }
 
     /// Its tracepoints, by their full names, and which hits of each ask for a snapshot.
     pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
         let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
-        self.schemas.iter().map(move |schema| (schema.full_name(), user.choose(schema, &context).trigger))
+        self.tracepoints.iter().map(move |known| {
+            let Declared { schema, .. } = known;
+            (schema.full_name(), user.choose(schema, &context).trigger)
+        })
     }
 
     pub(super) fn append(&self, declarations: &str) -> Result<(), Error> {
@@ -141,18 +168,16 @@ impl ProgramTrace {
     }
 
     /// The same of a program that has ended, without its tracepoints: a chunk may hold any number of such.
-    pub(crate) fn without_schemas(self) -> Self {
-        Self { schemas: Vec::new(), ..self }
+    pub(crate) fn without_tracepoints(self) -> Self {
+        Self { tracepoints: Arc::default(), ..self }
     }
 
-    pub(super) fn write_metadata(&self, clock: &TraceClock) -> Result<(), Error> {
+    fn write_metadata(&self, clock: &TraceClock, declarations: &str) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
         let mut text = self.preamble(place, clock.hostname(), &clock.ctf())?;
         text += &stream_class(StreamClass::Cpu);
         text += &stream_class(StreamClass::Shared);
-        for (id, schema) in (0..).zip(&self.schemas) {
-            text += &declare(id, schema)?;
-        }
+        text += declarations;
         place.metadata(|dir| dir.replace(METADATA, text.as_bytes()))
     }
 
@@ -173,15 +198,18 @@ impl ProgramTrace {
         if let Some(futex) = self.wake_up {
             environment.set("wake_up_futex", futex.cast_signed());
         }
+        if let Some(ticks) = self.taken_up {
+            environment.set("taken_up", ticks.cast_signed());
+        }
         Ok(preamble(place.uuid, &environment, clock)?)
     }
 }
 
 /// Declares a tracepoint's event for both kinds of ring.
-pub(super) fn declare(id: u16, schema: &Schema) -> Result<String, Error> {
+pub(super) fn declare(Declared { id, schema }: &Declared) -> Result<String, Error> {
     let name = schema.full_name();
-    let mut text = event_class(StreamClass::Cpu, id, &name, schema)?;
-    text += &event_class(StreamClass::Shared, id, &name, schema)?;
+    let mut text = event_class(StreamClass::Cpu, *id, &name, schema)?;
+    text += &event_class(StreamClass::Shared, *id, &name, schema)?;
     Ok(text)
 }
 

@@ -1,11 +1,12 @@
-//! Answers to programs that said that they were there, and what a recording lacks of those that get none.
+//! Answers to programs that registered, and the account of those that are not recorded.
 
 use super::{Session, Sink};
 use crate::discover::{glance, identity};
 use crate::intake::Candidate;
 use crate::program::{Traced, unanswered_of};
-use crate::unanswered::Unanswered;
+use crate::unanswered::{Unanswered, Unrecorded};
 use sordino_ring::control::FileId;
+use std::collections::VecDeque;
 
 /// Areas that are remembered. A program announces itself for each module, mostly within a second.
 const MOST: usize = 10_000;
@@ -14,14 +15,14 @@ const MOST: usize = 10_000;
 pub(super) type Area = (i32, u64);
 
 impl Session<'_> {
-    /// Says in these areas that the session has answered; whether there was one.
+    /// Stores the session's answer in these areas, and returns true if it records one of them.
     pub(super) fn answer(&self, ids: &[FileId]) -> bool {
         let answered = self.programs.iter().filter(|program| ids.contains(&program.id()));
         answered.map(Traced::answer).count() > 0
     }
 
-    /// Counts what the area of a program counted that can't be recorded, and answers for it. Whether anything is missing of it: one that ended
-    /// while it waited has hit nothing.
+    /// Takes over the hits that a refused program's area counted, and answers. Returns false if the program is missed in nothing: it
+    /// ended while it waited, without a hit.
     pub(super) fn count_refused(&mut self, pid: i32, candidate: &Candidate) -> bool {
         let program = &candidate.program;
         // It may go on hitting its tracepoints.
@@ -41,8 +42,8 @@ impl Session<'_> {
         true
     }
 
-    /// Remembers that an area is recorded, or counted as not recorded: what its program announces later is no other program. Whether that
-    /// is news.
+    /// Remembers an area as recorded or counted, so that a later registration of its program is not counted again. Returns false if it
+    /// was remembered already.
     pub(super) fn account_for(&mut self, area: Area) -> bool {
         if self.accounted.len() >= MOST {
             self.accounted.clear();
@@ -50,14 +51,14 @@ impl Session<'_> {
         self.accounted.insert(area)
     }
 
-    /// Counts the programs that are still being taken up when the session ends.
+    /// Counts the programs that are still being taken up, at the end of the session.
     pub(super) fn count_expected(&mut self) {
         for (_, area) in std::mem::take(&mut self.expected) {
             self.count_unrecorded(area);
         }
     }
 
-    /// A program that said that it was there is not recorded, and nobody knows what it hit. It may say so again.
+    /// Counts a program that registered, is not recorded, and has an unknown number of hits.
     pub(super) fn count_unrecorded(&mut self, area: Area) {
         if self.account_for(area) {
             self.add_unrecorded(None);
@@ -67,7 +68,63 @@ impl Session<'_> {
     fn add_unrecorded(&mut self, unanswered: Option<Unanswered>) {
         match &mut self.sink {
             Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
-            Sink::Memory(_) => self.template.unrecorded.add(unanswered),
+            Sink::Memory(_) => {
+                self.template.unrecorded.add(unanswered);
+                self.misses.add(self.clock.now()(), unanswered);
+            }
         }
+    }
+}
+
+/// Programs that could not be recorded, for snapshots that each tell of their own time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Misses {
+    /// Each with the time at which it was counted, in ticks of the trace's clock.
+    newest: VecDeque<(u64, Option<Unanswered>)>,
+    /// The sum of earlier ones, and the time of the last of these in ticks.
+    older: Unrecorded,
+    until: u64,
+}
+
+impl Misses {
+    /// Programs that are remembered with their times.
+    const MOST: usize = 1000;
+
+    fn add(&mut self, now: u64, unanswered: Option<Unanswered>) {
+        if self.newest.len() >= Self::MOST
+            && let Some((at, oldest)) = self.newest.pop_front()
+        {
+            self.older.add(oldest);
+            self.until = at;
+        }
+        self.newest.push_back((now, unanswered));
+    }
+
+    /// The programs that were counted at this time or later. Some that were counted earlier may be among them if there are many.
+    pub(super) fn since(&self, ticks: u64) -> Unrecorded {
+        let mut sum = if self.until >= ticks { self.older } else { Unrecorded::default() };
+        self.newest.iter().filter(|(at, _)| *at >= ticks).for_each(|(_, unanswered)| sum.add(*unanswered));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_tells_of_the_programs_of_its_own_time() {
+        let mut misses = Misses::default();
+        assert_eq!(misses.since(0), Unrecorded::default());
+        for at in 1..=Misses::MOST as u64 {
+            misses.add(at, Some(Unanswered { hits: 2, uncounted: false }));
+        }
+        let of = |programs| Unrecorded { programs, hits: 2 * programs, uncounted: 0 };
+        assert_eq!([1, 901, 1001].map(|since| misses.since(since)), [of(1000), of(100), of(0)]);
+        misses.add(2000, None);
+        misses.add(2001, None);
+        assert_eq!(misses.since(2001), Unrecorded { programs: 1, hits: 0, uncounted: 1 });
+        // Two have lost their own times, and count with the younger of them.
+        assert_eq!([1, 2, 3].map(|since| misses.since(since).programs), [1002, 1002, 1000]);
     }
 }

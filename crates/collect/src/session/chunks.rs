@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 
 /// Recordings of other users that are looked at when a session begins.
 const MOST_OF_OTHERS: usize = 100;
+/// To look how large a chunk is takes one part in so many of a CPU's time at most.
+const SHARE: u32 = 500;
+/// Longest time between two such looks.
+const SIZE_DUE: Duration = Duration::from_secs(5);
 /// Until it is tried again to begin a chunk.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -61,6 +65,7 @@ impl Outlet {
             unranked: 0,
             badness: HashMap::new(),
             rotated: Instant::now(),
+            size_due: Instant::now(),
             not_rotated: None,
             last_snapshot: true,
             enders: Vec::new(),
@@ -180,15 +185,28 @@ impl Session<'_> {
     pub(super) fn rotate_if_due(&mut self) {
         let (Some(session), Some(outlet)) = (&self.options.session, &self.outlet) else { return };
         let is_old = session.rotation.every.is_some_and(|every| outlet.rotated.elapsed() >= every);
-        let is_large = session.rotation.size.is_some_and(|size| self.chunk_bytes() >= size);
         let has_failed = outlet.not_rotated.is_some_and(|failed| failed.elapsed() < RETRY);
-        if !(is_old || is_large) || has_failed {
+        if has_failed || !(is_old || session.rotation.size.is_some_and(|size| self.is_larger_than(size))) {
             return;
         }
         match self.rotate() {
             Ok(job) => self.write(job, None),
             Err(error) => self.tell(format!("the next chunk could not be begun, this one goes on: {error}")),
         }
+    }
+
+    /// Returns true if the chunk has reached this size. Its directories are read when that is due, for it may take milliseconds.
+    fn is_larger_than(&mut self, size: u64) -> bool {
+        let begin = Instant::now();
+        if self.outlet.as_ref().is_some_and(|outlet| begin < outlet.size_due) {
+            return false;
+        }
+        let is_larger = self.chunk_bytes() >= size;
+        if let Some(outlet) = &mut self.outlet {
+            // A look that was interrupted may have seemed to take long.
+            outlet.size_due = begin + (begin.elapsed() * SHARE).min(SIZE_DUE);
+        }
+        is_larger
     }
 
     /// Bytes of events in the chunk.
@@ -250,7 +268,7 @@ impl Session<'_> {
             let ends = self.collector.rotate(program.number(), outputs);
             self.has_events |= ends.iter().any(is_worth_a_line);
             let notes = std::mem::take(&mut program.notes);
-            before.add(summarise(&trace, notes, ends), trace.without_schemas());
+            before.add(summarise(&trace, notes, ends), trace.without_tracepoints());
         }
         if let Err(error) = self.show_pages_of(directory) {
             self.tell(error.to_string());

@@ -4,19 +4,21 @@ use super::bell::Bell;
 use super::cpu_seconds;
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::drain::{self, Order, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
+use crate::drain::{self, Order, Orderer, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
 use crate::options::Options;
 use crate::output::Output;
 use crate::place::Place;
-use crate::rights;
+use crate::threads;
 use rustix::thread::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 /// The thread that looks after the rings.
 pub(super) struct Collector {
-    orders: Option<Sender<Order>>,
+    orders: Option<Orderer>,
     reports: Receiver<Report>,
+    /// CPUs whose rings have moved on.
+    moved: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
     thread: Option<JoinHandle<f64>>,
 }
 
@@ -27,15 +29,13 @@ impl Collector {
         clock: &TraceClock,
         bell: Bell,
     ) -> Result<Self, Error> {
-        let (orders, received) = channel();
+        let (orders, received) = drain::orders();
         let (report, reports) = channel();
         let (ready, is_ready) = channel();
         let place = Place::of(options);
         let now = clock.now();
-        let thread = std::thread::Builder::new().name("sordino-collect".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = threads::start("sordino-collect", move || {
             let placed = place.take();
-            rights::confine();
             let start = placed.is_ok();
             if ready.send(placed).is_ok() && start {
                 drain::run(work, now, &received, &report, || bell.ring());
@@ -44,7 +44,7 @@ impl Collector {
         });
         let thread = thread.map_err(Error::system("can't start the collector's thread"))?;
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, thread: Some(thread) }),
+            Ok(Ok(())) => Ok(Self { orders: Some(orders), reports, moved: channel(), thread: Some(thread) }),
             Ok(Err(reason)) => Err(Error::Collector(reason)),
             Err(_) => Err(Error::Collector("its thread ended".to_owned())),
         }
@@ -53,7 +53,7 @@ impl Collector {
     pub(super) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             // It only ends when we do, or by a panic, which `stop` passes on.
-            let _ = orders.send(order);
+            orders.give(order);
         }
     }
 
@@ -102,6 +102,16 @@ impl Collector {
     /// How full the rings are.
     pub(super) fn fill(&self) -> Vec<ProgramFill> {
         self.ask(|answer| Order::Fill { answer })
+    }
+
+    /// Has it look which rings have moved on since it was asked last, for [`moved`](Self::moved).
+    pub(super) fn ask_what_moved(&self) {
+        self.order(Order::Moved { answer: self.moved.0.clone() });
+    }
+
+    /// The CPUs of those rings, for each question that was answered since the last call.
+    pub(super) fn moved(&self) -> Vec<Vec<u32>> {
+        self.moved.1.try_iter().collect()
     }
 
     /// What it has told since it was asked last.

@@ -7,8 +7,8 @@ use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
 use crate::missing::Missing;
-use crate::rights;
 use crate::shortfall::{RuleProblem, Shortfall};
+use crate::threads;
 use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
@@ -179,9 +179,7 @@ impl Control {
         let listener = bound(&dir).map_err(Error::output(&path))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
         let (ask, requests) = channel();
-        let thread = std::thread::Builder::new().name("sordino-control".to_owned());
-        let spawned = thread.spawn(move || {
-            rights::confine();
+        let spawned = threads::start("sordino-control", move || {
             while let Some(()) = hear(&listener, &ask) {
                 bell.ring();
             }

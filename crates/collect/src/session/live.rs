@@ -86,6 +86,7 @@ impl Session<'_> {
             let ended = count(left_out, "ended program");
             summary.notes.push(format!("{ended} not shown: there were too many"));
         }
+        let misses = self.misses.clone();
         let (end, told) = (Sample::take(), self.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();
         let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
@@ -99,6 +100,7 @@ impl Session<'_> {
                 directory,
                 summary,
                 purpose,
+                misses,
                 clock,
                 since,
                 end,

@@ -7,10 +7,12 @@ mod collector;
 mod control;
 mod detach;
 mod live;
+mod placing;
 mod prepare;
 mod programs;
 mod requests;
 mod run;
+mod search;
 mod shortfall;
 mod sightings;
 mod signals;
@@ -21,7 +23,7 @@ mod summarise;
 mod writer;
 
 pub use control::{Reply, Request, ask};
-pub use status::{ProgramStatus, RecordingStatus, RingStatus, Status};
+pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
 use crate::Error;
 use crate::chunk::{Chunk, Rest};
@@ -30,20 +32,21 @@ use crate::command;
 use crate::context::Watcher;
 use crate::coverage::Coverage;
 use crate::directory::Directory;
-use crate::discover::Incarnation;
-use crate::intake::Intake;
+use crate::intake::{Intake, Job};
 use crate::kernel::{Emptied, Kernel};
 use crate::limits;
 use crate::listen::Listener;
 use crate::missing::Missing;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
+use crate::placement::Placement;
 use crate::program::{Detachment, Traced};
 use crate::rights;
 use crate::series::{Ground, Series};
 use crate::shortfall::Shortfall;
 use crate::steal::Steal;
 use crate::summary::Summary;
+use crate::supply::Supply;
 use bell::Bell;
 use collector::Collector;
 use control::{Asker, Control};
@@ -51,6 +54,7 @@ use live::Live;
 use requests::Attaching;
 use rustix::process::Rlimit;
 use rustix::time::{ClockId, clock_gettime};
+use search::Search;
 use sightings::Sightings;
 use skipped::Skipped;
 use snapshots::Memory;
@@ -64,10 +68,7 @@ use std::time::{Duration, Instant};
 use writer::Writer;
 
 /// How often the recorder looks for what nobody tells it of.
-const TICK: Duration = Duration::from_millis(100);
-
-/// How often a session looks through all processes: programs announce themselves, but for those in containers.
-const SCAN: Duration = Duration::from_secs(1);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// How long the programs that run already may take before a recording has begun without them.
 const FIRST_SCAN: Duration = Duration::from_secs(2);
@@ -192,28 +193,27 @@ struct Session<'a> {
     programs: Vec<Traced>,
     /// Programs that are about to be.
     intake: Intake,
-    /// Processes among them that were seen in `/proc`.
-    looking: HashSet<i32>,
+    /// The supply of pages for the programs' rings.
+    supply: Supply,
     /// Programs that are about to be let go.
     detachments: Vec<Detachment>,
+    /// Programs whose areas other jobs attach to at this moment.
+    postponed: Vec<Job>,
     /// Requests whose processes are being taken up.
     attaching: Vec<Attaching>,
     /// The limit of descriptors that the command gets.
     descriptors: Rlimit,
     /// How many programs there were.
     numbered: usize,
-    /// How often programs were looked at: see [`incarnation`](crate::discover::incarnation).
-    seen: HashMap<Incarnation, u8>,
-    /// When they were looked for, and how long that took.
-    scanned: Instant,
-    scan_time: Duration,
-    /// Their parents, as of then or later.
-    parents: HashMap<i32, i32>,
+    /// Looks for programs that do not announce themselves.
+    search: Search,
+    /// The CPUs of the recorder's threads.
+    placement: Placement,
+    /// The time of the collector's last report of rings that have moved on, and the number of programs at that time.
+    placed: (Instant, usize),
     skipped: Skipped,
     /// The command's processes, and the programs that were recorded.
     sightings: Sightings,
-    /// Processes that could not be looked into, as of the last scan.
-    hidden: u64,
     /// Whether a tracepoint was ever enabled, and whether there was ever an event.
     had_enabled: bool,
     has_events: bool,
@@ -223,6 +223,8 @@ struct Session<'a> {
     expected: HashMap<u64, answers::Area>,
     /// Areas that are recorded, or were counted as not recorded.
     accounted: HashSet<answers::Area>,
+    /// Programs that a flight recorder could not record, for its snapshots.
+    misses: answers::Misses,
     child: Option<Child>,
     status: Option<ExitStatus>,
     /// What every summary of this session says.
@@ -270,6 +272,8 @@ struct Outlet {
     badness: HashMap<PathBuf, Option<f64>>,
     /// When the present chunk began.
     rotated: Instant,
+    /// The time at which the chunk's size is next read.
+    size_due: Instant,
     /// When the next one last could not be begun.
     not_rotated: Option<Instant>,
     /// Whether a flight recorder takes a last snapshot.
@@ -335,7 +339,7 @@ impl<'a> Session<'a> {
             Programs::Pids(_) => {}
             Programs::All if self.options.kernel_only => {}
             Programs::All => {
-                self.scan();
+                self.search_all();
                 self.take_up_all_until(Instant::now() + FIRST_SCAN);
             }
         }
@@ -379,11 +383,12 @@ impl<'a> Session<'a> {
         self.end_detachments();
         let collector_cpu_seconds = self.collector.stop();
         let rest = self.rest(kernel);
-        let shortfall = self.shortfall();
+        let (shortfall, memory) = (self.shortfall(), self.memory());
         let chunk = match self.sink {
             Sink::Chunk(mut chunk) => {
                 chunk.summary.shortfall = shortfall.clone();
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
+                chunk.summary.notes.extend(memory.note());
                 chunk.summary.notes.extend(self.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
             }

@@ -1,7 +1,9 @@
 //! What it takes to record, made before anything is.
 
+use super::answers::Misses;
 use super::bell::Bell;
 use super::collector::Collector;
+use super::search::Search;
 use super::sightings::Sightings;
 use super::skipped::Skipped;
 use super::snapshots::Memory;
@@ -13,18 +15,20 @@ use crate::context::Watcher;
 use crate::coverage::Coverage;
 use crate::directory::{Directory, RAW};
 use crate::drain::{Triggers, Work};
-use crate::intake::{Intake, Wishes};
+use crate::intake::{Intake, Limits, Wishes};
 use crate::kernel::{Kernel, page_file};
 use crate::limits;
 use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
+use crate::placement::Placement;
 use crate::series::Ground;
 use crate::steal::Steal;
 use crate::summary::Summary;
+use crate::supply::Supply;
 use sordino_clock::Sample;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl<'a> Session<'a> {
     /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings on a `ground`.
@@ -38,7 +42,9 @@ impl<'a> Session<'a> {
         let clock = TraceClock::choose();
         let bell = Bell::new()?;
         let ring = bell.clone();
-        let intake = Intake::new(Wishes::of(options, clock.ring_clock()), move || ring.ring());
+        let wishes = Wishes::of(options, clock.ring_clock());
+        let allowed = Limits::of_this_machine(options.max_memory);
+        let intake = Intake::new(wishes, allowed, move || ring.ring());
         let mut outlet = Outlet::of(options, ground, &bell)?;
         let directory = match (&mut outlet, directory) {
             (_, Some(directory)) => Some(directory),
@@ -57,7 +63,9 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        let template = Summary::of(options, &clock, kernel.as_ref());
+        let placement = Placement::here(options.collector_cpu, options.shielded);
+        let recorder_cpus = placement.cpus();
+        let template = Summary { recorder_cpus, ..Summary::of(options, &clock, kernel.as_ref()) };
         let sink = match directory {
             Some(directory) => {
                 let mut chunk = chunk(directory, &template, &clock, kernel.as_ref())?;
@@ -92,28 +100,28 @@ impl<'a> Session<'a> {
             },
             programs: Vec::new(),
             intake,
-            looking: HashSet::new(),
+            supply: Supply::begin(),
             detachments: Vec::new(),
+            postponed: Vec::new(),
             attaching: Vec::new(),
             descriptors,
             numbered: 0,
-            seen: HashMap::new(),
-            scanned: Instant::now(),
-            scan_time: Duration::ZERO,
-            parents: HashMap::new(),
+            search: Search::new(!options.kernel_only),
+            placement,
+            placed: (Instant::now(), 0),
             skipped: Skipped::default(),
             sightings: Sightings::default(),
-            hidden: 0,
             had_enabled: false,
             has_events: false,
             unplaced: HashSet::new(),
             expected: HashMap::new(),
             accounted: HashSet::new(),
+            misses: Misses::default(),
             child: None,
             status: None,
             template,
             live: None,
-            steal: Steal::default(),
+            steal: Steal::here(),
             looked: Instant::now(),
             watcher: Watcher::new(options.contexts),
             began: Instant::now(),

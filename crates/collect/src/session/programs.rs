@@ -1,11 +1,9 @@
 //! The session's programs: found, taken up, let go.
 
 use super::summarise::{is_worth_a_line, summarise};
-use super::{SCAN, Session, Sink};
+use super::{Session, Sink};
 use crate::Error;
-use crate::discover::{
-    Glance, Hidden, glance, identity, incarnation, is_forbidden, parent, processes, user_of,
-};
+use crate::discover::{Glance, Hidden, glance, identity, user_of};
 use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
 use crate::intake::{Job, Source, Taken};
@@ -13,14 +11,14 @@ use crate::options::Programs;
 use crate::program::Traced;
 use sordino_clock::Sample;
 use sordino_ring::control::FileId;
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often a process is looked at until it is known to have no area of its own: once each tick. One that was forked or executed
-/// a moment ago has not made it yet.
-const LOOKS: u8 = 10;
 /// How long a process may take that somebody named.
 const NAMED: Duration = Duration::from_secs(10);
+/// Longest wait of a job for another one that attaches to the same area.
+const OTHER_JOB: Duration = Duration::from_secs(5);
+/// Jobs that may wait for other jobs.
+const MOST_POSTPONED: usize = 1000;
 /// Programs that are counted for which there was no room.
 const MOST_UNPLACED: usize = 10_000;
 
@@ -74,7 +72,7 @@ impl Session<'_> {
                 false => "it has ended, or is a thread of the kernel".to_owned(),
             }));
         }
-        self.seen.insert(incarnation(pid), LOOKS);
+        self.search.settle_named(pid);
         Ok(())
     }
 
@@ -85,8 +83,15 @@ impl Session<'_> {
             Sink::Memory(_) => None,
         };
         let before = Sample::take();
-        let (program, streams) =
-            Traced::begin(taken, self.numbered, self.options, directory, &self.clock, &self.user)?;
+        let (program, streams) = Traced::begin(
+            taken,
+            self.numbered,
+            self.options,
+            directory,
+            &self.clock,
+            &self.user,
+            &mut self.supply,
+        )?;
         self.numbered += 1;
         self.account_for((program.trace.pid, program.id().inode));
         self.collector.order(streams);
@@ -99,7 +104,12 @@ impl Session<'_> {
     }
 
     fn skip(&mut self, (pid, id): (i32, Option<FileId>), user: u32, error: &Error) {
-        self.skipped.add((pid, id), user, error.to_string(), || identity(pid).name);
+        let reason = match error {
+            // The note has the process.
+            Error::Program { reason, .. } => reason.clone(),
+            _ => error.to_string(),
+        };
+        self.skipped.add((pid, id), user, reason, || identity(pid).name);
     }
 
     /// Has those programs taken up that say that they are there, or that they have new tracepoints.
@@ -123,9 +133,9 @@ impl Session<'_> {
 
     /// Goes on with the programs that were attached to.
     pub(super) fn take_up_finished(&mut self) {
-        for job in self.intake.finished() {
-            self.take_up(job);
-        }
+        let finished = self.intake.finished();
+        let postponed = std::mem::take(&mut self.postponed);
+        finished.into_iter().chain(postponed).for_each(|job| self.take_up(job));
     }
 
     /// The same; waits until all are, or until `end`.
@@ -135,12 +145,29 @@ impl Session<'_> {
                 self.take_up(job);
             }
         }
+        std::mem::take(&mut self.postponed).into_iter().for_each(|job| self.take_up(job));
+    }
+
+    /// Returns true if the job's answer has to wait: for another job, which attaches to the same area, as a program announces itself for
+    /// each of its modules; or until all of a large catalogue is read.
+    fn is_early(&self, job: &Job) -> bool {
+        let is_ready = |id: &FileId| self.programs.iter().any(|known| known.id() == *id && known.is_read());
+        matches!(job.source, Source::Announced(_))
+            && !job.known.iter().all(is_ready)
+            && job.since.elapsed() < OTHER_JOB
+            && self.postponed.len() < MOST_POSTPONED
     }
 
     /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
     pub(super) fn take_up(&mut self, job: Job) {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
+        }
+        if let Source::Announced(_) = job.source {
+            self.refresh_known(&job.known);
+        }
+        if self.is_early(&job) {
+            return self.postponed.push(job);
         }
         self.expected.remove(&job.ticket);
         let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, .. } = job;
@@ -194,7 +221,6 @@ impl Session<'_> {
         }
         match &mut source {
             Source::Announced(announced) => {
-                self.refresh_known(&known);
                 announced.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
@@ -206,12 +232,7 @@ impl Session<'_> {
                 }
             }
             Source::Seen { incarnation, .. } => {
-                self.looking.remove(&pid);
-                if is_to_be_seen_again {
-                    self.seen.remove(incarnation);
-                } else if has_any && self.seen.contains_key(incarnation) {
-                    self.seen.insert(*incarnation, LOOKS);
-                }
+                self.search.take_back(*incarnation, has_any, is_to_be_seen_again);
             }
             Source::Named | Source::Leaves(_) => {}
         }
@@ -242,30 +263,6 @@ impl Session<'_> {
         }
     }
 
-    /// Whether a process is one of those that the user asked for.
-    fn wants(&mut self, pid: i32) -> bool {
-        // Commands of this very program are left out later: whether it is one may take long to find out.
-        let Some(ancestors) = self.ancestors() else { return true };
-        // What is read here is known until the next scan: somebody may have a thousand processes, each the child of the one before.
-        if let Some(parent) = parent(pid) {
-            self.parents.insert(pid, parent);
-        }
-        descends(pid, &ancestors, |pid| {
-            let known = self.parents.get(&pid).copied().or_else(|| parent(pid))?;
-            self.parents.insert(pid, known);
-            Some(known)
-        })
-    }
-
-    /// The processes whose descendants are wanted; `None` if all are.
-    fn ancestors(&self) -> Option<Vec<i32>> {
-        match &self.options.programs {
-            Programs::All => None,
-            Programs::Pids(_) => Some(self.pids.clone()),
-            Programs::Command(_) => Some(self.child.iter().map(|child| child.id() as i32).collect()),
-        }
-    }
-
     /// Lets go of the programs whose areas a process has replaced by others.
     fn let_go_replaced(&mut self, replaced: &[FileId]) {
         let replaced = self.programs.iter().filter(|program| replaced.contains(&program.id()));
@@ -273,59 +270,12 @@ impl Session<'_> {
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
 
-    /// Looks for programs that nobody announced: started before us, or with their environment taken away.
-    pub(super) fn scan(&mut self) {
-        self.scanned = Instant::now();
-        let seen = std::mem::take(&mut self.seen);
-        let found: Vec<_> = processes().into_iter().map(|pid| (pid, glance(pid))).collect();
-        self.parents = found.iter().filter_map(|(pid, glance)| Some((*pid, glance.parent?))).collect();
-        let wanted = self.ancestors().map(|ancestors| descendants(&self.parents, &ancestors));
-        self.hidden = 0;
-        for (pid, Glance { incarnation, name, has_memory, .. }) in found {
-            if pid == std::process::id() as i32 || !has_memory {
-                continue;
-            }
-            let looks = (1 + seen.get(&incarnation).copied().unwrap_or(0)).min(LOOKS + 1);
-            self.seen.insert(incarnation, looks);
-            if wanted.as_ref().is_some_and(|wanted| wanted.get(&pid) != Some(&true)) {
-                continue;
-            }
-            if looks == 1 && wanted.is_some() {
-                self.sightings.add(pid, &name, Some(incarnation));
-            }
-            // One without a stack is about to end, or may not be looked into.
-            if incarnation.2 == 0 {
-                self.note_if_hidden(pid);
-                continue;
-            }
-            if looks > LOOKS || self.looking.contains(&pid) {
-                continue;
-            }
-            let Some(user) = user_of(pid) else { continue };
-            self.looking.insert(pid);
-            self.intake.submit(pid, user, Source::Seen { looks, incarnation });
-        }
-        self.scan_time = self.scanned.elapsed();
-    }
-
-    /// Whether processes are to be looked through again. That takes one part in ten of the time at most: somebody may have a great many.
-    pub(super) fn is_scan_due(&self) -> bool {
-        let pause = if self.outlet.is_none() { Duration::ZERO } else { SCAN };
-        !self.options.kernel_only && self.scanned.elapsed() >= pause.max(10 * self.scan_time)
-    }
-
-    fn note_if_hidden(&mut self, pid: i32) {
-        if is_forbidden(pid) {
-            self.hidden += 1;
-            self.sightings.not_reached(pid, &Hidden::NotPermitted.to_string());
-        }
-    }
-
     /// Looks for tracepoints that are new in all programs.
     pub(super) fn refresh(&mut self) {
         (0..self.programs.len()).for_each(|index| self.refresh_one(index));
     }
 
+    /// Looks for new tracepoints of a program.
     fn refresh_one(&mut self, index: usize) {
         let first = self.programs[index].declared().len();
         let refreshed = self.programs[index].refresh(&self.user, &self.clock);
@@ -387,7 +337,7 @@ impl Session<'_> {
         self.detach(&mut program);
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams);
-        chunk.add(summary, program.trace.without_schemas());
+        chunk.add(summary, program.trace.without_tracepoints());
     }
 }
 
@@ -399,61 +349,5 @@ pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
     if !notes.contains(&note) {
         notes.push(note);
         notes.drain(..notes.len().saturating_sub(MOST_NOTES));
-    }
-}
-
-/// Of each process with a known parent, whether it is one of `ancestors`, or was started by one, however indirectly.
-fn descendants(parents: &HashMap<i32, i32>, ancestors: &[i32]) -> HashMap<i32, bool> {
-    let mut known: HashMap<i32, bool> = ancestors.iter().map(|&pid| (pid, true)).collect();
-    for &pid in parents.keys() {
-        let (mut at, mut path) = (pid, Vec::new());
-        let descends = loop {
-            if let Some(&descends) = known.get(&at) {
-                break descends;
-            }
-            path.push(at);
-            // Parents that changed meanwhile could make a circle.
-            known.insert(at, false);
-            match parents.get(&at) {
-                Some(&parent) if parent > 1 => at = parent,
-                _ => break false,
-            }
-        };
-        known.extend(path.into_iter().map(|pid| (pid, descends)));
-    }
-    known
-}
-
-/// Whether `pid` is one of `ancestors`, or was started by one, however indirectly.
-fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Option<i32>) -> bool {
-    // As deep as any tree of processes; parents that change meanwhile could make a circle.
-    for _ in 0..1000 {
-        if ancestors.contains(&pid) {
-            return true;
-        }
-        match parent(pid) {
-            Some(parent) if parent > 1 => pid = parent,
-            _ => return false,
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descendants_are_found_in_one_pass() {
-        // 10 -> 11 -> 12; 20 -> 21; a circle of 30 and 31.
-        let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
-        let known = descendants(&parents, &[11]);
-        let mut found: Vec<i32> = known.into_iter().filter_map(|(pid, is)| is.then_some(pid)).collect();
-        found.sort_unstable();
-        assert_eq!(found, [11, 12]);
-        for pid in [10, 11, 12, 20, 21, 30] {
-            let parent = |pid| parents.get(&pid).copied();
-            assert_eq!(descends(pid, &[11], parent), found.contains(&pid), "{pid}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! A session's loop: what happens while it records.
 
+use super::search::{BETWEEN_STEPS, STEP};
 use super::{Session, Sink, TICK, Watch};
 use crate::Error;
 use crate::drain::Report;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// How soon it is tried again to let go of a program whose lock is in the way.
+/// Time after which a program is tried again whose lock is in the way, or whose answer has to wait.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// How long after the last try that failed the kernel's files are known to be written again: several tries take less.
@@ -25,7 +26,12 @@ impl Session<'_> {
             if left.is_zero() || self.failed || self.stopped {
                 return Ok(());
             }
-            let wait = if self.detachments.is_empty() { TICK } else { RETRY }.min(left);
+            let wait = match self.has_steps() {
+                true => BETWEEN_STEPS,
+                false if self.detachments.is_empty() && self.postponed.is_empty() => TICK,
+                false => RETRY,
+            };
+            let wait = wait.min(left);
             if self.wait(stop, wait)? || self.has_ended()? {
                 return Ok(());
             }
@@ -33,6 +39,8 @@ impl Session<'_> {
                 ticked = Instant::now();
                 self.tick();
                 watch.recording(self.began.elapsed(), self.programs.len());
+            } else {
+                self.step();
             }
         }
     }
@@ -52,9 +60,16 @@ impl Session<'_> {
         let stopped = ready(&waiting[self.programs.len()]);
         let ended = waiting.iter().zip(&self.programs).filter(|(fd, _)| ready(fd));
         let ended: Vec<usize> = ended.map(|(_, program)| program.number()).collect();
-        self.bell.silence();
+        if ready(&waiting[self.programs.len() + 1]) {
+            self.bell.silence();
+        }
+        // The kernel makes a whole socket before it sees that nobody has connected.
+        let has_connections =
+            waiting[self.programs.len() + 2..].iter().any(ready) || self.listener.has_silent();
         // First: what a program asked for that announced itself and ended at once is done while it is there.
-        self.take_announced();
+        if has_connections {
+            self.take_announced();
+        }
         self.take_up_finished();
         // People before programs: there may be room for one snapshot only.
         self.answer_signals();
@@ -83,17 +98,37 @@ impl Session<'_> {
         // Without its directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.intake.look_after();
-        self.look_at_steal();
-        self.watcher.look(&self.programs, &self.clock);
+        self.place();
+        self.watcher.begin_if_due(&self.programs);
         self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
         self.look_at_kernel();
         self.refresh();
-        if self.is_scan_due() {
-            self.scan();
-        }
+        self.search_if_due();
         self.finish_chunks();
         self.forget_live();
         self.rotate_if_due();
+    }
+
+    /// Returns true if work is left that is done in short steps, so that it does not delay a program that shares the CPU.
+    fn has_steps(&self) -> bool {
+        self.is_steal_due() || self.watcher.is_busy() || self.search.is_busy()
+    }
+
+    /// Does a bit of it.
+    fn step(&mut self) {
+        if self.is_steal_due() {
+            return self.look_at_steal();
+        }
+        // Both: a session that looks at many threads always does finds programs, too.
+        let begin = Instant::now();
+        while self.watcher.is_busy() && begin.elapsed() < STEP {
+            self.watcher.step(&self.programs, &self.clock);
+        }
+        self.search_step();
+    }
+
+    fn is_steal_due(&self) -> bool {
+        self.steal.is_due(self.looked.elapsed())
     }
 
     /// Whether the kernel's pages can be written, and what it has overwritten because they can't.
@@ -120,6 +155,7 @@ impl Session<'_> {
         for report in self.collector.reports() {
             match report {
                 // A session goes on in memory, and tries again.
+                Report::Used { cpus } => self.keep_off([cpus]),
                 Report::OutputFailed => self.failed |= self.outlet.is_none(),
                 Report::Triggered { number, point, at, copies } => self.triggered(number, point, at, copies),
             }

@@ -13,13 +13,13 @@ impl Session<'_> {
         let (pid, name, user) = (program.trace.pid, &program.trace.identity.name, program.user());
         let context = Context { pid: Pid(pid), procname: name };
         let declared = program.declared();
-        for schema in declared.get(first..).unwrap_or_default() {
-            self.coverage.observe(user, schema, &context);
+        for known in declared.get(first..).unwrap_or_default() {
+            self.coverage.observe(user, &known.schema, &context);
         }
         let enabled: Vec<String> = program.enabled().map(|schema| schema.full_name()).collect();
         self.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
         let is_asked_for = |name: &str| self.coverage.is_asked_for(name);
-        let declared = declared.iter().filter(|schema| is_asked_for(&schema.full_name())).count();
+        let declared = declared.iter().filter(|known| is_asked_for(&known.schema.full_name())).count();
         let enabled = enabled.iter().filter(|name| is_asked_for(name)).count();
         self.sightings.recorded(pid, declared, enabled);
     }
@@ -50,7 +50,7 @@ impl Session<'_> {
             _ if !self.had_enabled => NoEventsReason::NoRuleMatched,
             _ => NoEventsReason::NotHit,
         };
-        let hidden_processes = if is_all { self.hidden } else { 0 };
+        let hidden_processes = if is_all { self.search.hidden() } else { 0 };
         Some(NoEvents { reason, processes, more_processes, hidden_processes })
     }
 }

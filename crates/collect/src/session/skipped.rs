@@ -25,8 +25,17 @@ struct Skip {
     /// The process, and its area if that could be seen.
     who: (i32, Option<FileId>),
     user: u32,
+    name: String,
     reason: String,
-    note: String,
+}
+
+/// The user, the name and the reason that programs of one kind share.
+type SkipKind<'a> = (u32, &'a str, &'a str);
+
+impl Skip {
+    fn kind(&self) -> SkipKind<'_> {
+        (self.user, &self.name, &self.reason)
+    }
 }
 
 impl Skipped {
@@ -50,12 +59,11 @@ impl Skipped {
             }
             return;
         }
-        let name = name();
-        let name = if name.is_empty() { "a program that has ended" } else { &name };
-        let note = format!("skipped {name} of user {user}: {reason}");
+        let skip = Skip { who, user, name: name(), reason };
         // Who makes up areas is noted once.
-        self.notes.retain(|other| other.who != who && other.note != note);
-        self.notes.push(Skip { who, user, reason, note });
+        let is_same = |other: &Skip| other.who.0 == who.0 && other.kind() == skip.kind();
+        self.notes.retain(|other| other.who != who && !is_same(other));
+        self.notes.push(skip);
         self.notes.drain(..self.notes.len().saturating_sub(MOST));
     }
 
@@ -69,7 +77,25 @@ impl Skipped {
             .more
             .iter()
             .map(|(user, times)| format!("skipped programs of user {user} {}", count(times, "more time")));
-        self.notes.iter().map(|skip| skip.note.clone()).chain(more)
+        let mut kinds: Vec<(SkipKind<'_>, Vec<i32>)> = Vec::new();
+        for skip in &self.notes {
+            match kinds.iter_mut().find(|(kind, _)| *kind == skip.kind()) {
+                Some((_, pids)) => pids.push(skip.who.0),
+                None => kinds.push((skip.kind(), vec![skip.who.0])),
+            }
+        }
+        kinds.into_iter().map(|(kind, pids)| line(kind, &pids)).chain(more)
+    }
+}
+
+/// One line for all programs of a kind.
+fn line((user, name, reason): SkipKind<'_>, pids: &[i32]) -> String {
+    let programs = count(pids.len(), "program");
+    match (name, pids) {
+        ("", [_]) => format!("skipped a program of user {user} that has ended: {reason}"),
+        ("", _) => format!("skipped {programs} of user {user} that have ended: {reason}"),
+        (_, [pid]) => format!("skipped {name} ({pid}) of user {user}: {reason}"),
+        _ => format!("skipped {name} of user {user}, {programs}: {reason}"),
     }
 }
 
@@ -90,8 +116,22 @@ mod tests {
         }
         let notes: Vec<String> = skipped.notes().collect();
         assert_eq!(notes.len(), 1 + MOST_OF_A_USER + 1);
-        assert_eq!(notes[0], "skipped p of user 0: honest");
+        assert_eq!(notes[0], "skipped p (20000) of user 0: honest");
         assert_eq!(notes[MOST_OF_A_USER + 1], format!("skipped programs of user {user} 9980 more times"));
+    }
+
+    #[test]
+    fn programs_of_one_kind_share_a_line() {
+        let mut skipped = Skipped::default();
+        (0..5).for_each(|pid| skipped.add((pid, None), 0, "too many".to_owned(), name));
+        (5..7).for_each(|pid| skipped.add((pid, None), 0, "too many".to_owned(), String::new));
+        skipped.add((7, None), 0, "other".to_owned(), name);
+        let expected = [
+            "skipped p of user 0, 5 programs: too many",
+            "skipped 2 programs of user 0 that have ended: too many",
+            "skipped p (7) of user 0: other",
+        ];
+        assert_eq!(skipped.notes().collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -104,7 +144,7 @@ mod tests {
         skipped.add((5, Some(FileId { device: 1, inode: 3 })), 0, "other".to_owned(), String::new);
         assert_eq!(
             skipped.notes().collect::<Vec<_>>(),
-            ["skipped a program that has ended of user 0: other"]
+            ["skipped a program of user 0 that has ended: other"]
         );
         skipped.forget(5, FileId { device: 1, inode: 3 });
         assert_eq!(skipped.notes().count(), 0);

@@ -1,5 +1,6 @@
 //! A flight recorder's snapshots: the newest of all rings and of the kernel's buffers, written while recording goes on.
 
+use super::answers::Misses;
 use super::summarise::summarise;
 use super::writer::Job;
 use super::{Nobody, Session, Sink};
@@ -111,6 +112,7 @@ pub(super) struct Contents {
     pub(super) directory: Directory,
     pub(super) summary: Summary,
     pub(super) purpose: Purpose,
+    pub(super) misses: Misses,
     pub(super) clock: TraceClock,
     pub(super) since: u64,
     pub(super) end: Sample,
@@ -232,6 +234,7 @@ impl Session<'_> {
             directory,
             summary: Summary { reason: Some(why.to_owned()), shortfall, ..self.template.clone() },
             purpose: Purpose::Keeping,
+            misses: self.misses.clone(),
             clock: self.clock.clone(),
             since,
             end,
@@ -270,8 +273,13 @@ impl Contents {
         }
         let raw = self.directory.part(RAW)?;
         self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
-        let begin = self.clock.sample_at(self.begin(), &self.end);
-        let mut chunk = Chunk::begin(self.directory, self.summary, &self.clock, begin, self.purpose)?;
+        let begin = self.begin();
+        let mut streams = self.programs.iter().flat_map(|program| &program.copy.streams);
+        // Before that nothing is missing: it is not there.
+        let from = if streams.any(|stream| stream.overwritten > 0) { begin } else { self.since };
+        let begin = self.clock.sample_at(begin, &self.end);
+        let summary = Summary { unrecorded: self.misses.since(from), ..self.summary };
+        let mut chunk = Chunk::begin(self.directory, summary, &self.clock, begin, self.purpose)?;
         chunk.announce()?;
         for program in &self.programs {
             let mut trace = program.trace.put_in(&chunk.directory, &self.clock)?;

@@ -2,7 +2,9 @@
 
 use super::{Session, Sink, cpu_seconds};
 use crate::drain::{ProgramFill, StreamFill};
+use crate::intake::Memory;
 use crate::missing::Missing;
+use crate::placement::RecorderCpus;
 use crate::program::Traced;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
@@ -42,10 +44,10 @@ pub struct Status {
     pub kernel: Vec<String>,
     /// The programs.
     pub programs: Vec<ProgramStatus>,
-    /// What the present chunk, or memory, lacks of them and of those that have ended, because they hit it before the recorder's answer.
+    /// Unanswered hits that the present chunk, or memory, lacks, of running and of ended programs.
     #[serde(default)]
     pub unanswered: Unanswered,
-    /// Programs that said that they were there and could not be recorded.
+    /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: Unrecorded,
     /// Programs that have ended and of which snapshots still have something.
@@ -54,11 +56,31 @@ pub struct Status {
     pub forgotten: u64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
+    /// The CPUs of its threads.
+    #[serde(default)]
+    pub recorder_cpus: RecorderCpus,
+    /// Processes that it has looked at in `/proc` to find programs, each as often as it did.
+    #[serde(default)]
+    pub processes_looked_at: u64,
+    /// The memory of the programs' rings.
+    #[serde(default)]
+    pub memory: MemoryStatus,
     /// What it was to record and has not so far.
     #[serde(default)]
     pub shortfall: Shortfall,
     /// What else there is to know.
     pub notes: Vec<String>,
+}
+
+/// The memory of the programs' rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Bytes that they have.
+    pub used: u64,
+    /// Bytes that they may have (`--max-memory`).
+    pub budget: u64,
+    /// The number of times that a ring did not get the memory that it needed.
+    pub short: u64,
 }
 
 /// One of a session's recordings.
@@ -149,6 +171,12 @@ impl Session<'_> {
         missing
     }
 
+    /// The memory of the programs' rings.
+    pub(super) fn memory(&self) -> MemoryStatus {
+        let Memory { used, budget, short } = self.intake.memory();
+        MemoryStatus { used, budget, short }
+    }
+
     /// How it is now.
     pub(super) fn status(&mut self) -> Status {
         let fills = self.collector.fill();
@@ -181,6 +209,9 @@ impl Session<'_> {
             ended,
             forgotten,
             recorder_cpu_seconds: cpu_seconds(ClockId::ProcessCPUTime),
+            recorder_cpus: self.placement.cpus(),
+            processes_looked_at: self.search.looked_at(),
+            memory: self.memory(),
             shortfall: self.shortfall(),
             notes: self.template.notes.clone(),
             ..Status::default()
@@ -205,8 +236,23 @@ impl Session<'_> {
                 chunk.summary.notes.iter().filter(|note| !self.template.notes.contains(note)).cloned(),
             );
         }
+        status.notes.extend(self.memory().note());
         status.notes.extend(self.skipped.notes().chain(self.listener.refused()));
         status
+    }
+}
+
+impl MemoryStatus {
+    /// Returns a line of text if rings did not get the memory that they needed.
+    pub(crate) fn note(self) -> Option<String> {
+        let times = if self.short == 1 { "once".to_owned() } else { format!("{} times", self.short) };
+        (self.short > 0).then(|| {
+            format!(
+                "{times} a program's ring got no more memory, of which the session may use {} MiB: events that found it full are \
+                 counted as lost; allow more (--max-memory), or record fewer programs or events",
+                self.budget >> 20
+            )
+        })
     }
 }
 

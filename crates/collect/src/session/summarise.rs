@@ -16,6 +16,7 @@ pub(super) fn summarise(
         name: trace.identity.name.clone(),
         executable: trace.identity.executable.clone(),
         trace: trace.name().to_owned(),
+        taken_up_ns: trace.taken_up_ns(),
         streams: streams.iter().filter(|stream| is_worth_a_line(stream)).map(stream).collect(),
         unanswered: trace.unanswered(),
         notes,

@@ -4,8 +4,8 @@ use super::bell::Bell;
 use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
-use crate::rights;
 use crate::summary::Summary;
+use crate::threads;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -37,9 +37,7 @@ impl Writer {
     pub(super) fn start(bell: Bell) -> Result<Self, Error> {
         let (jobs, orders) = channel::<Order>();
         let (report, done) = channel();
-        let thread = std::thread::Builder::new().name("sordino-write".to_owned());
-        let thread = thread.spawn(move || {
-            rights::confine();
+        let thread = threads::start("sordino-write", move || {
             for order in orders {
                 match order {
                     Order::Write(job, whom) => {

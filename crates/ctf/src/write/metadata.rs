@@ -162,7 +162,7 @@ fn field_names(schema: &Schema) -> Result<Vec<String>, Error> {
             return Err(Error::FieldTwice { event: schema.full_name(), field: field.name.clone() });
         }
         let mut name = field.name.clone();
-        while names.iter().any(|other| *other == name || *other == format!("_{name}")) {
+        while names.iter().any(|other| *other == name || other.strip_prefix('_') == Some(&name)) {
             name.insert(0, '_');
         }
         names.push(name);

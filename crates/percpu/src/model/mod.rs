@@ -75,6 +75,12 @@ pub fn clear(offset: usize, length: usize) {
     all.iter().for_each(|known| primitive::clear(&**known));
 }
 
+/// Writes to these bytes of the file as the kernel does while others may use them: to each word that is in use.
+pub fn overwrite(offset: usize, length: usize) {
+    let start = memory(offset, length).as_ptr() as usize;
+    plain::written_where_known(start, length);
+}
+
 /// What loom knows of `address` as a `T`; made by `new` when nobody asked before. Loom wants a thread that starts all
 /// others to be the first to ask for an atomic.
 fn known<T: 'static>(address: usize, new: impl FnOnce() -> T) -> Rc<T> {
@@ -85,6 +91,20 @@ fn known<T: 'static>(address: usize, new: impl FnOnce() -> T) -> Rc<T> {
         MEMORY.with_borrow_mut(|memory| memory.known.insert(key, Rc::clone(&new) as Rc<dyn Any>));
         new
     })
+}
+
+/// Returns true if anybody has asked for `address` as a `T`.
+fn is_known<T: 'static>(address: usize) -> bool {
+    MEMORY.with_borrow(|memory| memory.known.contains_key(&(address, TypeId::of::<T>())))
+}
+
+/// Forgets what loom knows of a value's bytes: atomics that lay at its address before, and are gone. Outside of the file an address
+/// is another one in each execution, and what loom knew of it would be, too.
+pub fn forget<T>(value: &T) {
+    let start = core::ptr::from_ref(value) as usize;
+    MEMORY.with_borrow_mut(|memory| {
+        memory.known.retain(|&(address, _), _| !(start..start + size_of::<T>()).contains(&address));
+    });
 }
 
 /// From now on this thread is the one that runs on `cpu`: another must not be, because nothing here restarts.

@@ -57,8 +57,21 @@ fn words(address: usize, length: usize) -> impl Iterator<Item = Rc<UnsafeCell<()
     (address & !7..address + length).step_by(8).map(|word| known(word, || UnsafeCell::new(())))
 }
 
+fn words_in_use(start: usize, length: usize) -> Vec<Rc<UnsafeCell<()>>> {
+    let words = (start & !7..start + length).step_by(8);
+    words
+        .filter(|&word| super::is_known::<UnsafeCell<()>>(word))
+        .map(|word| known(word, || UnsafeCell::new(())))
+        .collect()
+}
+
 fn written(address: usize, length: usize) {
     words(address, length).for_each(|word| word.with_mut(|_| ()));
+}
+
+/// The same for the words among them that anybody has used.
+pub(super) fn written_where_known(start: usize, length: usize) {
+    words_in_use(start, length).iter().for_each(|word| word.with_mut(|_| ()));
 }
 
 fn seen(address: usize, length: usize) {

@@ -42,6 +42,11 @@ macro_rules! atomics {
                     })
                 }
 
+                /// The value is that of what loom knows of the address: 0 until something is stored.
+                pub const fn new(_zero: $value) -> Self {
+                    Self(UnsafeCell::new(0))
+                }
+
                 pub const fn as_ptr(&self) -> *mut $value {
                     self.0.get()
                 }

@@ -108,22 +108,40 @@ extern struct sordino_tracepoint sordino_mark_point, sordino_snapshot_point;
 void sordino_register(struct sordino_tracepoint *point);
 void sordino_ready(void);
 void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape);
+void sordino_emit_pair(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
+void sordino_emit_scalars(
+    const struct sordino_tracepoint *point, uint64_t wanted, uint64_t layout, uint64_t first, uint64_t second, uint64_t third);
 void sordino_say(const char *name, const char *text);
-void sordino_emit_words(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
 
-/* Where the word lies that says which sessions want a tracepoint, and the word; 0 when nobody does. */
-static inline const uint64_t *sordino_word(const struct sordino_tracepoint *point)
+/* Compilation time decides about the form of what follows (docs/design/0031-compilation-time.md): of each tracepoint's inline function,
+ * gcc takes 0.8 million instructions if it does nothing but call another, 2 million more for a local array and 7 for a branch with one. */
+
+/* The tracepoints of the module. The linker puts those of all its files in a row. */
+extern struct sordino_tracepoint __start_sordino_points[] __attribute__((weak, visibility("hidden")));
+extern struct sordino_tracepoint __stop_sordino_points[] __attribute__((weak, visibility("hidden")));
+/* Whether they are registered: of the definitions in all its files, the linker keeps one. */
+__attribute__((weak, visibility("hidden"))) unsigned char sordino_points_are_registered;
+
+/* LLVM's linker would discard the tracepoints with --gc-sections. */
+#if defined(__clang__) && __has_attribute(retain)
+#define SORDINO_KEPT used, retain
+#else
+#define SORDINO_KEPT used
+#endif
+
+/* The first constructor of every tracepoint. */
+__attribute__((unused)) static void sordino_register_points(void)
 {
-    return __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
+    if (!sordino_points_are_registered) {
+        sordino_points_are_registered = 1;
+        for (struct sordino_tracepoint *point = __start_sordino_points; point != __stop_sordino_points; point++)
+            sordino_register(point);
+    }
 }
-static inline uint64_t sordino_look(const uint64_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-static inline uint64_t sordino_wanted(const struct sordino_tracepoint *point)
-{
-    return sordino_look(sordino_word(point));
-}
+
+/* The word that says which sessions want a tracepoint; 0 when nobody does. */
+#define SORDINO_WANTED(point) \
+    __atomic_load_n(__atomic_load_n(&(point).wanted, __ATOMIC_RELAXED), __ATOMIC_ACQUIRE)
 
 /* The comparison that the one session which wants a tracepoint has each hit make, if bit 1 of the word is set: struct Gate in
  * crates/ring/src/layout.rs. It lies as many bytes behind the word as the word's upper bits say. */
@@ -133,14 +151,15 @@ struct sordino_gate {
 };
 #define SORDINO_GATED 2
 
-static inline const struct sordino_gate *sordino_gate_of(const uint64_t *word, uint64_t wanted)
+/* Returns true if the gate rejects a hit with these values, a word for each of so many fields; those that are no integers have any. */
+static inline __attribute__((always_inline)) bool sordino_is_rejected(
+    const struct sordino_tracepoint *point, uint64_t wanted, const uint64_t *values, size_t count)
 {
-    return (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
-}
-
-/* Whether it turns a hit away, given the value of the field that it compares. */
-static inline bool sordino_turns_away(const struct sordino_gate *gate, uint64_t value)
-{
+    const uint64_t *const word = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
+    const struct sordino_gate *const gate =
+        (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
+    const uint32_t field = __atomic_load_n(&gate->field, __ATOMIC_RELAXED);
+    const uint64_t value = field < count ? values[field] : 0;
     return value - __atomic_load_n(&gate->low, __ATOMIC_RELAXED) > __atomic_load_n(&gate->span, __ATOMIC_RELAXED);
 }
 
@@ -148,14 +167,14 @@ static inline bool sordino_turns_away(const struct sordino_gate *gate, uint64_t 
 #define SORDINO_SHAPE(length) \
     ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
 
-/* Emits a staged payload of a fixed length; one of two words in registers, without the stage. */
+/* Emits a staged payload of a fixed length that no gate rejects; one of two words in registers, without the stage. */
 static inline __attribute__((always_inline)) void sordino_emit_fixed(
     const struct sordino_tracepoint *point, uint64_t wanted, const unsigned char *stage, size_t length)
 {
-    if (length == 16) {
+    if (length == 16 && !(wanted & SORDINO_GATED)) {
         uint64_t words[2];
         memcpy(words, stage, sizeof words);
-        sordino_emit_words(point, wanted, words[0], words[1]);
+        sordino_emit_pair(point, wanted, words[0], words[1]);
     } else {
         sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
     }
@@ -178,6 +197,66 @@ static inline const char *sordino_text(const char *text)
     return text ? text : "(null)";
 }
 
+/* The bits of a floating-point number. */
+static inline __attribute__((always_inline)) uint64_t sordino_bits_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* What the library has to know of up to three scalars of these sizes (0: not there), beside SORDINO_SHAPE, of which both parts fit into
+ * a byte: bits 8 to 15 where the second begins in the payload, 16 to 23 the third, 24 to 31 where the payload ends. */
+#define SORDINO_LAYOUT(first, second, third) \
+    (SORDINO_SHAPE((first) + (second) + (third)) | (uint64_t)(first) << 8 | (uint64_t)((first) + (second)) << 16 \
+        | (uint64_t)((first) + (second) + (third)) << 24)
+
+/* Stages what sordino_emit_text emits, on the stack. */
+__attribute__((unused, noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point, uint64_t wanted,
+    uint64_t layout, const char *text, uint64_t first, uint64_t second)
+{
+    const size_t before = layout & 255, m = layout >> 8 & 255, n = layout >> 16 & 255;
+    text = sordino_text(text);
+    const size_t size = strlen(text) + 1, length = m + n + size;
+    if (length > SORDINO_MAX_PAYLOAD) {
+        sordino_emit(point, wanted, NULL, SORDINO_SHAPE((uint64_t)1 << 30));
+        return;
+    }
+    unsigned char *const stage = (unsigned char *)__builtin_alloca(length + 8), *to = stage;
+    if (before == 0)
+        to = sordino_put_text(to, text, size);
+    /* What is too much of a scalar is overwritten by what follows. */
+    memcpy(to, &first, 8);
+    to += m;
+    if (before == 1)
+        to = sordino_put_text(to, text, size);
+    memcpy(to, &second, 8);
+    to += n;
+    if (before == 2)
+        to = sordino_put_text(to, text, size);
+    memset(to, 0, 8);
+    sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
+}
+
+/* Emits a text and up to two scalars, if no gate rejects them; a scalar that is not there is 0, and so is its size. The layout: bits 0 to 7
+ * how many of them are before the text, 8 to 15 and 16 to 23 their sizes. */
+__attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t wanted,
+    uint64_t layout, const char *text, uint64_t first, uint64_t second)
+{
+    if (wanted & SORDINO_GATED) {
+        const uint64_t values[] = {first, (layout & 255) == 0 ? first : second, second};
+        if (sordino_is_rejected(point, wanted, values, 3))
+            return;
+    }
+    sordino_stage_text(point, wanted, layout, text, first, second);
+}
+
 /* Emits a line of text, formatted as by printf on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
     const struct sordino_tracepoint *point, uint64_t wanted, const char *format, va_list arguments)
@@ -195,7 +274,7 @@ __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_li
  * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
-    const uint64_t wanted = sordino_wanted(&sordino_mark_point);
+    const uint64_t wanted = SORDINO_WANTED(sordino_mark_point);
     if (__builtin_expect(wanted != 0, 0)) {
         va_list arguments;
         va_start(arguments, format);
@@ -209,7 +288,7 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(co
  * sordino_mark. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
 {
-    const uint64_t wanted = sordino_wanted(&sordino_snapshot_point);
+    const uint64_t wanted = SORDINO_WANTED(sordino_snapshot_point);
     if (__builtin_expect(wanted != 0, 0)) {
         va_list arguments;
         va_start(arguments, why);
@@ -280,61 +359,98 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
  * A label names one value or a range. */
 #define SORDINO_LABELS(labels, ...) \
     __attribute__((unused)) static const struct sordino_label sordino_labels_##labels[] = { \
-        SORDINO_EACH(SORDINO_LABEL, unused, __VA_ARGS__)};
+        SORDINO_EACH(SORDINO_COUNT(unused, __VA_ARGS__), SORDINO_LABEL, unused, __VA_ARGS__)};
 #define SORDINO_LABEL(...) SORDINO_PASTE(SORDINO_LABEL_, SORDINO_COUNT(unused, __VA_ARGS__))(__VA_ARGS__)
 #define SORDINO_LABEL_2(value, text) {(int64_t)(value), (int64_t)(value), text},
 #define SORDINO_LABEL_3(low, high, text) {(int64_t)(low), (int64_t)(high), text},
 
 /* Declares a tracepoint: SORDINO_TRACEPOINT(provider, name, level, fields...). */
-#define SORDINO_TRACEPOINT(provider, name, ...) SORDINO_DECLARE(provider, name, provider##_##name, __VA_ARGS__)
+#define SORDINO_TRACEPOINT(provider, name, ...) \
+    SORDINO_DECLARE(provider, name, provider##_##name, SORDINO_COUNT(__VA_ARGS__), __VA_ARGS__)
 
-#define SORDINO_DECLARE(provider, name, id, ...) \
+#define SORDINO_DECLARE(provider, name, id, count, ...) \
     __attribute__((unused)) static const struct sordino_field sordino_fields_##id[] = { \
-        SORDINO_EACH(SORDINO_FIELD, __VA_ARGS__){NULL, NULL, 0, 0, NULL, 0}}; \
+        SORDINO_EACH(count, SORDINO_FIELD, __VA_ARGS__){NULL, NULL, 0, 0, NULL, 0}}; \
     static const struct sordino_description sordino_description_##id = {#provider, #name, __FILE__, __LINE__, \
-        (uint32_t)(SORDINO_LEVEL(__VA_ARGS__, unused)), sordino_fields_##id, SORDINO_COUNT(__VA_ARGS__)}; \
-    __attribute__((unused)) static struct sordino_tracepoint sordino_point_##id = { \
+        (uint32_t)(SORDINO_LEVEL(__VA_ARGS__, unused)), sordino_fields_##id, count}; \
+    /* Aligned as it is declared, so that there are no gaps between them. */ \
+    __attribute__((SORDINO_KEPT, section("sordino_points"), aligned(8))) static struct sordino_tracepoint sordino_point_##id = { \
         &sordino_nobody, 0, &sordino_description_##id}; \
     /* Constructors with these priorities run before those without; the second when all of the first have. */ \
-    __attribute__((constructor(101))) static void sordino_register_##id(void) \
+    __attribute__((used, section(".init_array.00101"))) static void (*sordino_register_##id)(void) = sordino_register_points; \
+    __attribute__((used, section(".init_array.00102"))) static void (*sordino_ready_##id)(void) = sordino_ready; \
+    SORDINO_PASTE(SORDINO_DEFINE_, SORDINO_FORM(count, __VA_ARGS__))(id, count, __VA_ARGS__)
+
+/* A hit of up to three scalars: their values are passed in registers. */
+#define SORDINO_DEFINE_scalars(id, count, ...) \
+    __attribute__((unused)) static inline void sordino_hit_##id( \
+        SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
-        sordino_register(&sordino_point_##id); \
-    } \
-    __attribute__((constructor(102))) static void sordino_ready_##id(void) \
+        SORDINO_PASTE(SORDINO_SCALARS_, count)(id, __VA_ARGS__) \
+    }
+#define SORDINO_SCALARS_1(id, level, f) SORDINO_EMIT_SCALARS(id, SORDINO_WORD f, SORDINO_SIZE f, 0, 0, 0, 0)
+#define SORDINO_SCALARS_2(id, level, f, g) \
+    SORDINO_EMIT_SCALARS(id, SORDINO_WORD f, SORDINO_SIZE f, SORDINO_WORD g, SORDINO_SIZE g, 0, 0)
+#define SORDINO_SCALARS_3(id, level, f, g, h) \
+    SORDINO_EMIT_SCALARS(id, SORDINO_WORD f, SORDINO_SIZE f, SORDINO_WORD g, SORDINO_SIZE g, SORDINO_WORD h, SORDINO_SIZE h)
+#define SORDINO_EMIT_SCALARS(id, first, m, second, n, third, o) \
+    if (m == 8 && n == 8 && o == 0) \
+        sordino_emit_pair(&sordino_point_##id, sordino_w, first, second); \
+    else \
+        sordino_emit_scalars(&sordino_point_##id, sordino_w, SORDINO_LAYOUT(m, n, o), first, second, third);
+
+/* One of a string, s, and up to two scalars, v. The string is no word: gcc has to see that what it points to is read. */
+#define SORDINO_DEFINE_s(id, count, l, f) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f), 0, SORDINO_VALUE f, 0, 0, 0, 0)
+#define SORDINO_DEFINE_sv(id, count, l, f, g) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g), 0, SORDINO_VALUE f, SORDINO_WORD g, SORDINO_SIZE g, 0, 0)
+#define SORDINO_DEFINE_vs(id, count, l, f, g) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g), 1, SORDINO_VALUE g, SORDINO_WORD f, SORDINO_SIZE f, 0, 0)
+#define SORDINO_DEFINE_svv(id, count, l, f, g, h) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g, h), 0, SORDINO_VALUE f, \
+        SORDINO_WORD g, SORDINO_SIZE g, SORDINO_WORD h, SORDINO_SIZE h)
+#define SORDINO_DEFINE_vsv(id, count, l, f, g, h) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g, h), 1, SORDINO_VALUE g, \
+        SORDINO_WORD f, SORDINO_SIZE f, SORDINO_WORD h, SORDINO_SIZE h)
+#define SORDINO_DEFINE_vvs(id, count, l, f, g, h) \
+    SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g, h), 2, SORDINO_VALUE h, \
+        SORDINO_WORD f, SORDINO_SIZE f, SORDINO_WORD g, SORDINO_SIZE g)
+#define SORDINO_DEFINE_TEXT(id, fields, before, text, first, m, second, n) \
+    __attribute__((unused)) static inline void sordino_hit_##id(SORDINO_EACH fields uint64_t sordino_w) \
     { \
-        sordino_ready(); \
-    } \
+        sordino_emit_text( \
+            &sordino_point_##id, sordino_w, (before) | (uint64_t)(m) << 8 | (uint64_t)(n) << 16, text, first, second); \
+    }
+#define SORDINO_VALUE(kind, name) sordino_v_##name
+
+/* Any other. */
+#define SORDINO_DEFINE_any(id, count, ...) \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
     __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
-        uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
-        SORDINO_EACH(SORDINO_LOCAL, __VA_ARGS__) \
-        const size_t sordino_length = 0 SORDINO_EACH(SORDINO_EXTENT, __VA_ARGS__); \
+        SORDINO_EACH(count, SORDINO_LOCAL, __VA_ARGS__) \
+        const size_t sordino_length = 0 SORDINO_EACH(count, SORDINO_EXTENT, __VA_ARGS__); \
         if (sordino_length <= SORDINO_MAX_PAYLOAD) { \
             unsigned char *const sordino_stage = (unsigned char *)__builtin_alloca(sordino_length + 8); \
             __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
             memset(sordino_stage + (sordino_length & ~(size_t)7), 0, 8); \
-            SORDINO_EACH(SORDINO_PUT, __VA_ARGS__) \
+            SORDINO_EACH(count, SORDINO_PUT, __VA_ARGS__) \
             sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_length)); \
         } else { \
             sordino_emit(&sordino_point_##id, sordino_w, NULL, SORDINO_SHAPE((uint64_t)1 << 30)); \
         } \
     } \
     __attribute__((unused)) static inline void sordino_hit_##id( \
-        const uint64_t *sordino_p, uint64_t sordino_w SORDINO_EACH(SORDINO_PARAMETER, __VA_ARGS__)) \
+        SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
         enum { \
-            sordino_fixed = 1 SORDINO_EACH(SORDINO_IS_FIXED, __VA_ARGS__), \
-            sordino_size = sordino_fixed ? 0 SORDINO_EACH(SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
+            sordino_fixed = 1 SORDINO_EACH(count, SORDINO_IS_FIXED, __VA_ARGS__), \
+            sordino_size = sordino_fixed ? 0 SORDINO_EACH(count, SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
         }; \
         if (sordino_w & SORDINO_GATED) { \
-            const struct sordino_gate *const sordino_g = sordino_gate_of(sordino_p, sordino_w); \
-            const uint32_t sordino_field = __atomic_load_n(&sordino_g->field, __ATOMIC_RELAXED); \
-            uint64_t sordino_value = 0; \
-            uint32_t sordino_number = 0; \
-            SORDINO_EACH(SORDINO_COMPARED, __VA_ARGS__) \
-            (void)sordino_field, (void)sordino_number; \
-            if (sordino_turns_away(sordino_g, sordino_value)) \
+            const uint64_t sordino_values[] = {SORDINO_EACH(count, SORDINO_COMPARED, __VA_ARGS__) 0}; \
+            if (sordino_is_rejected(&sordino_point_##id, sordino_w, sordino_values, count)) \
                 return; \
         } \
         if (sordino_fixed && sordino_size <= 512) { \
@@ -342,39 +458,31 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
             if (sordino_size % 8 != 0 || sordino_size == 0) \
                 memset(sordino_stage + (sordino_size & ~7), 0, 8); \
-            SORDINO_EACH(SORDINO_PUT_FIXED, __VA_ARGS__) \
+            SORDINO_EACH(count, SORDINO_PUT_FIXED, __VA_ARGS__) \
             sordino_emit_fixed(&sordino_point_##id, sordino_w, sordino_stage, sordino_size); \
         } else { \
-            sordino_hit_large_##id(sordino_w SORDINO_EACH(SORDINO_ARGUMENT, __VA_ARGS__)); \
+            sordino_hit_large_##id(SORDINO_EACH(count, SORDINO_ARGUMENT, __VA_ARGS__) sordino_w); \
         } \
     }
 
 /* Hits a tracepoint: sordino_tracepoint(provider, name, values...). */
-#define sordino_tracepoint(...) \
-    SORDINO_PASTE(SORDINO_HIT_, SORDINO_HAS_VALUES(__VA_ARGS__))(__VA_ARGS__)
-#define SORDINO_HIT_0(provider, name) \
+#define sordino_tracepoint(provider, ...) SORDINO_HIT(provider, __VA_ARGS__, sordino_w)
+#define SORDINO_HIT(provider, name, ...) \
     do { \
-        const uint64_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
-        const uint64_t sordino_w = sordino_look(sordino_p); \
+        const uint64_t sordino_w = SORDINO_WANTED(sordino_point_##provider##_##name); \
         if (__builtin_expect(sordino_w != 0, 0)) \
-            sordino_hit_##provider##_##name(sordino_p, sordino_w); \
-    } while (0)
-#define SORDINO_HIT_1(provider, name, ...) \
-    do { \
-        const uint64_t *const sordino_p = sordino_word(&sordino_point_##provider##_##name); \
-        const uint64_t sordino_w = sordino_look(sordino_p); \
-        if (__builtin_expect(sordino_w != 0, 0)) \
-            sordino_hit_##provider##_##name(sordino_p, sordino_w, __VA_ARGS__); \
+            sordino_hit_##provider##_##name(__VA_ARGS__); \
     } while (0)
 
 /* Whether anybody records a tracepoint: for values that are expensive to compute. */
-#define sordino_enabled(provider, name) (sordino_wanted(&sordino_point_##provider##_##name) != 0)
+#define sordino_enabled(provider, name) (SORDINO_WANTED(sordino_point_##provider##_##name) != 0)
 
 /* What the parts of a tracepoint need of each class of field. */
 
 /* Its description. */
 #define SORDINO_FIELD(kind, ...) SORDINO_OF(SORDINO_FIELD_, kind)(kind, __VA_ARGS__)
 #define SORDINO_FIELD_scalar(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
+#define SORDINO_FIELD_real(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
 #define SORDINO_FIELD_network(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
 #define SORDINO_FIELD_boolean(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
 #define SORDINO_FIELD_enumeration(kind, labels, scalar, name) \
@@ -385,32 +493,35 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FIELD_sequence(kind, scalar, name) {#name, SORDINO_NAME(scalar), 2, 0, NULL, 0},
 #define SORDINO_FIELD_blob(kind, name) {#name, "u8x", 2, 0, NULL, 0},
 
-/* The parameters it takes. */
+/* The parameters it takes, each with a comma behind it. */
 #define SORDINO_PARAMETER(kind, ...) SORDINO_OF(SORDINO_PARAMETER_, kind)(kind, __VA_ARGS__)
-#define SORDINO_PARAMETER_scalar(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
-#define SORDINO_PARAMETER_network(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
-#define SORDINO_PARAMETER_boolean(kind, name) , SORDINO_TYPE_##kind sordino_v_##name
-#define SORDINO_PARAMETER_enumeration(kind, labels, scalar, name) , SORDINO_TYPE_##scalar sordino_v_##name
-#define SORDINO_PARAMETER_string(kind, name) , const char *sordino_v_##name
-#define SORDINO_PARAMETER_array(kind, scalar, name, length) , const SORDINO_TYPE_##scalar *sordino_v_##name
+#define SORDINO_PARAMETER_scalar(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
+#define SORDINO_PARAMETER_real(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
+#define SORDINO_PARAMETER_network(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
+#define SORDINO_PARAMETER_boolean(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
+#define SORDINO_PARAMETER_enumeration(kind, labels, scalar, name) SORDINO_TYPE_##scalar sordino_v_##name,
+#define SORDINO_PARAMETER_string(kind, name) const char *sordino_v_##name,
+#define SORDINO_PARAMETER_array(kind, scalar, name, length) const SORDINO_TYPE_##scalar *sordino_v_##name,
 #define SORDINO_PARAMETER_sequence(kind, scalar, name) \
-    , const SORDINO_TYPE_##scalar *sordino_v_##name, size_t sordino_n_##name
-#define SORDINO_PARAMETER_blob(kind, name) , const void *sordino_v_##name, size_t sordino_n_##name
+    const SORDINO_TYPE_##scalar *sordino_v_##name, size_t sordino_n_##name,
+#define SORDINO_PARAMETER_blob(kind, name) const void *sordino_v_##name, size_t sordino_n_##name,
 
 /* The arguments that pass them on. */
 #define SORDINO_ARGUMENT(kind, ...) SORDINO_OF(SORDINO_ARGUMENT_, kind)(kind, __VA_ARGS__)
-#define SORDINO_ARGUMENT_scalar(kind, name) , sordino_v_##name
-#define SORDINO_ARGUMENT_network(kind, name) , sordino_v_##name
-#define SORDINO_ARGUMENT_boolean(kind, name) , sordino_v_##name
-#define SORDINO_ARGUMENT_enumeration(kind, labels, scalar, name) , sordino_v_##name
-#define SORDINO_ARGUMENT_string(kind, name) , sordino_v_##name
-#define SORDINO_ARGUMENT_array(kind, scalar, name, length) , sordino_v_##name
-#define SORDINO_ARGUMENT_sequence(kind, scalar, name) , sordino_v_##name, sordino_n_##name
-#define SORDINO_ARGUMENT_blob(kind, name) , sordino_v_##name, sordino_n_##name
+#define SORDINO_ARGUMENT_scalar(kind, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_real(kind, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_network(kind, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_boolean(kind, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_enumeration(kind, labels, scalar, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_string(kind, name) sordino_v_##name,
+#define SORDINO_ARGUMENT_array(kind, scalar, name, length) sordino_v_##name,
+#define SORDINO_ARGUMENT_sequence(kind, scalar, name) sordino_v_##name, sordino_n_##name,
+#define SORDINO_ARGUMENT_blob(kind, name) sordino_v_##name, sordino_n_##name,
 
 /* Multiplies 1 by 0 if not all its values take the same number of bytes. */
 #define SORDINO_IS_FIXED(kind, ...) SORDINO_OF(SORDINO_IS_FIXED_, kind)
 #define SORDINO_IS_FIXED_scalar
+#define SORDINO_IS_FIXED_real
 #define SORDINO_IS_FIXED_network
 #define SORDINO_IS_FIXED_boolean
 #define SORDINO_IS_FIXED_enumeration
@@ -422,6 +533,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* That number. */
 #define SORDINO_FIXED_EXTENT(kind, ...) SORDINO_OF(SORDINO_FIXED_EXTENT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_FIXED_EXTENT_scalar(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_EXTENT_real(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_FIXED_EXTENT_network(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_FIXED_EXTENT_boolean(kind, name) +1
 #define SORDINO_FIXED_EXTENT_enumeration(kind, labels, scalar, name) +(int)sizeof(SORDINO_TYPE_##scalar)
@@ -430,26 +542,63 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FIXED_EXTENT_sequence(kind, scalar, name)
 #define SORDINO_FIXED_EXTENT_blob(kind, name)
 
-/* Its value for a gate, if that asks for it; an integer's. */
-#define SORDINO_COMPARED(kind, ...) \
-    SORDINO_OF(SORDINO_COMPARED_, kind)(kind, __VA_ARGS__) \
-    sordino_number++;
-#define SORDINO_COMPARED_scalar(kind, name) SORDINO_COMPARED_INTEGER(kind, sordino_v_##name)
-#define SORDINO_COMPARED_network(kind, name) SORDINO_COMPARED_INTEGER(kind, sordino_v_##name)
-#define SORDINO_COMPARED_boolean(kind, name) SORDINO_COMPARED_INTEGER(u8, (sordino_v_##name) ? 1 : 0)
-#define SORDINO_COMPARED_enumeration(kind, labels, scalar, name) SORDINO_COMPARED_INTEGER(scalar, sordino_v_##name)
-#define SORDINO_COMPARED_array(kind, scalar, name, length)
-#define SORDINO_COMPARED_string(kind, name)
-#define SORDINO_COMPARED_sequence(kind, scalar, name)
-#define SORDINO_COMPARED_blob(kind, name)
-/* Of the types only those of floating-point numbers have a half. */
-#define SORDINO_COMPARED_INTEGER(kind, value) \
-    if (!((SORDINO_TYPE_##kind)0.5 > 0) && sordino_field == sordino_number) \
-        sordino_value = (uint64_t)(SORDINO_TYPE_##kind)(value);
+/* Its value in a word, if it is a scalar; an integer's as gates compare it. */
+#define SORDINO_WORD(kind, ...) SORDINO_OF(SORDINO_WORD_, kind)(kind, __VA_ARGS__)
+#define SORDINO_WORD_scalar(kind, name) (uint64_t)sordino_v_##name
+#define SORDINO_WORD_real(kind, name) sordino_bits_##kind(sordino_v_##name)
+#define SORDINO_WORD_network(kind, name) (uint64_t)sordino_v_##name
+#define SORDINO_WORD_boolean(kind, name) (uint64_t)sordino_v_##name
+#define SORDINO_WORD_enumeration(kind, labels, scalar, name) SORDINO_OF(SORDINO_WORD_, scalar)(scalar, name)
+#define SORDINO_WORD_array(kind, scalar, name, length) 0
+#define SORDINO_WORD_string(kind, name) 0
+#define SORDINO_WORD_sequence(kind, scalar, name) 0
+#define SORDINO_WORD_blob(kind, name) 0
+#define SORDINO_COMPARED(...) SORDINO_WORD(__VA_ARGS__),
+
+/* SORDINO_FORM(count, level, fields...): the form of its hits: scalars, the letters of a string and scalars, or any. */
+#define SORDINO_FORM(count, ...) \
+    SORDINO_CHOICE(SORDINO_FORM_, SORDINO_CHOICE(SORDINO_LETTERS_, count, SORDINO_NO_LETTERS)(__VA_ARGS__), any)
+#define SORDINO_LETTERS_1 ~, SORDINO_LETTERS_OF_1
+#define SORDINO_LETTERS_2 ~, SORDINO_LETTERS_OF_2
+#define SORDINO_LETTERS_3 ~, SORDINO_LETTERS_OF_3
+#define SORDINO_LETTERS_OF_1(level, f) SORDINO_LETTER f
+#define SORDINO_LETTERS_OF_2(level, f, g) SORDINO_PASTE(SORDINO_LETTER f, SORDINO_LETTER g)
+#define SORDINO_LETTERS_OF_3(level, f, g, h) \
+    SORDINO_PASTE(SORDINO_LETTER f, SORDINO_PASTE(SORDINO_LETTER g, SORDINO_LETTER h))
+#define SORDINO_NO_LETTERS(...) x
+#define SORDINO_FORM_v ~, scalars
+#define SORDINO_FORM_vv ~, scalars
+#define SORDINO_FORM_vvv ~, scalars
+#define SORDINO_FORM_s ~, s
+#define SORDINO_FORM_sv ~, sv
+#define SORDINO_FORM_vs ~, vs
+#define SORDINO_FORM_svv ~, svv
+#define SORDINO_FORM_vsv ~, vsv
+#define SORDINO_FORM_vvs ~, vvs
+
+/* v for a scalar whose bytes are those of its word, s for a string, x for others. */
+#define SORDINO_LETTER(kind, ...) SORDINO_OF(SORDINO_LETTER_, kind)(kind, __VA_ARGS__)
+#define SORDINO_LETTER_scalar(kind, name) v
+#define SORDINO_LETTER_real(kind, name) v
+#define SORDINO_LETTER_network(kind, name) x
+#define SORDINO_LETTER_boolean(kind, name) v
+#define SORDINO_LETTER_enumeration(kind, labels, scalar, name) SORDINO_OF(SORDINO_LETTER_, scalar)(scalar, name)
+#define SORDINO_LETTER_array(kind, scalar, name, length) x
+#define SORDINO_LETTER_string(kind, name) s
+#define SORDINO_LETTER_sequence(kind, scalar, name) x
+#define SORDINO_LETTER_blob(kind, name) x
+
+/* A scalar's size: a number, as sizeof takes the compiler longer. */
+#define SORDINO_SIZE(kind, ...) SORDINO_OF(SORDINO_SIZE_, kind)(kind, __VA_ARGS__)
+#define SORDINO_SIZE_scalar(kind, name) SORDINO_BYTES_##kind
+#define SORDINO_SIZE_real(kind, name) SORDINO_BYTES_##kind
+#define SORDINO_SIZE_boolean(kind, name) SORDINO_BYTES_##kind
+#define SORDINO_SIZE_enumeration(kind, labels, scalar, name) SORDINO_BYTES_##scalar
 
 /* What has to be found out before the record is staged. */
 #define SORDINO_LOCAL(kind, ...) SORDINO_OF(SORDINO_LOCAL_, kind)(kind, __VA_ARGS__)
 #define SORDINO_LOCAL_scalar(kind, name)
+#define SORDINO_LOCAL_real(kind, name)
 #define SORDINO_LOCAL_network(kind, name)
 #define SORDINO_LOCAL_boolean(kind, name)
 #define SORDINO_LOCAL_enumeration(kind, labels, scalar, name)
@@ -461,6 +610,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* How many bytes its value takes. What is longer than a record may be is counted as longer, without an overflow. */
 #define SORDINO_EXTENT(kind, ...) SORDINO_OF(SORDINO_EXTENT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_EXTENT_scalar(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_EXTENT_real(kind, name) +sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_EXTENT_network(kind, name) +sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_EXTENT_boolean(kind, name) +1
 #define SORDINO_EXTENT_enumeration(kind, labels, scalar, name) +sizeof(SORDINO_TYPE_##scalar)
@@ -474,6 +624,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* Stages a field of fixed size; the others never get there. */
 #define SORDINO_PUT_FIXED(kind, ...) SORDINO_OF(SORDINO_PUT_FIXED_, kind)(kind, __VA_ARGS__)
 #define SORDINO_PUT_FIXED_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_FIXED_real(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_FIXED_network(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_FIXED_boolean(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_FIXED_enumeration(kind, labels, scalar, name) SORDINO_PUT_ONE(scalar, sordino_v_##name)
@@ -485,6 +636,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* Stages any field. */
 #define SORDINO_PUT(kind, ...) SORDINO_OF(SORDINO_PUT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_PUT_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
+#define SORDINO_PUT_real(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_network(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_boolean(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_enumeration(kind, labels, scalar, name) SORDINO_PUT_ONE(scalar, sordino_v_##name)
@@ -513,6 +665,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* A scalar as it is recorded. */
 #define SORDINO_STORED(kind, value) SORDINO_OF(SORDINO_STORED_, kind)(kind, value)
 #define SORDINO_STORED_scalar(kind, value) (value)
+#define SORDINO_STORED_real(kind, value) (value)
 #define SORDINO_STORED_boolean(kind, value) ((value) ? 1 : 0)
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define SORDINO_STORED_network(kind, value) (value)
@@ -527,6 +680,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* The name of a scalar's type, as crates/event/src/schema.rs knows it. */
 #define SORDINO_NAME(kind) SORDINO_OF(SORDINO_NAME_, kind)(kind)
 #define SORDINO_NAME_scalar(kind) #kind
+#define SORDINO_NAME_real(kind) #kind
 #define SORDINO_NAME_network(kind) #kind
 #define SORDINO_NAME_boolean(kind) "bool"
 
@@ -555,8 +709,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_CLASS_i64 scalar
 #define SORDINO_CLASS_i64x scalar
 #define SORDINO_CLASS_i64n network
-#define SORDINO_CLASS_f32 scalar
-#define SORDINO_CLASS_f64 scalar
+#define SORDINO_CLASS_f32 real
+#define SORDINO_CLASS_f64 real
 #define SORDINO_CLASS_boolean boolean
 #define SORDINO_CLASS_enumeration enumeration
 #define SORDINO_CLASS_string string
@@ -593,10 +747,35 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_TYPE_f64 double
 #define SORDINO_TYPE_boolean bool
 
+/* The size of each kind of scalar that has its word's bytes. */
+#define SORDINO_BYTES_u8 1
+#define SORDINO_BYTES_u8x 1
+#define SORDINO_BYTES_u16 2
+#define SORDINO_BYTES_u16x 2
+#define SORDINO_BYTES_u32 4
+#define SORDINO_BYTES_u32x 4
+#define SORDINO_BYTES_u64 8
+#define SORDINO_BYTES_u64x 8
+#define SORDINO_BYTES_i8 1
+#define SORDINO_BYTES_i8x 1
+#define SORDINO_BYTES_i16 2
+#define SORDINO_BYTES_i16x 2
+#define SORDINO_BYTES_i32 4
+#define SORDINO_BYTES_i32x 4
+#define SORDINO_BYTES_i64 8
+#define SORDINO_BYTES_i64x 8
+#define SORDINO_BYTES_f32 4
+#define SORDINO_BYTES_f64 8
+#define SORDINO_BYTES_boolean 1
+
 /* The preprocessor's part. */
 #define SORDINO_PASTE(a, b) SORDINO_PASTE_(a, b)
 #define SORDINO_PASTE_(a, b) a##b
 #define SORDINO_OF(prefix, kind) SORDINO_PASTE(prefix, SORDINO_CLASS_##kind)
+/* SORDINO_CHOICE(prefix, key, otherwise): what a macro of that name, if there is one, has behind "~, ". */
+#define SORDINO_CHOICE(prefix, key, otherwise) SORDINO_CHOSEN(SORDINO_PASTE(prefix, key), otherwise, unused)
+#define SORDINO_CHOSEN(...) SORDINO_CHOSEN_(__VA_ARGS__)
+#define SORDINO_CHOSEN_(first, chosen, ...) chosen
 #define SORDINO_LEVEL(...) SORDINO_LEVEL_(__VA_ARGS__)
 #define SORDINO_LEVEL_(level, ...) (level)
 
@@ -609,61 +788,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     f24, f25, f26, f27, f28, f29, f30, f31, f32, f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, \
     f45, f46, f47, f48, n, ...) n
 
-/* SORDINO_HAS_VALUES(provider, name, values...): 1 if there are values, else 0. */
-#define SORDINO_HAS_VALUES(...) SORDINO_HAS_VALUES_(SORDINO_COUNT(__VA_ARGS__))
-#define SORDINO_HAS_VALUES_(n) SORDINO_HAS_VALUES__(n)
-#define SORDINO_HAS_VALUES__(n) SORDINO_PASTE(SORDINO_MORE_THAN_ONE_, n)
-#define SORDINO_MORE_THAN_ONE_1 0
-#define SORDINO_MORE_THAN_ONE_2 1
-#define SORDINO_MORE_THAN_ONE_3 1
-#define SORDINO_MORE_THAN_ONE_4 1
-#define SORDINO_MORE_THAN_ONE_5 1
-#define SORDINO_MORE_THAN_ONE_6 1
-#define SORDINO_MORE_THAN_ONE_7 1
-#define SORDINO_MORE_THAN_ONE_8 1
-#define SORDINO_MORE_THAN_ONE_9 1
-#define SORDINO_MORE_THAN_ONE_10 1
-#define SORDINO_MORE_THAN_ONE_11 1
-#define SORDINO_MORE_THAN_ONE_12 1
-#define SORDINO_MORE_THAN_ONE_13 1
-#define SORDINO_MORE_THAN_ONE_14 1
-#define SORDINO_MORE_THAN_ONE_15 1
-#define SORDINO_MORE_THAN_ONE_16 1
-#define SORDINO_MORE_THAN_ONE_17 1
-#define SORDINO_MORE_THAN_ONE_18 1
-#define SORDINO_MORE_THAN_ONE_19 1
-#define SORDINO_MORE_THAN_ONE_20 1
-#define SORDINO_MORE_THAN_ONE_21 1
-#define SORDINO_MORE_THAN_ONE_22 1
-#define SORDINO_MORE_THAN_ONE_23 1
-#define SORDINO_MORE_THAN_ONE_24 1
-#define SORDINO_MORE_THAN_ONE_25 1
-#define SORDINO_MORE_THAN_ONE_26 1
-#define SORDINO_MORE_THAN_ONE_27 1
-#define SORDINO_MORE_THAN_ONE_28 1
-#define SORDINO_MORE_THAN_ONE_29 1
-#define SORDINO_MORE_THAN_ONE_30 1
-#define SORDINO_MORE_THAN_ONE_31 1
-#define SORDINO_MORE_THAN_ONE_32 1
-#define SORDINO_MORE_THAN_ONE_33 1
-#define SORDINO_MORE_THAN_ONE_34 1
-#define SORDINO_MORE_THAN_ONE_35 1
-#define SORDINO_MORE_THAN_ONE_36 1
-#define SORDINO_MORE_THAN_ONE_37 1
-#define SORDINO_MORE_THAN_ONE_38 1
-#define SORDINO_MORE_THAN_ONE_39 1
-#define SORDINO_MORE_THAN_ONE_40 1
-#define SORDINO_MORE_THAN_ONE_41 1
-#define SORDINO_MORE_THAN_ONE_42 1
-#define SORDINO_MORE_THAN_ONE_43 1
-#define SORDINO_MORE_THAN_ONE_44 1
-#define SORDINO_MORE_THAN_ONE_45 1
-#define SORDINO_MORE_THAN_ONE_46 1
-#define SORDINO_MORE_THAN_ONE_47 1
-#define SORDINO_MORE_THAN_ONE_48 1
-
-/* SORDINO_EACH(m, level, fields...): m applied to each field. */
-#define SORDINO_EACH(m, ...) SORDINO_PASTE(SORDINO_EACH_, SORDINO_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+/* SORDINO_EACH(count, m, level, fields...): m applied to each of so many fields. */
+#define SORDINO_EACH(count, m, ...) SORDINO_PASTE(SORDINO_EACH_, count)(m, __VA_ARGS__)
 #define SORDINO_EACH_0(m, level)
 #define SORDINO_EACH_1(m, level, f) m f
 #define SORDINO_EACH_2(m, level, f, ...) m f SORDINO_EACH_1(m, level, __VA_ARGS__)

@@ -1,13 +1,12 @@
 //! Taking a slot, making rings, and letting go.
 
+use super::pager::Pager;
+use super::plan::{Plan, RingPlan, Wanted};
 use super::{Conditions, Program, Refusal, Want};
-use crate::layout::{
-    self, ATTACH_LOCK, CONDITIONS_SIZE, GATES, Gate, Geometry, Header, PAGE, POINTS, RingHeader, SLOTS, Slot,
-    TableEntry,
-};
+use crate::layout::{self, ATTACH_LOCK, GATES, Gate, Header, PAGE, RingHeader, SLOTS, Slot, TableEntry};
 use crate::map::{self, Mapping};
 use crate::position::Head;
-use crate::read::{Exchange, HandedOut, Reader};
+use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
 use crate::want::Wants;
 use crate::write::Clock;
@@ -16,37 +15,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What a session wants of a program.
-#[derive(Clone, Debug)]
-pub struct Wanted<'a> {
-    /// The session's name; cut if it is long.
-    pub name: &'a str,
-    /// Every ring's sizes.
-    pub geometry: Geometry,
-    /// The clock that stamps its records.
-    pub clock: Clock,
-    /// The CPUs that get a ring.
-    pub cpus: &'a [u32],
-    /// Whether records on all other CPUs are left out; else they go to the shared ring.
-    pub leave_out_others: bool,
-    /// Whether writers wake the collector when they leave a sub-buffer.
-    pub wake: bool,
-    /// For how long writers wait for room where a ring is full, in steps of a microsecond; from 71 minutes on, for ever. Without
-    /// effect in rings that overwrite, which have room.
-    pub block: Option<Duration>,
-    /// The turn at which every ring starts. Should differ from one session to the next.
-    pub first_turn: u32,
-}
-
-impl<'a> Wanted<'a> {
-    /// What most want: records are stamped with the cycle counter, those of other CPUs go to the shared ring, nobody is woken and
-    /// nobody waits.
-    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
-        let clock = Clock::Cycles;
-        Self { name, geometry, clock, cpus, leave_out_others: false, wake: false, block: None, first_turn }
-    }
-}
 
 /// For how long a collector waits for another one that attaches or detaches.
 pub const PATIENCE: Duration = Duration::from_millis(300);
@@ -65,12 +33,15 @@ pub struct Attached {
     pub slot: usize,
     /// One for each CPU that has a ring, and the shared ring's.
     pub readers: Vec<Reader>,
+    /// The pagers of the rings, in the same order; none if all sub-buffers have pages.
+    pub pagers: Vec<Pager>,
     /// What decides about hits that are wanted conditionally.
     pub conditions: Conditions,
-    /// Where the program has the rings mapped, and how many bytes: to be made present there.
+    /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
-    /// Likewise the slot's gates and ring headers, which lead there.
-    pub way: [(u64, u64); 2],
+    /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have pages, the slot's
+    /// gates and its ring headers.
+    pub present: Vec<(u64, u64)>,
 }
 
 impl Attached {
@@ -111,9 +82,14 @@ impl Program {
         attached
     }
 
-    /// Bytes of the program's file, and of memory, that a session with these wishes takes.
+    /// Bytes of memory that a session with these wishes takes at first.
     pub fn size_of(&self, wanted: &Wanted<'_>) -> u64 {
-        Plan::of(wanted, self.cpus).length
+        let parts = self.plan(wanted).parts(wanted);
+        parts.iter().map(|(_, length)| length).sum()
+    }
+
+    fn plan(&self, wanted: &Wanted<'_>) -> Plan {
+        Plan::of(wanted, self.capacity, self.registered())
     }
 
     fn attach_locked(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
@@ -163,8 +139,9 @@ impl Program {
     }
 
     fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
-        let plan = Plan::of(wanted, self.cpus);
+        let plan = self.plan(wanted);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
+        let parts = plan.parts(wanted);
         let size = map::size(&self.file)?;
         self.change(|| {
             if size < offset + length {
@@ -174,23 +151,30 @@ impl Program {
             if offset < size {
                 map::punch(&self.file, offset, length.min(size - offset))?;
             }
-            map::allocate(&self.file, offset, length)
+            let filled =
+                parts.iter().try_for_each(|&(at, length)| map::fill(&self.file, offset + at, length));
+            filled.inspect_err(|_| drop(map::punch(&self.file, offset, length)))
         })
         .map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
         self.announce(slot, wanted, offset, length, plan.conditions);
         let others = if wanted.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
-        (0..self.cpus).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
-        let readers =
+        (0..self.cpus()).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
+        let readers: Vec<Reader> =
             plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
-        let conditions = Conditions::new(region, plan.conditions, Arc::clone(&self.control), slot);
+        let is_sparse = wanted.portion().is_some();
+        let pagers = readers.iter().filter(|_| is_sparse).map(|reader| Pager::of(reader, offset)).collect();
+        let conditions =
+            Conditions::new(region, plan.conditions, Arc::clone(&self.control), self.capacity, slot);
         let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
-        let headers = (self.cpus as usize + 1) * size_of::<RingHeader>();
+        let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
             there(conditions.first_gate, GATES * size_of::<Gate>()),
             there(self.ring(slot, 0).offset, headers),
         ];
-        Ok(Attached { slot, readers, conditions, region: (self.address + offset, length), way })
+        let region = (self.address + offset, length);
+        let present = parts.iter().map(|(at, length)| (region.0 + at, *length)).chain(way).collect();
+        Ok(Attached { slot, readers, pagers, conditions, region, present })
     }
 
     /// The lowest place for `needed` bytes that no session uses and no writer of an earlier one may touch.
@@ -237,7 +221,7 @@ impl Program {
         region: &Arc<Mapping>,
         region_offset: u64,
     ) -> Reader {
-        let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus));
+        let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus()));
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
         let geometry = wanted.geometry;
         let first = wanted.first_turn;
@@ -253,11 +237,11 @@ impl Program {
         header.bits.store(geometry.bits, Relaxed);
         header.clock.store(wanted.clock as u32, Relaxed);
         header.overwrite.store(u32::from(geometry.overwrite), Relaxed);
-        header.block.store(microseconds(wanted), Relaxed);
+        header.block.store(wanted.microseconds(), Relaxed);
         header.lost.store(0, Relaxed);
         header.too_large.store(0, Relaxed);
         header.latest.store(0, Relaxed);
-        header.consumed.store(wanted.first_turn, Relaxed);
+        let room = Room::new(header.clone(), geometry.count, first, wanted.present(plan.cpu));
         let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
         header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);
         // Once more: a section that was under way when the ring was closed may have stored its head since.
@@ -276,6 +260,7 @@ impl Program {
             commits: plan.commits,
             region: Arc::clone(region),
             geometry,
+            room,
             first_turn: first,
             turn: first,
             handed_out: HandedOut::default(),
@@ -335,12 +320,14 @@ impl Program {
 
     /// Disables every event of `slot` and makes its rings ones that nobody can write to.
     fn close(&self, slot: usize) {
-        for id in 0..POINTS {
-            if Wants(self.point(id).load(Relaxed)).sessions(self.cpus).all >> slot & 1 != 0 {
+        let cpus = self.cpus();
+        // No event was enabled that was not registered. To look at the other words would make their pages.
+        for id in 0..self.registered() {
+            if Wants(self.point(id as usize).load(Relaxed)).sessions(cpus).all >> slot & 1 != 0 {
                 self.enable(slot, id as u16, Want::No);
             }
         }
-        for index in 0..=self.cpus {
+        for index in 0..=cpus {
             let ring = self.ring(slot, index);
             ring.other_bits.store(u64::MAX, Relaxed);
             ring.count.store(0, Relaxed);
@@ -354,14 +341,8 @@ impl Program {
     fn has_writers(&self, slot: usize) -> bool {
         // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads.
         fence(SeqCst);
-        self.ring(slot, self.cpus).writers.load(Acquire) != 0
+        self.ring(slot, self.cpus()).writers.load(Acquire) != 0
     }
-}
-
-/// How long writers wait, as a ring's header says it.
-fn microseconds(wanted: &Wanted<'_>) -> u32 {
-    let block = wanted.block.filter(|_| !wanted.geometry.overwrite);
-    block.map_or(0, |time| time.as_micros().clamp(1, u32::MAX.into()) as u32)
 }
 
 /// Writes the table of a ring whose first turn is `first`, the only one that is claimed yet.
@@ -373,45 +354,5 @@ fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
         let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
         // SAFETY: the plan leaves room for the table at this place of the region; atomics.
         unsafe { &*word }.store(entry.0, Relaxed);
-    }
-}
-
-/// Where a session's rings and conditions go in its region.
-struct Plan {
-    length: u64,
-    conditions: usize,
-    rings: Vec<RingPlan>,
-}
-
-struct RingPlan {
-    cpu: Option<u32>,
-    table: Option<usize>,
-    commits: Option<usize>,
-    data: usize,
-}
-
-impl Plan {
-    fn of(wanted: &Wanted<'_>, cpus: u32) -> Self {
-        let geometry = wanted.geometry;
-        let mut length = 0;
-        let mut take = |size: usize| {
-            let at = length;
-            length += size;
-            at
-        };
-        let of_cpus = wanted.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
-        let rings = of_cpus
-            .chain([None])
-            .map(|cpu| RingPlan {
-                cpu,
-                table: geometry.overwrite.then(|| take(geometry.table_size())),
-                commits: cpu.is_none().then(|| take(geometry.commits_size())),
-                data: take(geometry.data_size()),
-            })
-            .collect();
-        let conditions = take(CONDITIONS_SIZE);
-        // A page behind it all: what is read in steps, or by a word that was overwritten, never reaches the end of the file.
-        let length = (length + PAGE) as u64;
-        Self { length, conditions, rings }
     }
 }

@@ -2,10 +2,7 @@
 
 use super::Want;
 use crate::condition::{Code, MAX_CODE, Place, When};
-use crate::layout::{
-    CONDITION_POOL, CONDITION_TABLE, ConditionEntry, EnableWord, GATES, GATES_OFFSET, Gate, POINTS,
-    POINTS_OFFSET,
-};
+use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, GATES, Gate};
 use crate::map::Mapping;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;
@@ -16,15 +13,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Conditions {
     region: Arc<Mapping>,
-    /// Where the table lies in it.
-    table: usize,
+    /// The pool's offset in the region; the table follows it.
+    pool: usize,
     /// Bytes of the pool that are taken.
     used: usize,
     /// What lies where: this side never reads it from memory that is the program's, too.
     known: HashMap<[When<Vec<u8>>; 2], Place>,
     /// The area's control part, which has the gates.
     control: Arc<Mapping>,
-    /// Where the session's own begin in it.
+    /// The numbers that decide the offsets of the control part.
+    capacity: Capacity,
+    /// The number of the session's first gate.
     pub(super) first_gate: usize,
     /// The gates in use, by field, least value and span, with their numbers.
     gates: HashMap<(u32, u64, u64), usize>,
@@ -53,10 +52,22 @@ impl fmt::Display for NoRoom {
 impl std::error::Error for NoRoom {}
 
 impl Conditions {
-    pub(super) fn new(region: Arc<Mapping>, table: usize, control: Arc<Mapping>, slot: usize) -> Self {
-        let first_gate = GATES_OFFSET + slot * GATES * size_of::<Gate>();
+    pub(super) fn new(
+        region: Arc<Mapping>,
+        pool: usize,
+        control: Arc<Mapping>,
+        capacity: Capacity,
+        slot: usize,
+    ) -> Self {
+        let first_gate = capacity.gates_offset() + slot * GATES * size_of::<Gate>();
         let (known, gates) = (HashMap::new(), HashMap::new());
-        Self { region, table, used: 0, known, control, first_gate, gates }
+        Self { region, pool, used: 0, known, control, capacity, first_gate, gates }
+    }
+
+    /// # Panics
+    /// Panics if tracepoint `id` is beyond the capacity.
+    fn check(&self, id: u16) {
+        assert!(u32::from(id) < self.capacity.points);
     }
 
     /// How to want the hits of tracepoint `id` whose [code](Self::set) asks for nothing but that its field with this number lies in an
@@ -66,9 +77,9 @@ impl Conditions {
     /// it was sent to. One that finds another session's by now belonged to a session that has ended, and may be left out.
     ///
     /// # Panics
-    /// If there is no such tracepoint.
+    /// Panics if tracepoint `id` is beyond the capacity.
     pub fn gate(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
-        assert!(usize::from(id) < POINTS);
+        self.check(id);
         let (key, next) = ((field, low, span), self.gates.len());
         let at = |number| self.first_gate + number * size_of::<Gate>();
         let at = match self.gates.get(&key) {
@@ -85,7 +96,7 @@ impl Conditions {
                 at(next)
             }
         };
-        let word = POINTS_OFFSET + usize::from(id) * size_of::<EnableWord>();
+        let word = self.capacity.points_offset() + usize::from(id) * size_of::<EnableWord>();
         Want::Through((at - word) as u32)
     }
 
@@ -98,7 +109,7 @@ impl Conditions {
     /// # Panics
     /// If there is no such tracepoint, or a part's code is empty or longer than [`MAX_CODE`].
     pub fn set(&mut self, id: u16, code: &Code<'_>) -> Result<(), NoRoom> {
-        assert!(usize::from(id) < POINTS);
+        self.check(id);
         let key = [code.filter, code.trigger].map(owned);
         let place = match self.known.get(&key) {
             Some(place) => *place,
@@ -108,7 +119,8 @@ impl Conditions {
                 place
             }
         };
-        let entry = self.region.at(self.table).cast::<ConditionEntry>().wrapping_add(usize::from(id));
+        let table = self.region.at(self.pool + CONDITION_POOL).cast::<ConditionEntry>();
+        let entry = table.wrapping_add(usize::from(id));
         // SAFETY: inside the table; an atomic.
         let entry = unsafe { &*entry };
         // ORDER(control:H) pairs with slots:B: who sees the word sees the code.
@@ -130,7 +142,7 @@ impl Conditions {
             return Err(NoRoom { needed, left });
         }
         let start = if needed == 0 { 0 } else { self.used };
-        let to = self.region.at(self.table + CONDITION_TABLE + start);
+        let to = self.region.at(self.pool + start);
         // SAFETY: inside the pool, where no word of the table leads yet; our own bytes.
         unsafe { plain::copy_in(to, bytes.as_ptr(), bytes.len()) };
         self.used += needed;

@@ -18,20 +18,23 @@
 
 mod attach;
 mod conditions;
+mod pager;
+mod plan;
 mod refusal;
 mod sizes;
 mod vet;
 
 pub use crate::condition::{Code, When};
 pub use crate::want::Want;
-pub use attach::{Attached, Hold, PATIENCE, Wanted};
+pub use attach::{Attached, Hold, PATIENCE};
 pub use conditions::{Conditions, NoRoom};
+pub use pager::{Pager, Portion, Use};
+pub use plan::Wanted;
 pub use refusal::Refusal;
 pub use vet::FileId;
 
 use crate::layout::{
-    self, EnableWord, Header, MAGIC, PAGE, POINTS, POINTS_OFFSET, RINGS_OFFSET, RingHeader, SLOTS, Slot,
-    VALUES, VERSION,
+    Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
 };
 use crate::map::{self, Mapping};
 use crate::pending::Pending;
@@ -39,7 +42,7 @@ use crate::read::HeaderRef;
 use crate::value::Values;
 use crate::want::Wants;
 use sizes::Sizes;
-use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed, plain};
+use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -67,8 +70,9 @@ pub struct Triggers {
 pub struct Program {
     file: OwnedFd,
     id: FileId,
+    /// All of it but the catalogue.
     control: Arc<Mapping>,
-    cpus: u32,
+    capacity: Capacity,
     control_size: u64,
     catalogue_capacity: u64,
     reserve: u64,
@@ -100,12 +104,13 @@ impl Program {
             return Err(Refusal::Version(version));
         }
         let sizes = Sizes::check(header, size).ok_or(Refusal::Nonsense)?;
-        let control = Arc::new(Mapping::new(file.as_fd(), 0, sizes.control as usize)?);
+        let mapped = sizes.capacity.catalogue_offset();
+        let control = Arc::new(Mapping::new(file.as_fd(), 0, mapped)?);
         Ok(Self {
             file,
             id,
             control,
-            cpus: sizes.cpus,
+            capacity: sizes.capacity,
             control_size: sizes.control,
             catalogue_capacity: sizes.catalogue,
             reserve: sizes.reserve,
@@ -125,6 +130,33 @@ impl Program {
         if self.is_distrusted { map::apart(Some(&self.file), change) } else { change() }
     }
 
+    /// Gives sub-buffers that are closed and their commit words memory: parts of the file, whose pages are present then where process
+    /// `pid`, which is the program, has them mapped, if its pages may be read: else the program faults once on each. What the sub-buffers held is gone; other sub-buffers' words lie on the same pages
+    /// and stay. The program may have arranged that this takes for ever.
+    ///
+    /// # Errors
+    /// `ENOSPC` or `ENOMEM` when there is no memory; others if it cannot be asked for now. The sub-buffers have none then.
+    fn supply(&self, pid: i32, data: &[(u64, u64)], words: &[(u64, u64)]) -> io::Result<()> {
+        let present = |&(offset, length): &(u64, u64)| map::populate(pid, self.address + offset, length);
+        #[cfg(loom)]
+        overwrite(data);
+        let supplied = self.change(|| {
+            data.iter().try_for_each(|&(offset, length)| map::fill(&self.file, offset, length))?;
+            words.iter().try_for_each(|&(offset, length)| map::allocate(&self.file, offset, length))?;
+            // Where that is not permitted, or the program has something else there, it has the memory all the same, and faults once.
+            let _ = data.iter().chain(words).try_for_each(|part| present(part).map(drop));
+            Ok(())
+        });
+        supplied.inspect_err(|_| drop(self.punch(data)))
+    }
+
+    /// Gives the memory of parts of the file back.
+    fn punch(&self, ranges: &[(u64, u64)]) -> io::Result<()> {
+        #[cfg(loom)]
+        overwrite(ranges);
+        self.change(|| ranges.iter().try_for_each(|&(offset, length)| map::punch(&self.file, offset, length)))
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: mapped as long as `control`; all atomics.
         unsafe { self.control.start().cast().as_ref() }
@@ -142,7 +174,17 @@ impl Program {
 
     /// CPUs that may exist, as the program says.
     pub fn cpus(&self) -> u32 {
-        self.cpus
+        self.capacity.cpus
+    }
+
+    /// The numbers of CPUs and tracepoints for which the program's area has room.
+    pub const fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Tracepoints that are registered, as the program says.
+    pub fn registered(&self) -> u32 {
+        self.header().points.load(Relaxed).min(self.capacity.points)
     }
 
     /// Whether its threads are registered for restartable sequences, as it says.
@@ -155,7 +197,7 @@ impl Program {
         self.header().allows_blocking.load(Relaxed) != 0
     }
 
-    /// Tracepoints of which it says that they found no room.
+    /// Tracepoints of which it says that they could not be registered.
     pub fn refused(&self) -> u32 {
         self.header().refused.load(Relaxed)
     }
@@ -173,16 +215,22 @@ impl Program {
 
     /// A copy of the catalogue's text from byte `from` on. More may come at any time.
     pub fn catalogue(&self, from: usize) -> Vec<u8> {
-        let mut text = vec![0; self.catalogue_length().saturating_sub(from)];
-        let catalogue = layout::catalogue_offset(self.cpus);
-        // SAFETY: `check` saw that the catalogue is mapped; what a hostile program writes meanwhile is some text or other.
-        unsafe { plain::copy_out(text.as_mut_ptr(), self.control.at(catalogue + from), text.len()) };
+        self.catalogue_part(from, usize::MAX)
+    }
+
+    /// The same, of `most` bytes at most. The text is read from the file: through a mapping, a program that promises text and
+    /// writes none would get pages that are the reader's.
+    pub fn catalogue_part(&self, from: usize, most: usize) -> Vec<u8> {
+        let mut text = vec![0; self.catalogue_length().saturating_sub(from).min(most)];
+        let start = self.capacity.catalogue_offset() + from;
+        let read = map::read_at(&self.file, start as u64, &mut text).unwrap_or(0);
+        text.truncate(read);
         text
     }
 
     /// What its threads say of themselves.
     pub fn values(&self) -> Values<'_> {
-        let first = self.control.at(layout::values_offset(self.cpus)).cast();
+        let first = self.control.at(self.capacity.values_offset()).cast();
         // SAFETY: inside the control part, which is mapped as long as `control`; all atomics.
         Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
@@ -209,17 +257,17 @@ impl Program {
     /// # Panics
     /// If there is no such tracepoint or slot.
     pub fn enable(&self, slot: usize, id: u16, want: Want) -> u32 {
-        assert!(slot < SLOTS && usize::from(id) < POINTS);
+        assert!(slot < SLOTS && u32::from(id) < self.capacity.points);
         let word = self.point(usize::from(id));
         let mut before = word.load(Relaxed);
         loop {
-            let after = Wants(before).with(slot, want, self.cpus).0;
+            let after = Wants(before).with(slot, want, self.cpus()).0;
             // ORDER(control:A) pairs with point:A: who sees that the session wants it sees its rings. Also if another collector has changed
             // the word since, which continues this release.
             // ORDER(control:J) pairs with pending:E: who finds it settled by a late hit sees that hits were not counted.
             match word.compare_exchange(before, after, AcqRel, Relaxed) {
                 Ok(_) => {
-                    let answered = Wants(before).sessions(self.cpus).all >> slot & 1 != 0;
+                    let answered = Wants(before).sessions(self.cpus()).all >> slot & 1 != 0;
                     return if answered { 0 } else { Wants(before).hits() };
                 }
                 Err(now) => before = now,
@@ -268,22 +316,22 @@ impl Program {
     }
 
     fn ring(&self, slot: usize, index: u32) -> HeaderRef {
-        let number = slot * (self.cpus as usize + 1) + index as usize;
+        let number = slot * (self.cpus() as usize + 1) + index as usize;
         HeaderRef {
             control: Arc::clone(&self.control),
             offset: RINGS_OFFSET + number * size_of::<RingHeader>(),
         }
     }
 
-    /// Its tracepoints that recorders were told of and have not answered for.
+    /// The program's tracepoints that wait for the answers of recorders.
     pub fn pending(&self) -> Pending<'_> {
-        Pending::of(self.header(), self.points())
+        Pending::of(self.header(), self.points(), self.cpus())
     }
 
     fn points(&self) -> &[EnableWord] {
-        let first = self.control.at(POINTS_OFFSET).cast();
+        let first = self.control.at(self.capacity.points_offset()).cast();
         // SAFETY: inside the control part; all atomics.
-        unsafe { std::slice::from_raw_parts(first, POINTS) }
+        unsafe { std::slice::from_raw_parts(first, self.capacity.points as usize) }
     }
 
     /// # Panics
@@ -291,6 +339,14 @@ impl Program {
     fn point(&self, id: usize) -> &EnableWord {
         &self.points()[id]
     }
+}
+
+/// Tells the checker loom that the kernel writes to these parts of the file.
+#[cfg(loom)]
+fn overwrite(ranges: &[(u64, u64)]) {
+    ranges
+        .iter()
+        .for_each(|&(offset, length)| sordino_percpu::model::overwrite(offset as usize, length as usize));
 }
 
 fn name_of(slot: &Slot) -> String {

@@ -39,6 +39,9 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Io(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                write!(f, "{error}: raise the recorder's limit of descriptors (ulimit -n)")
+            }
             Self::Io(error) => write!(f, "{error}"),
             Self::Unsealed => f.write_str("its file is not sealed: not made by sordino"),
             Self::Leased => f.write_str("it holds a lease on its area's file"),

@@ -1,12 +1,12 @@
 //! What a program's header says of its sizes, checked: it may come from anybody.
 
-use crate::layout::{self, Header, MAX_CPUS, PAGE, POINTS_OFFSET, RINGS_OFFSET};
+use crate::layout::{CATALOGUE, Capacity, Header, MAX_CPUS, PAGE, POINTS, RINGS_OFFSET};
 use sordino_percpu::primitive::Relaxed;
 
 /// A header's sizes, which agree with each other and with the file.
 #[derive(Debug)]
 pub(super) struct Sizes {
-    pub(super) cpus: u32,
+    pub(super) capacity: Capacity,
     pub(super) control: u64,
     pub(super) catalogue: u64,
     pub(super) reserve: u64,
@@ -16,22 +16,27 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) fn check(header: &Header, file_size: u64) -> Option<Self> {
         let sizes = Self {
-            cpus: header.cpus.load(Relaxed),
+            capacity: Capacity {
+                cpus: header.cpus.load(Relaxed),
+                points: header.points_capacity.load(Relaxed),
+            },
             control: header.control_size.load(Relaxed),
             catalogue: header.catalogue_capacity.load(Relaxed),
             reserve: header.reserve.load(Relaxed),
             address: header.address.load(Relaxed),
         };
-        // 2^46 bytes are more than there are. The library's catalogue has 192 KiB; reading one makes its pages present, and
-        // takes time and memory, so it may not be of any size.
-        let plausible =
-            (1..=MAX_CPUS).contains(&sizes.cpus) && sizes.catalogue <= 1 << 20 && sizes.reserve <= 1 << 46;
+        // 2^46 bytes are more than there are.
+        let capacity = sizes.capacity;
+        let plausible = (1..=MAX_CPUS).contains(&capacity.cpus)
+            && (1..=POINTS as u32).contains(&capacity.points)
+            && sizes.catalogue <= CATALOGUE as u64
+            && sizes.reserve <= 1 << 46;
         if !plausible {
             return None;
         }
-        let catalogue = layout::catalogue_offset(sizes.cpus);
+        let catalogue = capacity.catalogue_offset();
         let control = (catalogue as u64 + sizes.catalogue).next_multiple_of(PAGE as u64);
-        let consistent = header.points_offset.load(Relaxed) == POINTS_OFFSET as u64
+        let consistent = header.points_offset.load(Relaxed) == capacity.points_offset() as u64
             && header.rings_offset.load(Relaxed) == RINGS_OFFSET as u64
             && header.catalogue_offset.load(Relaxed) == catalogue as u64
             && sizes.control == control

@@ -2,7 +2,7 @@
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `read:B`, giving a sub-buffer back | `view:C` | who sees it given back writes after it was read |
+//! | `read:B`, giving a sub-buffer back (`room`) | `view:C` | who sees it given back writes after it was read |
 //! | `exchange:A`, exchanging a sub-buffer | `view:B` | who claims the sub-buffer that was given writes after it was read |
 //!
 //! A broken or hostile program can spoil the bytes of its own records and nothing else: sizes and offsets are the
@@ -13,12 +13,14 @@ mod exchange;
 mod newest;
 mod packet;
 mod part;
+mod room;
 mod salvage;
 
 pub(crate) use exchange::Exchange;
 pub use newest::Newest;
-pub use packet::{Content, Lost, Packet, SubBuffer};
+pub use packet::{Content, Lost, MOST_IN_A_WRITE, Packet, SubBuffer, write};
 pub(crate) use part::HandedOut;
+pub(crate) use room::{Bounds, Room};
 
 use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
@@ -27,7 +29,7 @@ use crate::map::Mapping;
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
-use sordino_percpu::primitive::{Acquire, Relaxed, Release};
+use sordino_percpu::primitive::{Acquire, Relaxed};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub struct Fill {
 }
 
 /// A ring's header in shared memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HeaderRef {
     pub(crate) control: Arc<Mapping>,
     pub(crate) offset: usize,
@@ -83,6 +85,8 @@ pub struct Reader {
     pub(crate) commits: Option<usize>,
     pub(crate) region: Arc<Mapping>,
     pub(crate) geometry: Geometry,
+    /// The turns that its writers may enter, if it does not overwrite.
+    pub(crate) room: Arc<Room>,
     /// The turn at which the ring began.
     pub(crate) first_turn: u32,
     /// The turn of the sub-buffer that is read next.
@@ -117,19 +121,32 @@ impl Reader {
         self.exchange.as_ref().map_or(0, |exchange| exchange.overwritten)
     }
 
+    /// Returns true if the ring's [pager](crate::control::Pager) is to be called: the writers have come to its mark.
+    pub fn calls_pager(&self) -> bool {
+        self.room.calls()
+    }
+
     /// How many sub-buffers wait to be read, the one being filled not among them.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn waiting(&self) -> Result<u32, Corrupt> {
         let ahead = self.head()?.turn().wrapping_sub(self.turn);
         Ok(ahead.min(self.geometry.count - 1))
     }
 
+    /// A number that is another one after each record.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if no writer could have stored the head.
+    pub fn position(&self) -> Result<u64, Corrupt> {
+        Ok(self.head()?.0)
+    }
+
     /// How full the ring is, for who watches it: by the time that is known it is another number.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn fill(&self) -> Result<Fill, Corrupt> {
         let (head, size) = (self.head()?, self.geometry.size() as u64);
         let waiting = u64::from(head.turn().wrapping_sub(self.turn)) * size;
@@ -142,13 +159,27 @@ impl Reader {
     /// is still there. Of one that was handed out in [parts](Self::part), the rest.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn take(&mut self) -> Result<Option<SubBuffer<'_>>, Corrupt> {
+        Ok(self.take_run(1)?.pop())
+    }
+
+    /// The next sub-buffers, at most `most`, in their order: each as [`take`](Self::take) returns it. Of a ring that overwrites one at most.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if no writer could have stored the head.
+    pub fn take_run(&mut self, most: u32) -> Result<Vec<SubBuffer<'_>>, Corrupt> {
         let head = self.head()?;
-        let number = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head) };
-        let Some(number) = number else { return Ok(None) };
-        self.close_up(number);
+        let first = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head, self.turn) };
+        let Some(first) = first else { return Ok(Vec::new()) };
+        self.close_up(first);
         self.handed_out.taken = true;
+        let most = if self.exchange.is_some() { 1 } else { most };
+        let later = (1..most).map_while(|ahead| self.next(head, self.turn.wrapping_add(ahead)));
+        Ok([first].into_iter().chain(later).map(|number| self.sub_buffer(number)).collect())
+    }
+
+    fn sub_buffer<'a>(&self, number: u32) -> SubBuffer<'a> {
         let source = self.source(number, false);
         let [stamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
@@ -156,24 +187,28 @@ impl Reader {
         let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[stamp]| stamp);
         let content = Content::new(end, first, stamp, lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
-        Ok(Some(SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }))
+        SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
 
-    /// The next sub-buffer of a ring that does not overwrite, if its writers are done with it.
-    fn next(&self, head: Head) -> Option<u32> {
-        let sub_buffer = self.sub_buffer_of(self.turn)?;
-        let done = head.turn() != self.turn && self.is_committed(sub_buffer);
+    /// The sub-buffer of a turn in a ring that does not overwrite, if its writers are done with it.
+    fn next(&self, head: Head, turn: u32) -> Option<u32> {
+        let sub_buffer = self.sub_buffer_of(turn)?;
+        let done = head.turn() != turn && self.is_committed(sub_buffer);
         done.then_some(sub_buffer.number)
     }
 
     /// Gives the sub-buffer that [`take`](Self::take) returned back to the writers.
     pub fn give_back(&mut self) {
-        self.turn = self.turn.wrapping_add(1);
+        self.give_back_run(1);
+    }
+
+    /// Gives the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned back to the writers.
+    pub fn give_back_run(&mut self, count: u32) {
+        self.turn = self.turn.wrapping_add(count);
         self.handed_out = HandedOut::default();
         match &mut self.exchange {
             Some(exchange) => exchange.give_back(),
-            // ORDER(read:B) pairs with view:C: who sees it writes after we have read.
-            None => self.header.consumed.store(self.turn, Release),
+            None => self.room.give_back(self.turn),
         }
     }
 
@@ -205,7 +240,10 @@ impl Reader {
         let number = head.start() >> self.geometry.bits;
         let in_its_place = match self.exchange {
             Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
-            None => ahead < self.geometry.count && number == head.turn() & (self.geometry.count - 1),
+            None => {
+                let is_at_its_number = number == head.turn() & (self.geometry.count - 1);
+                ahead < self.geometry.count && is_at_its_number && self.room.has_pages(head.turn())
+            }
         };
         let possible = in_its_place && offset >= PACKET_HEADER as u32;
         if possible { Ok(head) } else { Err(Corrupt { head: head.0, turn: self.turn }) }

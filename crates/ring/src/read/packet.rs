@@ -65,24 +65,6 @@ impl SubBuffer<'_> {
         unsafe { plain::copy_in(self.bytes, header.as_ptr(), header.len()) };
     }
 
-    /// Writes the first `length` bytes to `file` at `offset`, by one system call; how many the kernel took.
-    ///
-    /// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
-    /// meanwhile spoils its own packet.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    ///
-    /// # Panics
-    /// If that is more than the sub-buffer has.
-    pub fn write(&self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<usize> {
-        assert!(length <= self.size);
-        let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // SAFETY: as many bytes are mapped and stay so.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), self.bytes.cast(), length, offset) };
-        usize::try_from(written).map_err(|_| io::Error::last_os_error())
-    }
-
     /// Its size: the most that may be written.
     pub fn size(&self) -> usize {
         self.size
@@ -95,6 +77,37 @@ impl SubBuffer<'_> {
         unsafe { plain::copy_out(copy.as_mut_ptr(), self.bytes, copy.len()) };
         copy
     }
+}
+
+/// The most sub-buffers that [`write()`] takes.
+pub const MOST_IN_A_WRITE: usize = 64;
+
+/// Writes the first bytes of sub-buffers, each with how many, one behind the other to `file` at `offset`, by one system call. Returns the
+/// number of bytes that the kernel took. Allocates nothing.
+///
+/// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
+/// meanwhile spoils its own packet.
+///
+/// # Errors
+/// The system call's error.
+///
+/// # Panics
+/// A length exceeds its sub-buffer, or there are more than [`MOST_IN_A_WRITE`] parts.
+pub fn write(
+    sub_buffers: &[(&SubBuffer<'_>, usize)],
+    file: BorrowedFd<'_>,
+    offset: u64,
+) -> io::Result<usize> {
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST_IN_A_WRITE];
+    for (part, &(sub_buffer, length)) in parts[..sub_buffers.len()].iter_mut().zip(sub_buffers) {
+        assert!(length <= sub_buffer.size);
+        *part = libc::iovec { iov_base: sub_buffer.bytes.cast(), iov_len: length };
+    }
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: as many bytes of each are mapped and stay so.
+    let written =
+        unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr(), sub_buffers.len() as i32, offset) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
 /// A copy of records, in memory of the reader's own.

@@ -3,7 +3,6 @@
 use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
-use sordino_percpu::primitive::plain;
 use sordino_ring::area::Area;
 use sordino_ring::control::{Program, Refusal};
 use sordino_ring::map::create_file;
@@ -29,13 +28,8 @@ fn who_sees_the_catalogue_s_length_sees_its_text() {
         let (area, program) = area();
         assert!(program.catalogue(0).is_empty());
         let writer = thread::spawn(move || {
-            let text = |room: &mut [u8]| {
-                // SAFETY: as long as the room.
-                unsafe { plain::copy_in(room.as_mut_ptr(), b"abcdefgh".as_ptr(), 8) };
-                Some(8)
-            };
             // SAFETY: the only caller.
-            assert!(unsafe { area.append(text) });
+            assert!(unsafe { area.append(b"abcdefgh", 1) });
         });
         let text = program.catalogue(0);
         assert!([&b""[..], b"abcdefgh"].contains(&&text[..]));

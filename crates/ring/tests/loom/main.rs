@@ -15,6 +15,7 @@ mod condition;
 mod cpu;
 mod newest;
 mod overwrite;
+mod pages;
 mod pending;
 mod shared;
 mod support;

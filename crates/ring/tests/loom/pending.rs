@@ -21,7 +21,7 @@ fn session() -> (Area, Program, Attached) {
     (area, program, attached)
 }
 
-/// What a tracepoint does while it is pending; whether it was recorded.
+/// A hit of the pending tracepoint; returns true if it was recorded.
 fn hit(area: Area, now: u64) -> bool {
     let all = area.slots().pending().count(0, || now).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);

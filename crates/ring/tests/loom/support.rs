@@ -31,11 +31,20 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     });
 }
 
-pub(crate) const REQUEST: Request =
-    Request { cpus: 1, catalogue: 64, reserve: 60 << 10, pid: 1, restartable: true, allows_blocking: true };
+pub(crate) const REQUEST: Request = Request {
+    cpus: 1,
+    points: 1,
+    catalogue: 64,
+    reserve: 60 << 10,
+    pid: 1,
+    restartable: true,
+    allows_blocking: true,
+};
 
 pub(crate) fn area() -> (Area, Program) {
     let (area, file) = Area::create(&REQUEST).unwrap();
+    // It is registered before it is hit.
+    area.header().points.store(1, Relaxed);
     let program = Program::open(&file).unwrap();
     (area, program)
 }

@@ -57,6 +57,9 @@ pub struct Harness {
     pub program: Program,
 }
 
+/// Tracepoints that a harness's area has.
+pub const POINTS: u32 = 8192;
+
 impl Harness {
     pub fn new() -> Self {
         Self::with_reserve(256 << 20)
@@ -66,6 +69,7 @@ impl Harness {
         sordino_percpu::init(false);
         let request = Request {
             cpus: cpus(),
+            points: POINTS,
             catalogue: 64 << 10,
             reserve,
             pid: 1,
@@ -73,6 +77,8 @@ impl Harness {
             allows_blocking: true,
         };
         let (area, file) = Area::create(&request).unwrap();
+        // SAFETY: nobody else appends.
+        assert!(unsafe { area.append(&[], POINTS) });
         let program = Program::open(&file).unwrap();
         Self { area, file, program }
     }

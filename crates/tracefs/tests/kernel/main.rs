@@ -9,6 +9,7 @@ mod recording;
 mod settings;
 mod tracers;
 
+use rustix::thread::CpuSet;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
     Converter, Drain, Drained, Error, EventName, Format, Header, Instance, Mapping, Missed, PREFIX, Page,
@@ -117,7 +118,7 @@ impl Caller {
 #[test]
 #[ignore = "a role, started by the other tests"]
 fn as_caller() {
-    let mut cpus = rustix::thread::CpuSet::new();
+    let mut cpus = CpuSet::new();
     cpus.set(0);
     rustix::thread::sched_setaffinity(None, &cpus).unwrap();
     tell(&directory(), "tid", &rustix::thread::gettid().as_raw_nonzero().to_string());
@@ -126,6 +127,20 @@ fn as_caller() {
     for _ in 0..calls {
         std::hint::black_box(rustix::process::getpid());
     }
+}
+
+/// Has each CPU that this process may use switch to another thread, so that an idle one has events, too.
+fn switch_on_each_cpu() {
+    let all = rustix::thread::sched_getaffinity(None).unwrap();
+    let threads = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).map(|cpu| {
+        std::thread::spawn(move || {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 /// A recording into files that have no name.

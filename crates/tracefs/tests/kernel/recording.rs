@@ -22,7 +22,7 @@ fn every_call_is_accounted_for(calls: u32, drain: bool, set: impl FnOnce(&mut In
     let mut recording = Recording::start(instance);
     caller.run(|| {
         if drain {
-            recording.drain.drain().unwrap();
+            recording.drain.drain_next(1).unwrap();
         }
     });
     let recorded = recording.finish();
@@ -180,7 +180,7 @@ fn a_file_that_takes_nothing_is_an_error() {
     let mut instance = instance(&tracefs);
     instance.select(&["sched".parse().unwrap()]).unwrap();
     let drain = Drain::new(instance, |_| Ok(File::open("/dev/null")?.into())).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    switch_on_each_cpu();
     for drained in drain.finish().unwrap() {
         let Some(Error::Io { action, source, .. }) = drained.failure else { panic!("written to nowhere") };
         assert_eq!((drained.bytes, action), (0, "write to the file for"));

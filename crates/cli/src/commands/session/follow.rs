@@ -156,7 +156,7 @@ impl Follower {
     fn shown_of(&mut self, recording: &Path, stream: &Stream) -> Option<Shown> {
         let file = stream.files().next()?;
         let file = file.strip_prefix(recording).unwrap_or(file);
-        let is_state = ["statedump", "symbols", "steal"].iter().any(|name| file.ends_with(name));
+        let is_state = ["statedump", "recorder", "symbols", "steal"].iter().any(|name| file.ends_with(name));
         let shown = || Rc::new(Cell::new((Time(i64::MIN), 0)));
         (!is_state).then(|| Rc::clone(self.shown.entry(file.to_owned()).or_insert_with(shown)))
     }

@@ -4,7 +4,9 @@ use super::place::Life;
 use super::status::Known;
 use crate::commands::record::{self, bytes};
 use crate::missing;
-use sordino_collect::{ProgramStatus, RecordingStatus, RingStatus, Shortfall, Status, unanswered_lines};
+use sordino_collect::{
+    ProgramStatus, RecorderCpus, RecordingStatus, RingStatus, Shortfall, Status, unanswered_lines,
+};
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
 use std::path::{Path, PathBuf};
@@ -38,10 +40,13 @@ pub(crate) fn whole(known: &Known) -> String {
     let Some(status) = &known.status else { return line(known) };
     let mut text = missing::line(&status.missing) + &line(known);
     text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
+    text += &cpus(&status.recorder_cpus);
     text += &format!("  events: {}\n", printable(&status.user.join(", ")));
     if !status.kernel.is_empty() {
         text += &format!("  kernel: {}\n", printable(&status.kernel.join(", ")));
     }
+    let memory = status.memory;
+    text += &format!("  memory of rings: {} of {} at most\n", bytes(memory.used), bytes(memory.budget));
     text += &status.programs.iter().map(program).collect::<String>();
     let unanswered = status.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
     let early = unanswered_lines(unanswered).into_iter().chain(status.unrecorded.line());
@@ -61,6 +66,16 @@ pub(crate) fn whole(known: &Known) -> String {
     }
     text += &status.notes.iter().map(|note| format!("  {}\n", printable(note))).collect::<String>();
     text + &lines(&status.shortfall)
+}
+
+/// The CPUs of the recorder's threads as a line, if programs record somewhere.
+fn cpus(cpus: &RecorderCpus) -> String {
+    let beside = || match cpus.programs.is_empty() {
+        true => String::new(),
+        false => format!("recorder on CPU {}, where programs run, too", cpus.cpus),
+    };
+    let line = cpus.line().unwrap_or_else(beside);
+    if line.is_empty() { line } else { format!("  {}\n", printable(&line)) }
 }
 
 /// What a session was to record and did not, line by line.
@@ -149,7 +164,7 @@ fn lost(status: &Status) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Whether more is missing than was counted.
+/// Returns true if more events are missing than were counted.
 fn has_uncounted_loss(status: &Status) -> bool {
     status.missing.is_any() || status.unanswered.uncounted || status.unrecorded.uncounted > 0
 }

@@ -1,0 +1,65 @@
+//! The portion of its rings that a program begins with, where they get their pages while they are used.
+
+use super::ledger::Memory;
+use sordino_ring::control::Portion;
+use sordino_ring::layout::Geometry;
+
+/// Bytes of a program's rings at first.
+const BYTES: u64 = 2 << 20;
+/// Bytes of a program's rings at first while the session's have less than [`FIRST`].
+const BYTES_FIRST: u64 = 6 << 20;
+const FIRST: u64 = 128 << 20;
+/// The number of programs within a second that halves what the next ones begin with: those of a crowd rarely live long.
+const CROWD: usize = 4;
+/// The part of what is left of a session's budget that one more program begins with, at most.
+const PART: u64 = 64;
+
+/// Returns the portion of a program with rings for so many CPUs, one of `arrivals` within a second. The shared ring has most of it if
+/// threads are not restartable.
+pub(super) fn portion(
+    geometry: Geometry,
+    cpus: usize,
+    memory: Memory,
+    arrivals: usize,
+    is_restartable: bool,
+) -> Portion {
+    let left = memory.budget.saturating_sub(memory.used) / PART;
+    let used = if is_restartable { cpus.max(1) as u64 } else { 1 };
+    let sub_buffers =
+        |bytes: u64| ((bytes.min(left) / used) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
+    let alone = if memory.used < FIRST { BYTES_FIRST } else { BYTES };
+    let first = sub_buffers(alone >> (arrivals / CROWD).min(u64::BITS as usize - 1));
+    match is_restartable {
+        true => Portion { cpu: first, shared: 1 },
+        false => Portion { cpu: 1, shared: first },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: Geometry = Geometry { bits: 17, count: 256, overwrite: false };
+
+    fn of(cpus: usize, used: u64, is_restartable: bool) -> Portion {
+        portion(RING, cpus, Memory { used, budget: 1 << 30, short: 0 }, 1, is_restartable)
+    }
+
+    #[test]
+    fn in_a_crowd_each_begins_with_less() {
+        let of =
+            |arrivals| portion(RING, 2, Memory { used: 0, budget: 1 << 30, short: 0 }, arrivals, true).cpu;
+        assert_eq!([1, 4, 8, 16, 256].map(of), [24, 12, 6, 1, 1]);
+    }
+
+    #[test]
+    fn the_more_cpus_and_the_less_memory_the_less_has_a_ring() {
+        assert_eq!(of(2, 0, true), Portion { cpu: 24, shared: 1 });
+        assert_eq!(of(2, 200 << 20, true), Portion { cpu: 8, shared: 1 });
+        assert_eq!(of(64, 0, true), Portion { cpu: 1, shared: 1 });
+        assert_eq!(of(2, 1000 << 20, true), Portion { cpu: 1, shared: 1 });
+        assert_eq!(of(2, 2 << 30, true).cpu, 1);
+        assert_eq!(of(0, 0, true).cpu, 48);
+        assert_eq!(of(2, 0, false), Portion { cpu: 1, shared: 48 });
+    }
+}

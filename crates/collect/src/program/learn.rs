@@ -1,0 +1,319 @@
+//! The reader of a program's catalogue: it reads in pieces, declares tracepoints for the metadata, and has a limit for each program.
+
+use super::trace::declare;
+use sordino_event::Schema;
+use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, Refused, read};
+use sordino_event::text::count;
+use sordino_ring::control::Program;
+use std::fmt;
+
+/// Bytes of a catalogue that are parsed at once.
+const PIECE: usize = 2 * MAX_TEXT;
+/// Number of reads that may find the end of a catalogue incomplete: each reads it again, and the library publishes whole tracepoints.
+const MOST_INCOMPLETE: u32 = 10;
+/// Bytes of metadata that one program's tracepoints take at most.
+const MOST_DECLARATIONS: usize = 64 << 20;
+/// Tracepoints of a program that are named where they are not recorded; others are only counted.
+const MOST_NAMED: u64 = 20;
+
+/// A tracepoint that can be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The number by which records name the tracepoint. A program's numbers ascend; a refused tracepoint leaves a gap.
+    pub(crate) id: u16,
+    pub(crate) schema: Schema,
+}
+
+/// The new part of a catalogue.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    pub(crate) tracepoints: Vec<Declared>,
+    /// Their text for the metadata.
+    pub(crate) declarations: String,
+    /// Notes on tracepoints that are not recorded, for the summary.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A catalogue, of which more may come.
+pub(crate) trait Catalogue {
+    /// Bytes of text now.
+    fn length(&self) -> usize;
+    /// The text from a byte on, not more than `most` bytes of it.
+    fn part(&self, from: usize, most: usize) -> Vec<u8>;
+    /// Tracepoints that the program has room for.
+    fn capacity(&self) -> u32;
+}
+
+impl Catalogue for Program {
+    fn length(&self) -> usize {
+        self.catalogue_length()
+    }
+
+    fn part(&self, from: usize, most: usize) -> Vec<u8> {
+        self.catalogue_part(from, most)
+    }
+
+    fn capacity(&self) -> u32 {
+        self.capacity().points
+    }
+}
+
+/// The state of reading a program's catalogue.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// Bytes that were read.
+    read: usize,
+    /// Bytes that were there when it was read last.
+    seen: usize,
+    /// Number of reads that found the last tracepoint incomplete.
+    incomplete: u32,
+    /// The least number that the next tracepoint may have.
+    next: u32,
+    /// Bytes of declarations so far.
+    declared: usize,
+    /// It made no sense; no more of it is read.
+    is_broken: bool,
+    /// The declarations take as much as they may; no more are made.
+    is_full: bool,
+    /// Tracepoints that are not recorded, and those of them that the program could not register itself.
+    refused: u64,
+    unregistered: u64,
+}
+
+impl Reader {
+    /// Bytes of text that are new.
+    pub(crate) fn due(&self, catalogue: &impl Catalogue) -> usize {
+        let length = catalogue.length();
+        if self.is_broken || length == self.seen { 0 } else { length.saturating_sub(self.read) }
+    }
+
+    /// Reads what is there, in so many pieces at most.
+    pub(crate) fn learn(&mut self, catalogue: &impl Catalogue, pieces: usize) -> Learned {
+        let mut learned = Learned::default();
+        if self.due(catalogue) == 0 {
+            return learned;
+        }
+        // What comes meanwhile is left for the next time.
+        let end = catalogue.length();
+        for _ in 0..pieces {
+            if self.is_broken || self.read >= end {
+                break;
+            }
+            let text = catalogue.part(self.read, PIECE.min(end - self.read));
+            let Read { tracepoints, refused, consumed } = read(&text);
+            refused.iter().for_each(|refused| self.refuse(refused, &mut learned));
+            for (id, schema) in tracepoints {
+                self.declare(catalogue.capacity(), Declared { id, schema }, &mut learned);
+            }
+            self.read += consumed;
+            if consumed == 0 || text.is_empty() {
+                self.note_incomplete(text.len(), &mut learned);
+                self.seen = end;
+                break;
+            }
+        }
+        if self.read >= end {
+            self.seen = end;
+        }
+        learned
+    }
+
+    fn declare(&mut self, capacity: u32, new: Declared, learned: &mut Learned) {
+        let name = || new.schema.full_name();
+        if u32::from(new.id) < self.next || u32::from(new.id) >= capacity {
+            return self.note(name(), &format!("its number {} is out of turn", new.id), learned);
+        }
+        let full = || format!("the program's declarations take more than {} MiB", MOST_DECLARATIONS >> 20);
+        if self.is_full {
+            return self.note(name(), &full(), learned);
+        }
+        match declare(&new) {
+            Ok(text) if self.declared + text.len() > MOST_DECLARATIONS => {
+                self.is_full = true;
+                self.note(name(), &full(), learned);
+            }
+            Ok(text) => {
+                self.declared += text.len();
+                self.next = u32::from(new.id) + 1;
+                learned.declarations += &text;
+                learned.tracepoints.push(new);
+            }
+            Err(error) => self.note(name(), &error.to_string(), learned),
+        }
+    }
+
+    fn refuse(&mut self, refused: &Refused, learned: &mut Learned) {
+        self.unregistered += u64::from(matches!(refused.error.kind, ErrorKind::Unregistered(_)));
+        match refused.name.as_str() {
+            "" => self.note("a part of its catalogue".to_owned(), &refused.error, learned),
+            name => self.note(name.to_owned(), &refused.error.kind, learned),
+        }
+    }
+
+    /// Names a tracepoint that is not recorded, or only counts it.
+    fn note(&mut self, name: String, reason: &dyn fmt::Display, learned: &mut Learned) {
+        self.refused += 1;
+        if self.refused <= MOST_NAMED {
+            learned.notes.push(format!("{name} is not recorded: {reason}"));
+        }
+    }
+
+    /// The last tracepoint has no end yet, in so many bytes.
+    fn note_incomplete(&mut self, bytes: usize, learned: &mut Learned) {
+        self.incomplete += 1;
+        let reason = match bytes {
+            PIECE => "one of them is too long",
+            _ if self.incomplete > MOST_INCOMPLETE => "the last one is never complete",
+            _ => return,
+        };
+        self.is_broken = true;
+        learned.notes.push(format!("its further tracepoints are not recorded: {reason}"));
+    }
+
+    /// A note on text at the end that makes no tracepoint, or was not read any more.
+    pub(crate) fn note_unread(&self, catalogue: &impl Catalogue) -> Option<String> {
+        let length = catalogue.length();
+        if self.is_broken || self.read >= length {
+            return None;
+        }
+        let is_read = self.seen == length;
+        Some(match is_read {
+            true => "the end of its catalogue makes no tracepoint: it is not recorded".to_owned(),
+            false => {
+                "its newest tracepoints are not recorded: it ended before its catalogue was read".to_owned()
+            }
+        })
+    }
+
+    /// A note on the tracepoints that were not named, given how many the program says that it could not register.
+    pub(crate) fn note_unnamed(&self, unregistered: u32) -> Option<String> {
+        let unread = u64::from(unregistered).saturating_sub(self.unregistered);
+        match (self.refused + unread).saturating_sub(self.refused.min(MOST_NAMED)) {
+            0 => None,
+            more => Some(format!("{} more not recorded", count(more, "tracepoint"))),
+        }
+    }
+}
+
+/// The tracepoints in the first [`PIECE`] of a catalogue, and true if these are all: for programs that are not recorded, of which a
+/// session may have to read many.
+pub(crate) fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
+    let Read { tracepoints, consumed, .. } = read(&catalogue.part(0, PIECE.min(catalogue.length())));
+    let mut next = 0;
+    let in_turn = tracepoints.into_iter().filter(|&(id, _)| {
+        let is_in_turn = u32::from(id) >= next && u32::from(id) < catalogue.capacity();
+        next = if is_in_turn { u32::from(id) + 1 } else { next };
+        is_in_turn
+    });
+    (in_turn.map(|(id, schema)| Declared { id, schema }).collect(), consumed == catalogue.length())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_ring::layout::{CATALOGUE, POINTS};
+
+    impl Catalogue for String {
+        fn length(&self) -> usize {
+            self.len().min(CATALOGUE)
+        }
+
+        fn part(&self, from: usize, most: usize) -> Vec<u8> {
+            self.as_bytes()[from..].iter().take(most).copied().collect()
+        }
+
+        fn capacity(&self) -> u32 {
+            POINTS as u32
+        }
+    }
+
+    /// Reads a catalogue of this text.
+    fn learned(text: &str) -> (String, Reader, Learned) {
+        let (text, mut reader) = (text.to_owned(), Reader::default());
+        let learned = reader.learn(&text, usize::MAX);
+        assert_eq!(reader.due(&text), 0);
+        (text, reader, learned)
+    }
+
+    fn event(id: usize, fields: &str) -> String {
+        format!("event\t{id}\t6\tp\te{id}\tfile.c\t1\n{fields}end\n")
+    }
+
+    fn ids(learned: &Learned) -> Vec<u16> {
+        learned.tracepoints.iter().map(|new| new.id).collect()
+    }
+
+    #[test]
+    fn a_tracepoint_that_makes_no_sense_is_named_and_leaves_a_gap() {
+        let twice = event(1, "field\tu8\tx\nfield\tu8\tx\n");
+        let text =
+            [event(0, ""), twice, event(2, ""), event(2, ""), event(40_000, ""), event(3, "")].concat();
+        let (_, reader, learned) = learned(&(text + "refused\tlevel\tp\tloud\n"));
+        assert_eq!(ids(&learned), [0, 2, 3]);
+        assert!(learned.declarations.contains("\tid = 3;") && !learned.declarations.contains("\tid = 1;"));
+        assert_eq!(
+            learned.notes,
+            [
+                "p:e1 is not recorded: two fields of the name 'x'",
+                "p:loud is not recorded: unknown level",
+                "p:e2 is not recorded: its number 2 is out of turn",
+                "p:e40000 is not recorded: its number 40000 is out of turn",
+            ]
+        );
+        assert_eq!(reader.note_unnamed(1), None);
+        assert_eq!(reader.note_unnamed(3).as_deref(), Some("2 tracepoints more not recorded"));
+    }
+
+    #[test]
+    fn a_catalogue_of_many_pieces_is_read_and_what_is_refused_in_it_is_counted() {
+        let bad = |id: usize| if id.is_multiple_of(100) { event(id, "nonsense\n") } else { event(id, "") };
+        let text: String = (0..POINTS).map(bad).collect();
+        assert!(text.len() > 2 * PIECE);
+        let (_, reader, learned) = learned(&text);
+        let refused = POINTS.div_ceil(100);
+        assert_eq!((learned.tracepoints.len(), learned.notes.len()), (POINTS - refused, MOST_NAMED as usize));
+        let more = format!("{} tracepoints more not recorded", refused as u64 - MOST_NAMED);
+        assert_eq!(reader.note_unnamed(0), Some(more));
+    }
+
+    #[test]
+    fn what_a_catalogue_has_held_is_bounded() {
+        let labels = "label\t1\t2\ta\n".repeat(MAX_TEXT / 13);
+        let text: String = (0..30).map(|id| event(id, &format!("field\tenum:u32\tx\n{labels}"))).collect();
+        let (_, _, all) = learned(&text);
+        assert!(all.declarations.len() <= MOST_DECLARATIONS);
+        let (_, reader, long) = learned(&event(0, &labels.repeat(4)));
+        assert!(reader.is_broken && long.tracepoints.is_empty());
+        assert!(long.notes[0].contains("too long"), "{:?}", long.notes);
+    }
+
+    #[test]
+    fn of_a_program_that_is_not_recorded_the_first_piece_is_read_and_the_rest_is_unknown() {
+        let first = |text: &str| {
+            let (tracepoints, are_all) = first_tracepoints(&text.to_owned());
+            (tracepoints.iter().map(|new| new.id).collect::<Vec<_>>(), are_all)
+        };
+        let few = [event(0, ""), event(2, ""), event(2, ""), event(1, ""), event(40_000, "")].concat();
+        assert_eq!(first(&few), (vec![0, 2], true));
+        assert_eq!(first(&(few + "event\t3\t6\tp")), (vec![0, 2], false));
+        assert_eq!(first(""), (Vec::new(), true));
+        let many: String = (0..POINTS).map(|id| event(id, "")).collect();
+        let (ids, are_all) = first(&many);
+        assert!(!are_all && ids.len() > 1000 && ids.len() < POINTS, "{}", ids.len());
+    }
+
+    #[test]
+    fn an_end_that_never_comes_is_read_a_few_times() {
+        let (text, mut reader, learned) = learned(&(event(0, "") + "event\t1\t6\tp"));
+        assert_eq!(ids(&learned), [0]);
+        assert!(reader.note_unread(&text).is_some() && reader.note_unread(&event(0, "")).is_none());
+        for _ in 1..MOST_INCOMPLETE {
+            reader.seen = 0;
+            assert!(reader.learn(&text, usize::MAX).notes.is_empty());
+        }
+        reader.seen = 0;
+        assert!(reader.learn(&text, usize::MAX).notes[0].contains("never complete"));
+        reader.seen = 0;
+        assert_eq!(reader.due(&text), 0);
+    }
+}

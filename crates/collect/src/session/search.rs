@@ -1,0 +1,447 @@
+//! The search for programs that do not announce themselves: started before the session, in containers, or with their environment taken
+//! away.
+//!
+//! A look at all processes takes milliseconds, and the CPU on which it is done may be a program's. So the search goes in rounds, and a
+//! round in steps of some microseconds between which the session sleeps. A round looks at the processes that
+//! [events](crate::process_events) name, and once more at those that are new: a program that was executed a moment ago has not made its
+//! area yet, or loads the library later. All processes are walked through at the start, when events were missed, and each minute; each
+//! ten seconds where no event names programs that are executed.
+
+use super::{Session, TICK};
+use crate::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
+use crate::intake::Source;
+use crate::options::Programs;
+use crate::process_events::{ProcessEvent, ProcessEvents};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Looks at a process until it is known to have no area of its own.
+const LOOKS: u8 = 10;
+/// The first looks, which are taken in successive rounds.
+const SOON: u8 = 5;
+/// Time between two of the later looks: a program may load the library some seconds after it was executed.
+const LATER: Duration = Duration::from_secs(1);
+/// Time after which a step ends: what it has begun then takes some microseconds more.
+pub(super) const STEP: Duration = Duration::from_micros(20);
+/// Pause between two steps.
+pub(super) const BETWEEN_STEPS: Duration = Duration::from_millis(2);
+/// Shortest time from one walk through all processes of a session to the next.
+const WALK: Duration = Duration::from_secs(1);
+/// Longest time between two walks where executing another program is no event.
+const WALK_FOR_EXEC: Duration = Duration::from_secs(10);
+/// Longest time between two walks where it is one: a look at a process may have failed.
+const WALK_ANYWAY: Duration = Duration::from_secs(60);
+/// Processes that may be remembered beyond those of the last walk: with events alone, those that end are not forgotten.
+const MOST_NEW: usize = 10_000;
+
+/// The state of the search, and the processes that it knows.
+#[derive(Debug)]
+pub(super) struct Search {
+    events: ProcessEvents,
+    /// True if the present round may have unread events.
+    reads_events: bool,
+    /// Processes that are left of this round, parents mostly before their children.
+    queue: BTreeSet<i32>,
+    walk: Option<Walk>,
+    /// True if any process may have changed since the last walk began.
+    needs_walk: bool,
+    walked: Instant,
+    /// The number of the last walk.
+    walks: u32,
+    /// Processes that the last walk found.
+    found: usize,
+    /// The start of the present round, and the time that its steps have taken.
+    began: Instant,
+    taken: Duration,
+    known: HashMap<i32, Known>,
+    /// Processes that are to be looked at again in the next round.
+    young: BTreeSet<i32>,
+    /// Processes that are to be looked at again [`LATER`] than the last time that this was done.
+    older: BTreeSet<i32>,
+    looked_older: Instant,
+    /// Processes whose areas are looked for beside the session.
+    submitted: HashSet<i32>,
+    /// Processes that were looked at since the session began, each as often as it was.
+    looked_at: u64,
+}
+
+/// A process with memory of its own.
+#[derive(Debug)]
+struct Known {
+    incarnation: Incarnation,
+    /// The process that started it, as of the first look.
+    parent: Option<i32>,
+    looks: u8,
+    /// True if the process is to be recorded.
+    is_wanted: bool,
+    /// True if the recorder has no permission to inspect the process.
+    is_hidden: bool,
+    /// The last walk that found it.
+    walk: u32,
+}
+
+impl Search {
+    /// For a session that `has_programs`, or is never to search.
+    pub(super) fn new(has_programs: bool) -> Self {
+        let now = Instant::now();
+        let watch = if has_programs { ProcessEvents::watch } else { ProcessEvents::by_last_number };
+        Self {
+            events: watch(),
+            reads_events: false,
+            queue: BTreeSet::new(),
+            walk: None,
+            needs_walk: true,
+            walked: now,
+            walks: 0,
+            found: 0,
+            began: now,
+            taken: Duration::ZERO,
+            known: HashMap::new(),
+            young: BTreeSet::new(),
+            older: BTreeSet::new(),
+            looked_older: now,
+            submitted: HashSet::new(),
+            looked_at: 0,
+        }
+    }
+
+    /// Returns true if a round is in progress.
+    pub(super) fn is_busy(&self) -> bool {
+        self.reads_events || self.walk.is_some() || !self.queue.is_empty()
+    }
+
+    /// Processes that were looked at since the session began.
+    pub(super) const fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// Processes that may not be looked into.
+    pub(super) fn hidden(&self) -> u64 {
+        self.known.values().filter(|known| known.is_hidden).count() as u64
+    }
+
+    /// Returns true if a round is due. Rounds take at most a tenth of the time, however many processes there are.
+    fn is_due(&self) -> bool {
+        !self.is_busy() && self.began.elapsed() >= TICK.max(10 * self.taken)
+    }
+
+    /// Begins a round, and in it a walk if one is needed and `pause` has passed since the last one.
+    fn begin_round(&mut self, pause: Duration) {
+        (self.began, self.taken) = (Instant::now(), Duration::ZERO);
+        self.reads_events = true;
+        self.queue.append(&mut self.young);
+        if self.looked_older.elapsed() >= LATER {
+            self.looked_older = self.began;
+            self.queue.append(&mut self.older);
+        }
+        let since = self.walked.elapsed();
+        self.needs_walk |= since >= if self.events.have_exec() { WALK_ANYWAY } else { WALK_FOR_EXEC };
+        self.needs_walk |= self.known.len() > self.found + MOST_NEW;
+        if self.walks == 0 || self.needs_walk && since >= pause {
+            self.begin_walk();
+        }
+    }
+
+    fn begin_walk(&mut self) {
+        self.walked = Instant::now();
+        self.walks += 1;
+        self.walk = Walk::begin().ok();
+        // Without a descriptor, it is tried again.
+        self.needs_walk = self.walk.is_none();
+    }
+
+    /// The next process of the round to be looked at; `None` if there was something else to do, or the round is over.
+    fn next(&mut self) -> Option<i32> {
+        if self.reads_events {
+            match self.events.next() {
+                Some(ProcessEvent::Changed(pid)) => _ = self.queue.insert(pid),
+                Some(ProcessEvent::AnyChanged) => self.needs_walk = true,
+                Some(ProcessEvent::Unrelated) => {}
+                None => self.reads_events = false,
+            }
+            return None;
+        }
+        if let Some(pid) = self.queue.pop_first() {
+            return Some(pid);
+        }
+        match self.walk.as_mut()?.next_few() {
+            Some(pids) => self.queue.extend(pids),
+            None => self.end_walk(),
+        }
+        None
+    }
+
+    /// Forgets the processes that are gone.
+    fn end_walk(&mut self) {
+        self.walk = None;
+        self.known.retain(|_, known| known.walk == self.walks);
+        self.found = self.known.len();
+    }
+
+    fn forget(&mut self, pid: i32) {
+        self.known.remove(&pid);
+        self.young.remove(&pid);
+        self.older.remove(&pid);
+    }
+
+    /// Takes in a look at a process; whether it was the first at this incarnation of it.
+    fn note(&mut self, pid: i32, glance: &Glance) -> bool {
+        let walk = self.walks;
+        match self.known.get_mut(&pid) {
+            Some(known) if known.incarnation == glance.incarnation => {
+                known.walk = walk;
+                false
+            }
+            _ => {
+                let &Glance { incarnation, parent, .. } = glance;
+                let known = Known { incarnation, parent, looks: 0, is_wanted: true, is_hidden: false, walk };
+                self.known.insert(pid, known);
+                true
+            }
+        }
+    }
+
+    /// Counts a look at a process; whether to look for its areas.
+    fn count_look(&mut self, pid: i32) -> bool {
+        let Some(known) = self.known.get_mut(&pid) else { return false };
+        if !known.is_wanted || known.looks >= LOOKS {
+            return false;
+        }
+        known.looks += 1;
+        match known.looks {
+            ..SOON => _ = self.young.insert(pid),
+            SOON..LOOKS => _ = self.older.insert(pid),
+            LOOKS.. => {}
+        }
+        true
+    }
+
+    /// The process is known to have an area, or none: it is not looked at again before it executes another program.
+    fn settle(&mut self, incarnation: Incarnation) {
+        if let Some(known) = self.of(incarnation) {
+            known.looks = LOOKS;
+            self.young.remove(&incarnation.0);
+            self.older.remove(&incarnation.0);
+        }
+    }
+
+    /// The process that somebody named was looked into.
+    pub(super) fn settle_named(&mut self, pid: i32) {
+        let glance = glance(pid);
+        self.note(pid, &glance);
+        self.settle(glance.incarnation);
+    }
+
+    /// Searches the process again as if it were new.
+    fn look_again(&mut self, incarnation: Incarnation) {
+        if let Some(known) = self.of(incarnation) {
+            known.looks = 0;
+            self.young.insert(incarnation.0);
+        }
+    }
+
+    fn of(&mut self, incarnation: Incarnation) -> Option<&mut Known> {
+        self.known.get_mut(&incarnation.0).filter(|known| known.incarnation == incarnation)
+    }
+
+    /// The looks at this incarnation of a process so far.
+    fn looks(&self, pid: i32) -> u8 {
+        self.known.get(&pid).map_or(0, |known| known.looks)
+    }
+
+    /// A process's areas were looked for; whether it `has_any`, and whether that was in vain for want of room.
+    pub(super) fn take_back(&mut self, incarnation: Incarnation, has_any: bool, is_in_vain: bool) {
+        self.submitted.remove(&incarnation.0);
+        if is_in_vain {
+            self.look_again(incarnation);
+        } else if has_any {
+            self.settle(incarnation);
+        }
+    }
+
+    /// The process that started this one.
+    fn parent_of(&mut self, pid: i32) -> Option<i32> {
+        match self.known.get(&pid) {
+            Some(known) => known.parent,
+            None => parent(pid),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Begins a round of the search when it is time.
+    pub(super) fn search_if_due(&mut self) {
+        if !self.options.kernel_only && self.search.is_due() {
+            let pause = if self.outlet.is_none() { TICK } else { WALK };
+            self.search.begin_round(pause);
+        }
+    }
+
+    /// Looks at all processes at once, before anything is recorded.
+    pub(super) fn search_all(&mut self) {
+        self.search.begin_round(Duration::ZERO);
+        while self.search.is_busy() {
+            self.search_step();
+        }
+    }
+
+    /// Goes on with a round for some microseconds.
+    pub(super) fn search_step(&mut self) {
+        let begin = Instant::now();
+        while self.search.is_busy() {
+            if let Some(pid) = self.search.next() {
+                self.look_at(pid);
+            }
+            if begin.elapsed() >= STEP {
+                break;
+            }
+        }
+        self.search.taken += begin.elapsed();
+    }
+
+    fn look_at(&mut self, pid: i32) {
+        self.search.looked_at += 1;
+        let glance = glance(pid);
+        if pid == std::process::id() as i32 || !glance.has_memory {
+            return self.search.forget(pid);
+        }
+        let is_new = self.search.note(pid, &glance);
+        if is_new {
+            self.note_new(pid, &glance.name, glance.incarnation);
+        }
+        // One that has announced itself is being taken up, and is not taken for one that ran before.
+        if !self.search.count_look(pid) || self.expected.values().any(|(announced, _)| *announced == pid) {
+            return;
+        }
+        // One without a stack is about to end, or may not be looked into.
+        if glance.incarnation.2 == 0 {
+            return self.note_if_hidden(pid, glance.incarnation);
+        }
+        let Some(user) = user_of(pid).filter(|_| self.search.submitted.insert(pid)) else { return };
+        let (looks, incarnation) = (self.search.looks(pid), glance.incarnation);
+        self.intake.submit(pid, user, Source::Seen { looks, incarnation });
+    }
+
+    /// A process is new, or executes another program.
+    fn note_new(&mut self, pid: i32, name: &str, incarnation: Incarnation) {
+        let Some(ancestors) = self.ancestors() else { return };
+        let is_wanted = descends(pid, &ancestors, |pid| self.search.parent_of(pid));
+        if is_wanted {
+            self.sightings.add(pid, name, Some(incarnation));
+        }
+        if let Some(known) = self.search.of(incarnation) {
+            known.is_wanted = is_wanted;
+        }
+    }
+
+    fn note_if_hidden(&mut self, pid: i32, incarnation: Incarnation) {
+        if is_forbidden(pid) {
+            self.sightings.not_reached(pid, &Hidden::NotPermitted.to_string());
+            self.search.settle(incarnation);
+            if let Some(known) = self.search.of(incarnation) {
+                known.is_hidden = true;
+            }
+        }
+    }
+
+    /// Returns true if the process is one of those that the user selected.
+    pub(super) fn wants(&mut self, pid: i32) -> bool {
+        // Commands of this very program are left out later: whether it is one may take long to find out.
+        let Some(ancestors) = self.ancestors() else { return true };
+        descends(pid, &ancestors, |pid| self.search.parent_of(pid))
+    }
+
+    /// The processes whose descendants are wanted; `None` if all are.
+    fn ancestors(&self) -> Option<Vec<i32>> {
+        match &self.options.programs {
+            Programs::All => None,
+            Programs::Pids(_) => Some(self.pids.clone()),
+            Programs::Command(_) => Some(self.child.iter().map(|child| child.id() as i32).collect()),
+        }
+    }
+}
+
+/// Returns true if `pid` is one of `ancestors` or a descendant of one.
+fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Option<i32>) -> bool {
+    // As deep as any tree of processes; parents that change meanwhile could make a circle.
+    for _ in 0..1000 {
+        if ancestors.contains(&pid) {
+            return true;
+        }
+        match parent(pid) {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_of_a_command_are_wanted() {
+        // 10 -> 11 -> 12; 20 -> 21; a circle of 30 and 31.
+        let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
+        for (pid, is_one) in [(10, false), (11, true), (12, true), (20, false), (21, false), (30, false)] {
+            assert_eq!(descends(pid, &[11], |pid| parents.get(&pid).copied()), is_one, "{pid}");
+        }
+    }
+
+    fn glance_of(pid: i32, stack: u64) -> Glance {
+        Glance { incarnation: (pid, 1, stack), parent: Some(1), name: "motor".to_owned(), has_memory: true }
+    }
+
+    #[test]
+    fn a_process_is_looked_at_some_times_and_again_when_it_executes_another_program() {
+        let mut search = Search::new(true);
+        assert!(search.note(7, &glance_of(7, 1)));
+        for look in 1..=LOOKS {
+            assert!(search.count_look(7));
+            assert_eq!(search.young.contains(&7), look < SOON);
+            assert_eq!(search.older.contains(&7), (SOON..LOOKS).contains(&look));
+            search.young.clear();
+            search.older.clear();
+            assert!(!search.note(7, &glance_of(7, 1)));
+        }
+        assert!(!search.count_look(7));
+        assert!(search.note(7, &glance_of(7, 2)) && search.count_look(7));
+        // It has an area.
+        search.take_back((7, 1, 2), true, false);
+        assert!(!search.count_look(7) && search.young.is_empty() && search.older.is_empty());
+        // There was no room for what it has.
+        search.take_back((7, 1, 2), true, true);
+        assert!(search.young.contains(&7) && search.count_look(7));
+        // That is told of an earlier program.
+        search.take_back((7, 1, 1), true, false);
+        assert!(search.count_look(7));
+    }
+
+    #[test]
+    fn what_a_walk_does_not_find_is_forgotten() {
+        let mut search = Search::new(true);
+        let gone = 1 << 30;
+        search.note(gone, &glance_of(gone, 1));
+        search.begin_round(Duration::ZERO);
+        let mut looked_at = 0;
+        while search.is_busy() {
+            if let Some(pid) = search.next() {
+                search.note(pid, &glance_of(pid, 1));
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 0 && search.found <= looked_at && !search.known.contains_key(&gone));
+        assert!(search.known.contains_key(&(std::process::id() as i32)));
+        // Nothing has to be walked through again.
+        let had = search.walks;
+        search.needs_walk = false;
+        search.begin_round(Duration::ZERO);
+        assert_eq!(search.walks, had);
+        search.needs_walk = true;
+        search.begin_round(Duration::from_secs(60));
+        assert_eq!(search.walks, had);
+        search.begin_round(Duration::ZERO);
+        assert_eq!(search.walks, had + 1);
+    }
+}

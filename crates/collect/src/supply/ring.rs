@@ -1,0 +1,285 @@
+//! One ring: when it gets pages, and gives them back.
+//!
+//! | a ring | has pages for |
+//! |---|---|
+//! | that was not used yet | what it [began](crate::intake) with; of a program that is alone, its part of [`ALONE`] |
+//! | that is used | [`WINDOW`] ahead of the writers; what they leave behind is given back |
+//! | that is used so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
+//! | that is idle for [`IDLE_AFTER`] | what [`kept`] returns |
+
+use super::supplied::Recipient;
+use sordino_ring::control::{Pager, Use};
+use sordino_ring::layout::Geometry;
+use sordino_ring::position::Head;
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+/// Bytes ahead of the writers of a ring that is used.
+const WINDOW: u64 = 4 << 20;
+/// Bytes for the rings of a program that no other one of its user's is recorded beside, an eighth of the budget at most: each CPU's has
+/// the same, though the program may use few of them, and may give it back soon.
+const ALONE: u64 = 64 << 20;
+/// Bytes that the idle rings of a session keep together, if they are not too many.
+const IDLE: u64 = 32 << 20;
+/// Bytes of pages that a ring gets in one step: 0.1 ms, for which other rings wait.
+const STEP: u64 = 256 << 10;
+/// Bytes after which a ring is used that was not, or was idle.
+const USED: u64 = 16 << 10;
+/// Writers that need pages again so soon are fast.
+const SOON: Duration = Duration::from_millis(100);
+/// Time after which a ring that got no memory is tried again.
+pub(super) const RETRY: Duration = Duration::from_millis(10);
+/// Time between a revocation and the taking of its pages.
+const SETTLED: Duration = Duration::from_millis(900);
+/// Time without a record after which a ring is idle.
+const IDLE_AFTER: Duration = Duration::from_secs(4);
+/// The same in a session that has used up three quarters of its budget.
+const IDLE_SHORT: Duration = Duration::from_secs(1);
+
+/// Returns the number of sub-buffers that an idle ring keeps, the writers' included, where there are so many rings: two at least, for the
+/// one behind the writers' may not be taken.
+pub(super) fn kept(geometry: Geometry, rings: usize) -> u32 {
+    let each = (IDLE / rings.max(1) as u64).min(WINDOW);
+    ((each >> geometry.bits) as u32).clamp(2, geometry.count)
+}
+
+/// Returns the bytes of a CPU's ring of a program that is alone and has so many of them.
+fn bytes_alone(rings: usize, budget: u64) -> u64 {
+    ALONE.min(budget / 8) / rings.max(1) as u64
+}
+
+/// A ring of a program, with its pages.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pager: Pager,
+    /// Sub-buffers that writers may enter, those they are in included, where there is memory.
+    target: u32,
+    /// True if the ring has fewer.
+    is_filling: bool,
+    /// True if the reader is to call when writers come to a mark.
+    is_marked: bool,
+    /// The time at which it last did.
+    called: Option<Instant>,
+    /// The head as it was last seen, the time since which it is, and true if it ever was another one.
+    head: Option<Head>,
+    since: Instant,
+    has_moved: bool,
+    /// True if its program was alone when it began.
+    is_alone: bool,
+    /// The time at which there was no memory for it, and true until there was some again, or it was idle.
+    short: Option<Instant>,
+    was_short: bool,
+    /// The time at which sub-buffers were revoked, whose pages are to be taken.
+    revoked: Option<Instant>,
+}
+
+/// The urgency of a ring's next step, the least most: rings that are used come first, and of those the ones with the least ahead.
+pub(super) type Urgency = (Reverse<bool>, u32);
+
+impl Ring {
+    pub(super) fn new(pager: Pager) -> Self {
+        Self {
+            pager,
+            target: 0,
+            is_filling: false,
+            is_marked: false,
+            called: None,
+            head: None,
+            since: Instant::now(),
+            has_moved: false,
+            is_alone: false,
+            short: None,
+            was_short: false,
+            revoked: None,
+        }
+    }
+
+    pub(super) const fn is_cpus(&self) -> bool {
+        self.pager.cpu().is_some()
+    }
+
+    /// Begins; `alone` is the number of CPUs' rings of a program that is alone, and the budget of all rings.
+    pub(super) fn begin(&mut self, alone: Option<(usize, u64)>) {
+        let alone = alone.filter(|_| self.is_cpus());
+        let alone = alone.map(|(rings, budget)| self.sub_buffers(bytes_alone(rings, budget)));
+        let Some(Use { head, ahead, .. }) = self.pager.look() else { return };
+        (self.head, self.is_alone) = (Some(head), alone.is_some());
+        self.target = (ahead + 1).max(alone.unwrap_or(1));
+        self.is_filling = self.target > ahead + 1;
+        self.mark(head, ahead);
+    }
+
+    /// Returns the number of sub-buffers that have so many bytes.
+    fn sub_buffers(&self, bytes: u64) -> u32 {
+        let geometry = self.pager.geometry();
+        ((bytes >> geometry.bits) as u32).clamp(1, geometry.count)
+    }
+
+    /// Has the reader call when half of what is open is used; of a ring that has little, or was not used yet, when it is used at all.
+    fn mark(&mut self, head: Head, ahead: u32) {
+        let geometry = self.pager.geometry();
+        let within = u64::from(head.start()) & (geometry.size() as u64 - 1);
+        let half = (u64::from(ahead) + 1) << geometry.bits >> 1;
+        let used = (within + USED).min(half).max(within + 1);
+        // When it is used for the first time, the recorder makes way for its program.
+        let is_early = !self.has_moved || self.target < self.sub_buffers(WINDOW);
+        self.pager.call_behind(head, if is_early { used } else { half.max(used) });
+        self.is_marked = true;
+    }
+
+    /// Returns the urgency of the next step; `None` if there is nothing to do. The writers may have come to the mark.
+    pub(super) fn urgency(&mut self, now: Instant) -> Option<Urgency> {
+        if self.is_marked && self.pager.is_called() {
+            self.is_marked = false;
+            self.grow(now);
+        }
+        self.is_filling |= self.short.take_if(|short| now - *short >= RETRY).is_some();
+        if !self.is_filling {
+            return None;
+        }
+        let Use { head, ahead, .. } = self.pager.look()?;
+        let has_begun = !self.has_moved && self.head.is_some_and(|before| before != head);
+        if has_begun && self.is_alone {
+            // It writes from the start, and nobody else needs the memory now.
+            self.target = self.pager.geometry().count;
+        }
+        self.has_moved |= has_begun;
+        Some((Reverse(self.has_moved), ahead))
+    }
+
+    /// The writers have used half of what they had.
+    fn grow(&mut self, now: Instant) {
+        let window = self.sub_buffers(WINDOW);
+        let is_fast = self.called.is_some_and(|called| now - called < SOON) && self.target >= window;
+        self.target = if is_fast { self.pager.geometry().count } else { self.target.max(window) };
+        (self.called, self.is_filling) = (Some(now), true);
+    }
+
+    /// Opens the next sub-buffers, [`STEP`] bytes at most.
+    pub(super) fn step(&mut self, recipient: &mut Recipient, now: Instant) {
+        let Some(Use { head, ahead, is_whole }) = self.pager.look() else {
+            self.is_filling = false;
+            return;
+        };
+        if self.head != Some(head) {
+            (self.head, self.since) = (Some(head), now);
+        }
+        self.is_filling =
+            !is_whole && ahead + 1 < self.target && self.open(recipient, self.target - ahead - 1, now);
+        if !self.is_filling
+            && let Some(Use { head, ahead, is_whole: false }) = self.pager.look()
+        {
+            self.mark(head, ahead);
+        }
+    }
+
+    /// Returns true if it waits for memory.
+    pub(super) const fn is_short(&self) -> bool {
+        self.short.is_some()
+    }
+
+    /// Opens at most so many sub-buffers, as far as there is memory. Returns true if it did.
+    fn open(&mut self, recipient: &mut Recipient, missing: u32, now: Instant) -> bool {
+        let geometry = self.pager.geometry();
+        if self.target < geometry.count {
+            self.trim(recipient);
+        }
+        let most = missing.min(self.sub_buffers(STEP));
+        let bytes = u64::from(most) << geometry.bits;
+        if !recipient.claim.grow(bytes) {
+            // It makes do with what it has, which goes round.
+            self.target = self.target.min(self.sub_buffers(WINDOW));
+            self.trim(recipient);
+            self.is_without(recipient, now);
+            return false;
+        }
+        let before = self.pager.look();
+        let new = self.pager.extend(&recipient.program, recipient.pid, most);
+        recipient.claim.shrink(bytes - new.as_ref().map_or(0, |new| *new));
+        self.revoked = None;
+        self.was_short &= new.is_err();
+        match new {
+            Ok(new) => new > 0 || self.pager.look().map(|seen| seen.ahead) > before.map(|seen| seen.ahead),
+            Err(_) => {
+                self.is_without(recipient, now);
+                false
+            }
+        }
+    }
+
+    /// Tries again later; what it costs is counted once.
+    fn is_without(&mut self, recipient: &Recipient, now: Instant) {
+        if !self.was_short {
+            recipient.claim.note_short();
+        }
+        (self.short, self.was_short) = (Some(now), true);
+    }
+
+    /// Gives back what the reader has read.
+    fn trim(&mut self, recipient: &Recipient) {
+        if let Ok(bytes) = self.pager.trim(&recipient.program) {
+            recipient.claim.shrink(bytes);
+        }
+    }
+
+    /// Takes pages back if the ring is idle, in two steps that are a tick apart: see [`Pager`]. Fills a used ring again that did not get the
+    /// pages that it needed.
+    pub(super) fn look_for_idle(
+        &mut self,
+        recipient: &Recipient,
+        now: Instant,
+        kept: impl Fn(Geometry) -> u32,
+    ) {
+        let Some(Use { head, ahead, is_whole }) = self.pager.look() else { return };
+        if self.head != Some(head) {
+            (self.head, self.since, self.has_moved) = (Some(head), now, true);
+            self.is_filling |= !is_whole && ahead + 1 < self.target / 2;
+        }
+        if let Some(at) = self.revoked {
+            // All that was under way then has ended by then.
+            if at.elapsed() < SETTLED {
+                return;
+            }
+            self.revoked = None;
+            if let Ok(bytes) = self.pager.reclaim(&recipient.program) {
+                recipient.claim.shrink(bytes);
+            }
+            return;
+        }
+        let memory = recipient.claim.memory();
+        let after = if memory.used > memory.budget / 4 * 3 { IDLE_SHORT } else { IDLE_AFTER };
+        if now - self.since < after {
+            return;
+        }
+        (self.short, self.was_short) = (None, false);
+        self.trim(recipient);
+        let kept = kept(self.pager.geometry());
+        if self.pager.present() > u64::from(kept) << self.pager.geometry().bits {
+            self.revoked = self.pager.revoke(kept - 1).then(Instant::now);
+            (self.is_filling, self.target) = (false, kept);
+            self.mark(head, ahead.min(kept - 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_on_two_of_64_cpus_has_less_than_48_mib_once_the_others_are_idle() {
+        let geometry = Geometry::new(128 << 10, 256).unwrap();
+        assert_eq!(64 * bytes_alone(64, 16 << 30), ALONE);
+        assert_eq!(2 * bytes_alone(2, 128 << 20), 16 << 20);
+        // The shared ring is one of 63 that are idle.
+        let idle = 63 * (u64::from(kept(geometry, 65)) << geometry.bits);
+        assert!(idle + 2 * WINDOW < 48 << 20, "{idle}");
+    }
+
+    #[test]
+    fn idle_rings_share_and_each_keeps_the_two_that_it_must() {
+        let geometry = Geometry::new(128 << 10, 256).unwrap();
+        assert_eq!([1, 3, 65, 300, 100_000].map(|rings| kept(geometry, rings)), [32, 32, 3, 2, 2]);
+        assert_eq!(kept(Geometry::new(16 << 10, 2).unwrap(), 1), 2);
+    }
+}

@@ -1,0 +1,132 @@
+//! One program's rings, as far as their pages are concerned.
+
+use super::Waker;
+use super::ring::{Ring, Urgency};
+use crate::intake::Claim;
+use sordino_ring::control::{Pager, Program};
+use sordino_ring::layout::Geometry;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+/// A program whose rings get pages, until it is [closed](Self::close).
+#[derive(Debug)]
+pub(crate) struct Supplied {
+    waker: Option<Waker>,
+    /// True from the first [`close`](Self::close) on: its supplier lets go of it when the step that is under way has ended.
+    is_closing: AtomicBool,
+    /// Locked for a step, which lasts as long as a program likes.
+    rings: Mutex<Option<Rings>>,
+}
+
+#[derive(Debug)]
+struct Rings {
+    recipient: Recipient,
+    rings: Vec<Ring>,
+    /// Rings of all programs.
+    all: Arc<AtomicUsize>,
+}
+
+/// The program that the rings belong to.
+#[derive(Debug)]
+pub(super) struct Recipient {
+    pub(super) pid: i32,
+    pub(super) program: Arc<Program>,
+    pub(super) claim: Arc<Claim>,
+}
+
+impl Supplied {
+    pub(super) fn new(
+        pid: i32,
+        program: &Arc<Program>,
+        claim: &Arc<Claim>,
+        pagers: Vec<Pager>,
+        all: &Arc<AtomicUsize>,
+    ) -> Self {
+        let recipient = Recipient { pid, program: Arc::clone(program), claim: Arc::clone(claim) };
+        let rings: Vec<Ring> = pagers.into_iter().map(Ring::new).collect();
+        all.fetch_add(rings.len(), Relaxed);
+        Self {
+            waker: None,
+            is_closing: AtomicBool::new(false),
+            rings: Mutex::new(Some(Rings { recipient, rings, all: Arc::clone(all) })),
+        }
+    }
+
+    /// Begins. The `only` program of its supplier gets pages before it needs them, unless others of its user came within a second: programs
+    /// that come one after another rarely live long.
+    pub(super) fn begin(&mut self, only: bool, waker: Waker) {
+        self.waker = Some(waker);
+        let rings = self.rings.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(Rings { recipient, rings, .. }) = rings else { return };
+        let of_cpus = rings.iter().filter(|ring| ring.is_cpus()).count();
+        let budget = recipient.claim.memory().budget;
+        let is_alone = only && recipient.claim.arrivals() <= 1;
+        rings.iter_mut().for_each(|ring| ring.begin(is_alone.then_some((of_cpus, budget))));
+    }
+
+    /// The waker for the thread that empties the rings, when they call their pagers.
+    pub(crate) fn waker(&self) -> Option<Waker> {
+        self.waker.clone()
+    }
+
+    /// Returns the urgency of the program's next step.
+    pub(super) fn urgency(&self, now: Instant) -> Option<Urgency> {
+        let mut locked = self.lock();
+        let Rings { rings, .. } = locked.as_mut()?;
+        rings.iter_mut().filter_map(|ring| ring.urgency(now)).min()
+    }
+
+    /// Takes a step for the ring that needs it most.
+    pub(super) fn step(&self, now: Instant) {
+        let mut locked = self.lock();
+        let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
+        let urgent = rings.iter_mut().filter_map(|ring| Some((ring.urgency(now)?, ring)));
+        if let Some((_, ring)) = urgent.min_by_key(|(urgency, _)| *urgency) {
+            ring.step(recipient, now);
+        }
+    }
+
+    /// Returns true if a ring waits for memory.
+    pub(super) fn is_short(&self) -> bool {
+        let locked = self.lock();
+        locked.as_ref().is_some_and(|Rings { rings, .. }| rings.iter().any(Ring::is_short))
+    }
+
+    /// Nobody panics with them locked, and each step is complete.
+    fn lock(&self) -> MutexGuard<'_, Option<Rings>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks which rings are idle, and takes pages of theirs back; each keeps so many sub-buffers as `kept` allows.
+    pub(super) fn look_for_idle(&self, now: Instant, kept: impl Fn(Geometry) -> u32) {
+        let mut locked = self.lock();
+        let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
+        rings.iter_mut().for_each(|ring| ring.look_for_idle(recipient, now, &kept));
+    }
+
+    /// Leaves the program's pages alone from now on. Returns true if it does; it may do so later where it may not `wait` for a step to end,
+    /// which the program can delay.
+    pub(crate) fn close(&self, wait: bool) -> bool {
+        self.is_closing.store(true, Relaxed);
+        let mut locked = match self.rings.try_lock() {
+            Ok(locked) => locked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if wait => self.lock(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        *locked = None;
+        true
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.rings.len(), Relaxed);
+    }
+}

@@ -1,0 +1,145 @@
+//! One user's thread, which gives the rings of the user's programs pages.
+
+use super::ring::{RETRY, kept};
+use super::supplied::Supplied;
+use crate::threads;
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Thread, park, park_timeout};
+use std::time::{Duration, Instant};
+
+/// Time between two looks for idle rings.
+const TICK: Duration = Duration::from_secs(1);
+/// Length of its turns on a CPU: a writer at full speed does not wait for others to end theirs, which last milliseconds.
+const TURN: Duration = Duration::from_micros(100);
+
+/// Wakes a supplier's thread, and never waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Thread);
+
+impl Waker {
+    /// Wakes the thread: a ring has called its pager.
+    pub(crate) fn wake(&self) {
+        self.0.unpark();
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Supplier {
+    state: Mutex<State>,
+    /// True if its thread stays when it has nothing to do: a program may need pages sooner than a thread starts.
+    stays: bool,
+    /// Rings of all suppliers' programs.
+    rings: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    supplied: Vec<Arc<Supplied>>,
+    thread: Option<Thread>,
+    closed: bool,
+}
+
+impl Supplier {
+    pub(super) fn new(rings: Arc<AtomicUsize>, stays: bool) -> Self {
+        Self { state: Mutex::default(), stays, rings }
+    }
+
+    /// Nobody panics with it locked, and each change is complete.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if it has a thread.
+    pub(super) fn is_needed(&self) -> bool {
+        self.lock().thread.is_some()
+    }
+
+    /// Adds a program, and starts the thread if there is none.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn add(supplier: &Arc<Self>, mut program: Supplied) -> io::Result<Arc<Supplied>> {
+        let mut state = supplier.lock();
+        let thread = Self::thread(supplier, &mut state)?;
+        program.begin(state.supplied.is_empty(), Waker(thread.clone()));
+        let program = Arc::new(program);
+        state.supplied.push(Arc::clone(&program));
+        drop(state);
+        thread.unpark();
+        Ok(program)
+    }
+
+    /// Starts the thread before there is a program.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn start(supplier: &Arc<Self>) -> io::Result<()> {
+        Self::thread(supplier, &mut supplier.lock()).map(drop)
+    }
+
+    /// Returns the thread, started if there was none.
+    fn thread(supplier: &Arc<Self>, state: &mut State) -> io::Result<Thread> {
+        if let Some(thread) = &state.thread {
+            return Ok(thread.clone());
+        }
+        let mine = Arc::clone(supplier);
+        let thread = threads::start("sordino-pages", move || mine.run())?.thread().clone();
+        state.thread = Some(thread.clone());
+        Ok(thread)
+    }
+
+    /// Ends the thread as soon as it can.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.supplied.clear();
+        if let Some(thread) = &state.thread {
+            thread.unpark();
+        }
+    }
+
+    fn run(&self) {
+        // Where the kernel has no such turns, other threads go first more often, and a burst may outrun this one.
+        let _ = sordino_sched::set_turn(TURN);
+        let mut ticked = Instant::now();
+        loop {
+            let now = Instant::now();
+            let is_tick = now - ticked >= TICK;
+            let Some(supplied) = self.supplied(is_tick) else { return };
+            if is_tick {
+                ticked = now;
+                let rings = self.rings.load(Relaxed);
+                supplied
+                    .iter()
+                    .for_each(|program| program.look_for_idle(now, |geometry| kept(geometry, rings)));
+            }
+            let urgent = supplied.iter().filter_map(|program| Some((program.urgency(now)?, program)));
+            if let Some((_, program)) = urgent.min_by_key(|(urgency, _)| *urgency) {
+                program.step(now);
+                continue;
+            }
+            if supplied.is_empty() && self.stays {
+                park();
+                continue;
+            }
+            let is_short = supplied.iter().any(|program| program.is_short());
+            drop(supplied);
+            let left = TICK.saturating_sub(ticked.elapsed());
+            park_timeout(if is_short { left.min(RETRY) } else { left });
+        }
+    }
+
+    /// The programs; `None` if the thread is to end, which it does where it has been idle.
+    fn supplied(&self, was_idle: bool) -> Option<Vec<Arc<Supplied>>> {
+        let mut state = self.lock();
+        state.supplied.retain(|program| !program.is_closed());
+        if state.closed || was_idle && state.supplied.is_empty() && !self.stays {
+            state.thread = None;
+            return None;
+        }
+        Some(state.supplied.clone())
+    }
+}

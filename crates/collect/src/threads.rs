@@ -1,0 +1,151 @@
+//! The recorder's own threads. All start here, so that the recorder can choose their CPUs, and a recording can name them.
+
+use crate::rights;
+use rustix::thread::gettid;
+use sordino_clock::{Clock, nanoseconds};
+use sordino_sched::{CpuList, Thread, set_affinity};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// Threads that have ended and are remembered, at most: some live for a moment, and a recording may take days.
+const MOST_ENDED: usize = 1000;
+
+/// The recorder threads of this process, the oldest first.
+static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
+
+/// A thread of the recorder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) tid: i32,
+    pub(crate) name: String,
+    /// True if the thread stays on the CPU that the user chose for it.
+    stays: bool,
+    /// The time at which it ended, in nanoseconds of `CLOCK_MONOTONIC`.
+    ended: Option<u64>,
+}
+
+/// Starts a thread of the recorder, with no more rights than it needs.
+pub(crate) fn start<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let own = name.to_owned();
+    Builder::new().name(name.to_owned()).spawn(move || {
+        let _entry = enter(own);
+        rights::confine();
+        run()
+    })
+}
+
+/// Counts the calling thread among the recorder's, as long as the result lives.
+pub(crate) fn enter(name: String) -> Entry {
+    let tid = gettid().as_raw_nonzero().get();
+    own().push(Own { tid, name, stays: false, ended: None });
+    Entry(tid)
+}
+
+/// Keeps the calling thread out of [`move_to`].
+pub(crate) fn stay() {
+    let tid = gettid().as_raw_nonzero().get();
+    living(&mut own(), tid).into_iter().for_each(|thread| thread.stays = true);
+}
+
+/// Moves all threads to these CPUs but those that stay: the calling one first, from which later ones have theirs.
+///
+/// # Errors
+/// The kernel's error, if the calling thread may not run there. No other thread is moved then.
+pub(crate) fn move_to(cpus: &CpuList) -> io::Result<()> {
+    set_affinity(cpus)?;
+    let moved: Vec<i32> = own()
+        .iter()
+        .filter(|thread| thread.ended.is_none() && !thread.stays)
+        .map(|thread| thread.tid)
+        .collect();
+    for tid in moved {
+        // One that ends meanwhile needs no CPU.
+        let _ = Thread::find(tid).and_then(|thread| thread.set_affinity(cpus));
+    }
+    Ok(())
+}
+
+/// The threads that lived at this time of `CLOCK_MONOTONIC` or later.
+pub(crate) fn since(monotonic: u64) -> Vec<Own> {
+    let own = own();
+    own.iter().filter(|thread| thread.ended.is_none_or(|ended| ended >= monotonic)).cloned().collect()
+}
+
+/// Nobody panics with it locked, and each change is complete.
+fn own() -> MutexGuard<'static, Vec<Own>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn living(own: &mut [Own], tid: i32) -> Option<&mut Own> {
+    own.iter_mut().find(|thread| thread.tid == tid && thread.ended.is_none())
+}
+
+/// The time for which a thread is one of the recorder's.
+#[derive(Debug)]
+pub(crate) struct Entry(i32);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let now = nanoseconds(Clock::Monotonic);
+        let mut own = own();
+        living(&mut own, self.0).into_iter().for_each(|thread| thread.ended = Some(now));
+        let ended = own.iter().filter(|thread| thread.ended.is_some()).count();
+        if ended > MOST_ENDED
+            && let Some(oldest) = own.iter().position(|thread| thread.ended.is_some())
+        {
+            own.remove(oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use sordino_sched::affinity;
+    use std::sync::mpsc::channel;
+
+    /// Held by tests that move threads: those are all of the process.
+    pub(crate) static MOVING: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn threads_are_known_by_number_and_moved_unless_they_stay() {
+        let _moving = MOVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = affinity().unwrap();
+        let first = CpuList::new([all.as_slice()[0]]);
+        std::thread::spawn(move || {
+            let _entry = enter("main".to_owned());
+            let [(moves, may_move), (stays, may_stay)] = [channel::<()>(), channel::<()>()];
+            let (ready, is_ready) = channel();
+            let tell = ready.clone();
+            let moving = start("moving", move || {
+                tell.send(gettid().as_raw_nonzero().get()).unwrap();
+                may_move.recv().unwrap();
+                affinity().unwrap()
+            });
+            let moving_tid = is_ready.recv().unwrap();
+            let staying = start("staying", move || {
+                stay();
+                ready.send(gettid().as_raw_nonzero().get()).unwrap();
+                may_stay.recv().unwrap();
+                affinity().unwrap()
+            });
+            is_ready.recv().unwrap();
+            move_to(&first).unwrap();
+            assert_eq!(affinity().unwrap(), first);
+            assert!(since(u64::MAX).iter().any(|own| own.tid == moving_tid && own.name == "moving"));
+            moves.send(()).unwrap();
+            assert_eq!(moving.unwrap().join().unwrap(), first);
+            stays.send(()).unwrap();
+            assert_eq!(staying.unwrap().join().unwrap(), all);
+            let is_ended = |own: &Own| own.tid == moving_tid && own.ended.is_some();
+            assert!(since(0).iter().any(is_ended) && !since(u64::MAX).iter().any(is_ended));
+            assert!(move_to(&CpuList::new([60_000])).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

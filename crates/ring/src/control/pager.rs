@@ -1,0 +1,272 @@
+//! Pages for a ring's sub-buffers: given before writers may enter them, taken back from rings that are not used.
+//!
+//! A ring keeps its size, but not all of its memory. A sub-buffer without pages is closed to writers ([`room`](crate::read)): they lose
+//! records, and count them, rather than wait for memory. The pager opens sub-buffers in the order of their turns, each when its pages
+//! are present in the program: no writer faults on one.
+//!
+//! ```text
+//!   low       oldest         head              open         top
+//!    | given   | unread      | being | free     | revoked   |
+//!    | back    |             | filled|          |           |
+//!    +---------+-------------+-------+----------+-----------+   all of these have pages
+//! ```
+//!
+//! Taking pages back takes two steps. [`revoke`](Pager::revoke) closes what lies behind the turn that follows the head's. Much later,
+//! [`reclaim`](Pager::reclaim) takes the pages, but none of the turn that follows the head's *then*: a writer that slept since
+//! before the revocation may still go on into that one, whenever it wakes. It goes no further, for by then it sees the revocation:
+//!
+//! - A writer looks at the head, then at `consumed`, and its section refuses another head than the one it saw. So a look at `consumed`
+//!   that is old lets it enter one turn: the one behind the head that it saw, which is the present one, or the section refuses it.
+//! - Between the two steps, every section that was under way has ended, and what this side has stored is seen everywhere: sections
+//!   are some instructions long, and the time is a second. The rings of CPUs rest on the same assumption when they are closed and opened
+//!   anew (`publisher.pml`). In the shared ring, writers are counted instead: `control:D`.
+//!
+//! Sub-buffers that the reader has given back, and that are not open again, may lose their pages at any time.
+
+use super::Program;
+use crate::layout::{Geometry, PAGE};
+use crate::position::Head;
+use crate::read::{Bounds, Reader, Room};
+use sordino_percpu::primitive::{Acquire, Relaxed, SeqCst, fence};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The sub-buffers that have pages when a ring begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// Sub-buffers of each CPU's ring.
+    pub cpu: u32,
+    /// Sub-buffers of the shared ring.
+    pub shared: u32,
+}
+
+/// Gives pages to the sub-buffers of one ring, and takes them back.
+#[derive(Debug)]
+pub struct Pager {
+    room: Arc<Room>,
+    geometry: Geometry,
+    cpu: Option<u32>,
+    /// The offset of the sub-buffers in the program's file.
+    data: u64,
+    /// The offset of the shared ring's commit words there.
+    commits: Option<u64>,
+    /// The oldest turn whose sub-buffer has pages, and the first behind it that has none.
+    low: u32,
+    top: u32,
+}
+
+/// The use of a ring at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// The ring's head word.
+    pub head: Head,
+    /// Sub-buffers behind that of the head that writers may enter.
+    pub ahead: u32,
+    /// True if all of the ring's sub-buffers are in use.
+    pub is_whole: bool,
+}
+
+impl Pager {
+    /// Returns the pager of a ring in the region that begins at `region` in the file.
+    pub(super) fn of(reader: &Reader, region: u64) -> Self {
+        let bounds = reader.room.bounds();
+        Self {
+            room: Arc::clone(&reader.room),
+            geometry: reader.geometry,
+            cpu: reader.cpu,
+            data: region + reader.data as u64,
+            commits: reader.commits.map(|commits| region + commits as u64),
+            low: bounds.oldest,
+            top: bounds.open,
+        }
+    }
+
+    /// The ring's CPU; `None` for the shared ring.
+    pub const fn cpu(&self) -> Option<u32> {
+        self.cpu
+    }
+
+    /// The size and the number of the ring's sub-buffers.
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Bytes of the sub-buffers that have pages.
+    pub fn present(&self) -> u64 {
+        let (_, top, low) = self.extent();
+        u64::from(top.wrapping_sub(low)) << self.geometry.bits
+    }
+
+    /// Returns the use of the ring now; `None` if its head is one that it cannot have.
+    pub fn look(&self) -> Option<Use> {
+        let bounds = self.room.bounds();
+        let head = Head(self.room.header().head.load(Relaxed));
+        let is_possible = head.turn().wrapping_sub(bounds.oldest) < self.geometry.count;
+        let ahead = bounds.open.wrapping_sub(head.turn().wrapping_add(1)) as i32;
+        let is_whole = bounds.length() == self.geometry.count;
+        is_possible.then_some(Use { head, ahead: ahead.max(0) as u32, is_whole })
+    }
+
+    /// Sets the mark at which the [reader](crate::read::Reader::calls_pager) calls: `bytes` beyond the start of the sub-buffer of `head`.
+    pub fn call_behind(&self, head: Head, bytes: u64) {
+        let turns = (bytes >> self.geometry.bits) as u32;
+        let turn = head.turn().wrapping_add(turns);
+        let place = (turn & (self.geometry.count - 1)) << self.geometry.bits;
+        let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
+        self.room.call_at(Head((u64::from(turn) << 32) + u64::from(place + rest)));
+    }
+
+    /// Returns true if the reader has called, or there is no mark.
+    pub fn is_called(&self) -> bool {
+        self.room.is_called()
+    }
+
+    /// Returns the bounds, and the turns that have pages. While all have, the reader moves both on by itself.
+    fn extent(&self) -> (Bounds, u32, u32) {
+        let (bounds, count) = (self.room.bounds(), self.geometry.count);
+        if bounds.length() == count {
+            return (bounds, bounds.open, bounds.oldest);
+        }
+        // A reader whom a program deceives may be anywhere: no more than the ring has pages.
+        let top = if bounds.oldest.wrapping_sub(self.top) as i32 > 0 { bounds.oldest } else { self.top };
+        let is_beyond = top.wrapping_sub(self.low) > count;
+        (bounds, top, if is_beyond { top.wrapping_sub(count) } else { self.low })
+    }
+
+    /// Opens the next sub-buffers that are free, at most `most` of them if not all have pages, when their pages are present in process
+    /// `pid`, which is the program. Returns the bytes of pages that are new in the file. May take as long as the program likes.
+    ///
+    /// # Errors
+    /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is opened then.
+    pub fn extend(&mut self, program: &Program, pid: i32, most: u32) -> io::Result<u64> {
+        let (bounds, top, low) = self.extent();
+        let (count, present) = (self.geometry.count, top.wrapping_sub(low));
+        (self.top, self.low) = (top, low);
+        let until = bounds.open.wrapping_add(most.min(count - bounds.length().min(count)));
+        if until == bounds.open {
+            return Ok(0);
+        }
+        // What was revoked and still has its pages needs none, nor what lies where others were given back.
+        let needed = (until.wrapping_sub(top) as i32).max(0) as u32;
+        let new = needed.min(count - present);
+        let data = data_ranges(self.geometry, self.data, top, new);
+        program.supply(pid, &data, &word_ranges(self.geometry, self.commits, top, new))?;
+        self.top = top.wrapping_add(needed);
+        self.low = low.wrapping_add(needed - new);
+        let is_whole = present + new == count;
+        self.room.end_at((!is_whole).then_some(self.top));
+        self.room.open_until(until, is_whole);
+        Ok(u64::from(new) << self.geometry.bits)
+    }
+
+    /// Takes the pages of what the reader has given back, unless they are about to be used again. Returns their bytes.
+    ///
+    /// # Errors
+    /// The system call's error.
+    pub fn trim(&mut self, program: &Program) -> io::Result<u64> {
+        let (bounds, top, low) = self.extent();
+        let behind = bounds.oldest.wrapping_sub(low);
+        if behind == 0 || behind > top.wrapping_sub(low) {
+            return Ok(0);
+        }
+        (self.top, self.low) = (top, bounds.oldest);
+        self.punch(program, low, behind)
+    }
+
+    /// Closes what lies more than `keep` turns behind the head's, one at least. Returns true if [`reclaim`](Self::reclaim) may follow; else
+    /// it is to be revoked again: the reader was giving something back.
+    pub fn revoke(&mut self, keep: u32) -> bool {
+        let Some(Use { head, .. }) = self.look() else { return false };
+        let end = head.turn().wrapping_add(1).wrapping_add(keep.max(1));
+        let before = self.room.close_from(end).filter(|before| before.length() == self.geometry.count);
+        if let Some(before) = before {
+            (self.top, self.low) = (before.open, before.oldest);
+            self.room.end_at(Some(self.top));
+        }
+        self.room.is_settled()
+    }
+
+    /// Takes the pages of what was revoked. Returns their bytes. To be called when all that was under way then has ended.
+    ///
+    /// # Errors
+    /// The system call's error.
+    pub fn reclaim(&mut self, program: &Program) -> io::Result<u64> {
+        let (bounds, top, low) = self.extent();
+        let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
+        if self.has_writers() {
+            return Ok(0);
+        }
+        let next = head.turn().wrapping_add(2);
+        let first = if (next.wrapping_sub(bounds.open) as i32) > 0 { next } else { bounds.open };
+        let revoked = top.wrapping_sub(first) as i32;
+        if revoked <= 0 {
+            return Ok(0);
+        }
+        self.top = first;
+        self.room.end_at(Some(first));
+        // All that has no pages by right, too: a program that locks its memory (mlockall(2)) makes them present everywhere.
+        self.punch(program, first, self.geometry.count - first.wrapping_sub(low))?;
+        Ok(u64::from(revoked as u32) << self.geometry.bits)
+    }
+
+    /// Returns true if a writer of the shared ring is at work. If none is, those that come see what was revoked.
+    fn has_writers(&self) -> bool {
+        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads.
+        fence(SeqCst);
+        self.room.header().writers.load(Acquire) != 0
+    }
+
+    fn punch(&self, program: &Program, turn: u32, turns: u32) -> io::Result<u64> {
+        program.punch(&data_ranges(self.geometry, self.data, turn, turns))?;
+        Ok(u64::from(turns) << self.geometry.bits)
+    }
+}
+
+/// The parts of a file that the sub-buffers of these turns take: offsets and lengths.
+pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) -> Vec<(u64, u64)> {
+    let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
+    let runs = runs(geometry.count, turn, turns);
+    runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
+}
+
+/// The parts of a file with the commit words of these turns' sub-buffers, in whole pages, which hold words of other sub-buffers, too.
+pub(super) fn word_ranges(
+    geometry: Geometry,
+    commits: Option<u64>,
+    turn: u32,
+    turns: u32,
+) -> Vec<(u64, u64)> {
+    let Some(commits) = commits else { return Vec::new() };
+    let (page, stride) = (PAGE as u64, geometry.commit_stride() as u64);
+    let pages = |run: Range<u32>| {
+        let start = (commits + u64::from(run.start) * stride) / page * page;
+        (start, (commits + u64::from(run.end) * stride).next_multiple_of(page) - start)
+    };
+    runs(geometry.count, turn, turns).map(pages).collect()
+}
+
+/// The numbers of the sub-buffers of these turns, at most `count` of them: they may go round.
+fn runs(count: u32, turn: u32, turns: u32) -> impl Iterator<Item = Range<u32>> {
+    let start = turn & (count - 1);
+    let first = turns.min(count - start);
+    [start..start + first, 0..turns - first].into_iter().filter(|run| !run.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_go_round_lie_in_two_parts() {
+        let geometry = Geometry::new(16 << 10, 4).unwrap();
+        assert_eq!(data_ranges(geometry, 4096, 6, 3), [(4096 + (32 << 10), 32 << 10), (4096, 16 << 10)]);
+        assert_eq!(data_ranges(geometry, 4096, 4, 4), [(4096, 64 << 10)]);
+        assert!(data_ranges(geometry, 4096, 5, 0).is_empty());
+        let all = word_ranges(geometry, Some(8192), u32::MAX, 2);
+        let words = geometry.commit_stride() as u64;
+        assert_eq!(all[0].0, (8192 + 3 * words) / 4096 * 4096);
+        assert!(all[0].0 + all[0].1 >= 8192 + 4 * words && all[1].0 == 8192);
+        assert!(word_ranges(geometry, None, u32::MAX, 2).is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! A session's request to a program, and the layout of its rings and conditions.
+
+use super::pager::{Portion, data_ranges, word_ranges};
+use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
+use crate::write::Clock;
+use std::time::Duration;
+
+/// A session's request to a program.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The session's name; cut if it is long.
+    pub name: &'a str,
+    /// The size and the number of each ring's sub-buffers.
+    pub geometry: Geometry,
+    /// The clock that stamps its records.
+    pub clock: Clock,
+    /// The CPUs that get a ring.
+    pub cpus: &'a [u32],
+    /// True if records on all other CPUs are left out; else they go to the shared ring.
+    pub leave_out_others: bool,
+    /// True if writers wake the collector at a sub-buffer switch.
+    pub wake: bool,
+    /// For how long writers wait for room where a ring is full, in steps of a microsecond; from 71 minutes on, for ever. Without
+    /// effect in rings that overwrite, which have room.
+    pub block: Option<Duration>,
+    /// The turn at which every ring starts. Should differ from one session to the next.
+    pub first_turn: u32,
+    /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager) give the others theirs.
+    pub portion: Option<Portion>,
+    /// True if the table of conditions has pages from the start; it gets them when it is used otherwise.
+    pub conditions: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring. Writers do not wake the
+    /// collector and do not wait for it.
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
+        let clock = Clock::Cycles;
+        Self {
+            name,
+            geometry,
+            clock,
+            cpus,
+            leave_out_others: false,
+            wake: false,
+            block: None,
+            first_turn,
+            portion: None,
+            conditions: true,
+        }
+    }
+
+    /// The portion that has pages at first, if that is not all.
+    pub(super) fn portion(&self) -> Option<Portion> {
+        self.portion.filter(|_| !self.geometry.overwrite)
+    }
+
+    /// The sub-buffers of a ring that have pages at first.
+    pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
+        let wanted = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
+        // The head is in the first.
+        wanted.map_or(self.geometry.count, |wanted| wanted.clamp(1, self.geometry.count))
+    }
+
+    /// Returns the longest time for which writers wait, as the ring's header encodes it.
+    pub(super) fn microseconds(&self) -> u32 {
+        let block = self.block.filter(|_| !self.geometry.overwrite);
+        block.map_or(0, |time| time.as_micros().clamp(1, u32::MAX.into()) as u32)
+    }
+}
+
+/// The layout of a session's rings and conditions in its region.
+pub(super) struct Plan {
+    pub(super) length: u64,
+    pub(super) conditions: usize,
+    /// Bytes of the conditions of the tracepoints that are registered. The table goes on for those that are yet to come, without memory.
+    registered: usize,
+    pub(super) rings: Vec<RingPlan>,
+}
+
+pub(super) struct RingPlan {
+    pub(super) cpu: Option<u32>,
+    pub(super) table: Option<usize>,
+    pub(super) commits: Option<usize>,
+    pub(super) data: usize,
+}
+
+impl Plan {
+    pub(super) fn of(wanted: &Wanted<'_>, Capacity { cpus, points }: Capacity, registered: u32) -> Self {
+        let geometry = wanted.geometry;
+        let mut length = 0;
+        let mut take = |size: usize| {
+            let at = length;
+            length += size;
+            at
+        };
+        let of_cpus = wanted.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
+        let rings = of_cpus
+            .chain([None])
+            .map(|cpu| RingPlan {
+                cpu,
+                table: geometry.overwrite.then(|| take(geometry.table_size())),
+                commits: cpu.is_none().then(|| take(geometry.commits_size())),
+                data: take(geometry.data_size()),
+            })
+            .collect();
+        let conditions = take(conditions_size(points as usize));
+        let registered = conditions_size(registered as usize);
+        // A page behind it all: what is read in steps, or by a word that was overwritten, never reaches the end of the file.
+        let length = (length + PAGE) as u64;
+        Self { length, conditions, registered, rings }
+    }
+
+    /// The parts of the region that have pages at first: offsets and lengths.
+    pub(super) fn parts(&self, wanted: &Wanted<'_>) -> Vec<(u64, u64)> {
+        if wanted.portion().is_none() {
+            return vec![(0, (self.conditions + self.registered) as u64)];
+        }
+        let of_ring = |ring: &RingPlan| {
+            let commits = ring.commits.map(|commits| commits as u64);
+            let (turn, turns) = (wanted.first_turn, wanted.present(ring.cpu));
+            let data = data_ranges(wanted.geometry, ring.data as u64, turn, turns);
+            data.into_iter().chain(word_ranges(wanted.geometry, commits, turn, turns))
+        };
+        let conditions = wanted.conditions.then_some((self.conditions as u64, self.registered as u64));
+        self.rings.iter().flat_map(of_ring).chain(conditions).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Parts of a file and of a mapping: read without a mapping, closed, opened.
+
+use super::Mapping;
+#[cfg(not(loom))]
+use super::check;
+use std::io;
+use std::ops::Range;
+#[cfg(not(loom))]
+use std::os::fd::AsRawFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Reads bytes of the file; how many there are, if it ends before.
+///
+/// # Errors
+/// The error of `pread`.
+#[cfg(not(loom))]
+pub(crate) fn read_at(file: &OwnedFd, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < to.len() {
+        let (rest, at) = (&mut to[done..], offset as i64 + done as i64);
+        // SAFETY: on an owned descriptor; writes into `rest`.
+        let read = unsafe { libc::pread(file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) };
+        match check(read) {
+            Ok(0) => break,
+            Ok(read) => done += read as usize,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(loom)]
+pub(crate) fn read_at(_file: &OwnedFd, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+    let from = sordino_percpu::model::memory(offset as usize, to.len());
+    // SAFETY: the model's memory.
+    unsafe { sordino_percpu::primitive::plain::copy_out(to.as_mut_ptr(), from.as_ptr(), to.len()) };
+    Ok(to.len())
+}
+
+/// Makes a part of a mapping accessible that was [closed](Mapping::close).
+///
+/// # Errors
+/// The error of `mprotect`.
+///
+/// # Safety
+/// The bytes belong to a mapping of this process's that starts there and stays.
+pub(crate) unsafe fn open(start: NonNull<u8>, part: Range<usize>) -> io::Result<()> {
+    protect(start, part, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+#[cfg(not(loom))]
+fn protect(start: NonNull<u8>, part: Range<usize>, protection: i32) -> io::Result<()> {
+    if part.is_empty() {
+        return Ok(());
+    }
+    let first = start.as_ptr().wrapping_add(part.start).cast();
+    // SAFETY: whole pages of a mapping of the caller's; who loses access does not use them.
+    check(unsafe { libc::mprotect(first, part.len(), protection) } as isize).map(drop)
+}
+
+#[cfg(loom)]
+fn protect(_start: NonNull<u8>, _part: Range<usize>, _protection: i32) -> io::Result<()> {
+    Ok(())
+}
+
+impl Mapping {
+    /// Takes the access to a part away, which nobody uses until it is opened again. `mlockall` makes no pages there.
+    ///
+    /// # Errors
+    /// The error of `mprotect`.
+    pub fn close(&self, part: Range<usize>) -> io::Result<()> {
+        protect(self.start, part, libc::PROT_NONE)
+    }
+
+    /// Maps a part of its file's start again, where it was, as nobody uses it yet.
+    ///
+    /// # Errors
+    /// The error of `mmap`; the part may be unmapped then.
+    #[cfg(not(loom))]
+    pub fn map_again(&self, file: BorrowedFd<'_>, part: Range<usize>) -> io::Result<()> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let (at, offset) = (self.at(part.start).cast(), part.start as i64);
+        // SAFETY: a part of this mapping, by the same bytes of the same file.
+        let start = unsafe { libc::mmap(at, part.len(), protection, flags, file.as_raw_fd(), offset) };
+        check(start as isize).map(drop)
+    }
+
+    /// Does nothing: the memory of a model is always mapped.
+    #[cfg(loom)]
+    pub fn map_again(&self, _file: BorrowedFd<'_>, _part: Range<usize>) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! Rings whose sub-buffers get pages while they are used, and give them back.
+mod support;
+
+use sordino_ring::control::{Attached, Portion, Wanted};
+use sordino_ring::layout::Geometry;
+use sordino_ring::write::IfFull;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::SeqCst;
+use support::*;
+
+const SMALL: Geometry = Geometry { bits: 16, count: 8, overwrite: false };
+/// Records of two words and a payload of one, in a sub-buffer.
+const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
+
+/// A ring for this thread's CPU alone, of which two sub-buffers have pages.
+fn sparse() -> Wanted<'static> {
+    let portion = Some(Portion { cpu: 2, shared: 1 });
+    Wanted { cpus: &[0], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) }
+}
+
+fn own_pid() -> i32 {
+    std::process::id() as i32
+}
+
+struct Sparse {
+    harness: Harness,
+    attached: Attached,
+    written: u64,
+    read: u64,
+}
+
+impl Sparse {
+    fn new() -> Self {
+        pin(0);
+        let harness = Harness::new();
+        let attached = harness.program.attach(&sparse()).unwrap();
+        Self { harness, attached, written: 0, read: 0 }
+    }
+
+    /// Writes records until one is lost; how many were not.
+    fn fill(&mut self) -> u64 {
+        let before = (self.lost(), self.written);
+        while self.lost() == before.0 {
+            self.write();
+        }
+        self.written -= 1;
+        self.written - before.1
+    }
+
+    fn write(&mut self) {
+        let number = self.written;
+        let written =
+            self.harness.try_write(self.attached.slot, number << 32, &number.to_ne_bytes(), IfFull::Lose);
+        written.unwrap();
+        self.written += 1;
+    }
+
+    fn lost(&self) -> u64 {
+        self.attached.readers[0].lost().total
+    }
+
+    /// Reads what there is: each record once, and in order.
+    fn read(&mut self) {
+        for (_, _, bytes) in drain(&mut self.attached) {
+            self.compare(&bytes);
+        }
+    }
+
+    fn compare(&mut self, bytes: &[u8]) {
+        for record in records(bytes, 8) {
+            assert_eq!(record.payload, self.read.to_ne_bytes());
+            self.read += 1;
+        }
+    }
+
+    fn extend(&mut self, most: u32) -> u64 {
+        self.attached.pagers[0].extend(&self.harness.program, own_pid(), most).unwrap()
+    }
+
+    fn end(mut self) {
+        for (_, _, bytes) in finish(&mut self.attached) {
+            self.compare(&bytes);
+        }
+        assert_eq!(self.read, self.written);
+    }
+
+    /// Bytes of memory that the area's file has.
+    fn memory(&self) -> u64 {
+        // SAFETY: zeros are a stat.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel fills it in.
+        assert_eq!(unsafe { libc::fstat(self.harness.file.as_raw_fd(), &raw mut stat) }, 0);
+        stat.st_blocks as u64 * 512
+    }
+}
+
+#[test]
+fn writers_go_no_further_than_there_are_pages_and_lose_nothing_of_what_they_wrote() {
+    let mut ring = Sparse::new();
+    assert_eq!(ring.fill(), 2 * RECORDS);
+    assert_eq!(ring.extend(3), 3 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), 3 * RECORDS);
+    ring.read();
+    assert_eq!(ring.fill(), 0, "what was given back lies behind what has no pages");
+    assert_eq!(ring.extend(100), 3 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), 7 * RECORDS, "all have pages, and the reader had all but one");
+    ring.read();
+    assert_eq!(ring.fill(), 7 * RECORDS, "the reader alone makes room now");
+    assert_eq!(ring.extend(100), 0);
+    ring.end();
+}
+
+#[test]
+fn a_ring_that_does_not_get_all_pages_runs_through_its_size_with_few() {
+    let mut ring = Sparse::new();
+    let mut most = 0;
+    for _ in 0..5 * SMALL.count {
+        (0..RECORDS).for_each(|_| ring.write());
+        ring.read();
+        ring.attached.pagers[0].trim(&ring.harness.program).unwrap();
+        ring.extend(1);
+        most = most.max(ring.attached.pagers[0].present());
+    }
+    assert_eq!(ring.lost(), 0);
+    assert!(most <= 3 * SMALL.size() as u64, "{most}");
+    ring.end();
+}
+
+#[test]
+fn an_idle_ring_gives_its_memory_back_and_the_file_shows_it() {
+    let mut ring = Sparse::new();
+    let least = ring.memory();
+    ring.extend(100);
+    ring.fill();
+    ring.read();
+    let most = ring.memory();
+    assert!(most >= least + 6 * SMALL.size() as u64, "{least}, {most}");
+    let (pager, program) = (&mut ring.attached.pagers[0], &ring.harness.program);
+    pager.revoke(1);
+    assert_eq!(pager.present(), 8 * SMALL.size() as u64);
+    assert_eq!(pager.reclaim(program).unwrap(), 6 * SMALL.size() as u64);
+    assert_eq!(pager.reclaim(program).unwrap() + pager.trim(program).unwrap(), 0);
+    assert_eq!(pager.present(), 2 * SMALL.size() as u64);
+    assert_eq!(ring.memory(), most - 6 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), RECORDS);
+    assert_eq!(ring.extend(100), 6 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), 6 * RECORDS);
+    ring.end();
+}
+
+#[test]
+fn what_was_revoked_is_opened_again_without_new_pages() {
+    let mut ring = Sparse::new();
+    ring.extend(100);
+    ring.attached.pagers[0].revoke(2);
+    assert_eq!(ring.fill(), 3 * RECORDS);
+    assert_eq!(ring.extend(100), 0);
+    assert_eq!(ring.fill(), 5 * RECORDS);
+    ring.end();
+}
+
+/// A writer that looked before the revocation may still go on into the next sub-buffer, at any time.
+#[test]
+fn the_sub_buffer_behind_the_head_keeps_its_pages() {
+    let mut ring = Sparse::new();
+    ring.extend(100);
+    ring.attached.pagers[0].revoke(1);
+    // As one that has seen the old word.
+    (0..=RECORDS).for_each(|_| ring.write());
+    let (pager, program) = (&mut ring.attached.pagers[0], &ring.harness.program);
+    assert_eq!(pager.reclaim(program).unwrap(), 5 * SMALL.size() as u64);
+    ring.end();
+}
+
+/// The first two sub-buffers are the intake's affair, which makes them present where a program is taken up.
+#[test]
+fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
+    for is_distrusted in [false, true] {
+        let mut ring = Sparse::new();
+        if is_distrusted {
+            ring.harness.program.distrust();
+        }
+        ring.fill();
+        ring.read();
+        for _ in 0..3 {
+            for most in [1, 3, 2] {
+                ring.extend(most);
+                let faults = minor_faults();
+                let records = ring.fill();
+                // The writer alone: it reads the count of lost records, too, which lies on a page that is there.
+                assert_eq!(minor_faults() - faults, 0, "{records} records");
+                assert!(records >= u64::from(most) * RECORDS);
+                ring.read();
+            }
+            let (pager, program) = (&mut ring.attached.pagers[0], &ring.harness.program);
+            pager.trim(program).unwrap();
+            pager.revoke(1);
+            pager.reclaim(program).unwrap();
+        }
+        ring.end();
+    }
+}
+
+/// A recorder that may not read the program's pages, or a first thread that has ended: the ring is used all the same.
+#[test]
+fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing() {
+    let mut ring = Sparse::new();
+    let first = ring.harness.area.rings(ring.attached.slot).first;
+    let store = |turn: u32| {
+        let place = u64::from(turn % SMALL.count) << SMALL.bits;
+        // SAFETY: the ring's header is mapped; an atomic.
+        unsafe { &*first }.head.store((u64::from(turn) << 32) + place + 80, SeqCst);
+    };
+    let turns = |ring: &mut Sparse| {
+        let begin = u32::MAX - 2;
+        let turns = (0..SMALL.count).map(|ahead| begin.wrapping_add(ahead));
+        turns
+            .filter(|&turn| {
+                store(turn);
+                ring.attached.readers[0].take_run(8).is_ok()
+            })
+            .count()
+    };
+    let before = ring.memory();
+    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(ring.memory(), before);
+    store(u32::MAX - 2);
+    ring.extend(1);
+    assert_eq!(turns(&mut ring), 3);
+    store(u32::MAX - 2);
+    ring.extend(8);
+    assert_eq!(turns(&mut ring), 8);
+    store(u32::MAX - 2);
+    assert!(ring.attached.pagers[0].revoke(1));
+    ring.attached.pagers[0].reclaim(&ring.harness.program).unwrap();
+    let before = ring.memory();
+    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(ring.memory(), before);
+}
+
+#[test]
+fn a_sub_buffer_whose_pages_cannot_be_made_present_is_opened_with_its_memory() {
+    let mut ring = Sparse::new();
+    let before = ring.memory();
+    let (pager, program) = (&mut ring.attached.pagers[0], &ring.harness.program);
+    assert_eq!(pager.extend(program, i32::MAX, 2).unwrap(), 2 * SMALL.size() as u64);
+    assert_eq!(ring.memory(), before + 2 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), 4 * RECORDS);
+    ring.read();
+    assert_eq!(ring.extend(2), 2 * SMALL.size() as u64);
+    assert_eq!(ring.fill(), 2 * RECORDS);
+    ring.end();
+}
+
+/// Two sub-buffers' words lie on one page, and say how much of them was committed altogether.
+#[test]
+fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
+    let harness = Harness::new();
+    let portion = Some(Portion { cpu: 1, shared: 1 });
+    let wanted = Wanted { cpus: &[], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) };
+    let mut attached = harness.program.attach(&wanted).unwrap();
+    let (mut written, mut read) = (0u64, 0);
+    for _ in 0..5 * SMALL.count {
+        let lost = attached.readers[0].lost().total;
+        while attached.readers[0].lost().total == lost {
+            harness.try_write(attached.slot, 1 << 32, &written.to_ne_bytes(), IfFull::Lose).unwrap();
+            written += 1;
+        }
+        written -= 1;
+        let pager = &mut attached.pagers[0];
+        pager.trim(&harness.program).unwrap();
+        pager.extend(&harness.program, own_pid(), 1).unwrap();
+    }
+    read += finish(&mut attached).iter().map(|(_, _, bytes)| shared_records(bytes).len() as u64).sum::<u64>();
+    assert_eq!(read, written);
+}
+
+/// Page faults of this thread that no disk was needed for.
+fn minor_faults() -> usize {
+    // SAFETY: zeros are a rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills it in.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
+    usage.ru_minflt as usize
+}
+
+#[test]
+fn the_pager_is_called_once_when_writers_come_to_its_mark() {
+    let mut ring = Sparse::new();
+    let calls = |ring: &Sparse| ring.attached.readers[0].calls_pager();
+    assert!(!calls(&ring) && ring.attached.pagers[0].is_called());
+    let head = ring.attached.pagers[0].look().unwrap().head;
+    ring.attached.pagers[0].call_behind(head, SMALL.size() as u64 + 1000);
+    (0..RECORDS).for_each(|_| ring.write());
+    assert!(!calls(&ring) && !ring.attached.pagers[0].is_called());
+    (0..100).for_each(|_| ring.write());
+    assert!(calls(&ring) && !calls(&ring) && ring.attached.pagers[0].is_called());
+    ring.end();
+}

@@ -1,0 +1,140 @@
+//! The memory of programs' rings: who runs gets some, who idles gives some back, and all have a budget.
+
+use rustix::process::Signal;
+use sordino_tests::session::{Session, summary};
+use sordino_tests::{Scene, wait_until};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Bytes of memory that a program's area has.
+fn memory_of(pid: i32) -> u64 {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let areas = files.filter(|file| {
+        fs::read_link(file.path()).is_ok_and(|target| target.to_string_lossy().contains("memfd:sordino"))
+    });
+    areas.filter_map(|area| fs::metadata(area.path()).ok()).map(|area| area.blocks() * 512).sum()
+}
+
+/// The sum of what the summaries of recordings say of all rings.
+fn sum(recordings: &[PathBuf], field: &str) -> u64 {
+    let programs =
+        recordings.iter().flat_map(|path| summary(path)["programs"].as_array().cloned().unwrap_or_default());
+    let streams = programs.flat_map(|program| program["streams"].as_array().cloned().unwrap_or_default());
+    streams.map(|stream| stream[field].as_u64().unwrap_or(0)).sum()
+}
+
+/// "The memory of 100 attached programs after they went idle: under 128 MiB": thirty here, which each have more than the hundredth.
+#[test]
+fn idle_programs_give_their_memory_back_and_status_says_so() {
+    const PROGRAMS: usize = 30;
+    let scene = Scene::new();
+    let session = Session::start(&scene, "idle", &[]);
+    let program = scene.program("hits.c");
+    let mut programs: Vec<_> =
+        (0..PROGRAMS).map(|_| Session::join(&scene, Command::new(&program).arg("100"))).collect();
+    programs.iter_mut().for_each(|program| program.says("ready"));
+    for program in &programs {
+        session.records(program.pid());
+    }
+    let used = || session.status()["status"]["memory"]["used"].as_u64().unwrap();
+    let all = || programs.iter().map(|program| memory_of(program.pid())).sum::<u64>();
+    wait_until("the rings have less than a MiB each", || all() < (PROGRAMS as u64) << 20);
+    wait_until("status says so", || used() < (PROGRAMS as u64) << 20);
+    let budget = session.status()["status"]["memory"]["budget"].as_u64().unwrap();
+    assert!(budget > used() && used() > 0, "{budget}");
+    // What was taken back comes again, and nothing is missing.
+    programs.iter().for_each(|program| program.signal(Signal::USR2));
+    for program in programs {
+        assert_eq!(program.end().status, 0);
+    }
+    let recordings = session.stop();
+    assert_eq!(sum(&recordings, "events"), 2 * 100 * PROGRAMS as u64);
+    assert_eq!(sum(&recordings, "ring_full"), 0);
+}
+
+#[test]
+fn rings_of_a_size_that_is_said_have_all_of_their_memory() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "whole", &["--subbuf-size", "1M", "--num-subbuf", "4"]);
+    let mut program = Session::join(&scene, Command::new(scene.program("hits.c")).arg("1"));
+    program.says("ready");
+    let rings = session.records(program.pid())["rings"].as_array().unwrap().len() as u64;
+    assert!(memory_of(program.pid()) >= (rings * 4) << 20);
+    program.signal(Signal::USR2);
+    program.end();
+}
+
+/// "A hit never faults": not on pages that come while a program writes at full speed, nor on those that went and came again.
+#[test]
+fn a_program_takes_no_fault_on_pages_that_come_while_it_writes() {
+    const EVENTS: u64 = 3_000_000;
+    /// Bytes that a program beside another one has at first, and bytes of an event.
+    const FIRST: u64 = 8 << 20;
+    const EVENT: u64 = 24;
+    let scene = Scene::new();
+    let session = Session::start(&scene, "faults", &[]);
+    let mut idle = Session::join(&scene, Command::new(scene.program("hits.c")).arg("1"));
+    idle.says("ready");
+    session.records(idle.pid());
+    let program = scene.program("burst.c");
+    for threads in ["1", "2"] {
+        let arguments = [threads, &EVENTS.to_string(), "0", "faults"];
+        let burst = Session::join(&scene, Command::new(&program).args(arguments)).end();
+        assert_eq!((burst.status, &*burst.output), (0, "faults=0\n"), "{}", burst.errors);
+    }
+    idle.signal(Signal::USR2);
+    idle.end();
+    let recordings = session.stop();
+    let recorded = sum(&recordings, "events");
+    assert_eq!(recorded + sum(&recordings, "ring_full"), 3 * EVENTS + 2);
+    assert!(recorded * EVENT > 3 * FIRST, "{recorded} events need no pages besides the first");
+}
+
+/// A program that outruns its memory loses what it counts, and nothing else.
+#[test]
+fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {
+    const EVENTS: u64 = 3_000_000;
+    let scene = Scene::new();
+    let program = scene.program("burst.c");
+    let options = ["--max-memory", "2M", "--read-timer", "20ms"];
+    let recording = scene.record(&options, &[program.to_str().unwrap(), "1", &EVENTS.to_string()]);
+    assert_eq!(recording.user_events() + recording.lost(), EVENTS);
+    assert_eq!(recording.sum("ring_full"), recording.lost());
+    let mut events = recording.events();
+    // It may have moved to another CPU, whose stream is read first.
+    events.sort_by_key(|event| event.time);
+    assert!(events.windows(2).all(|pair| pair[0].numbers[1] < pair[1].numbers[1]));
+    let notes = recording.notes();
+    assert!(notes.contains("--max-memory") && notes.contains("2 MiB"), "{notes}");
+}
+
+#[test]
+fn a_budget_that_is_no_size_is_refused() {
+    let scene = Scene::new();
+    scene.refuses(2, &["--max-memory", "1M"], &["record", "--max-memory", "4K", "--", "true"]);
+    scene.refuses(2, &["--max-memory", "is no size"], &["record", "--max-memory", "many", "--", "true"]);
+}
+
+/// Pages come and go while threads write on every CPU: bursts with pauses in which the rings are idle.
+#[test]
+fn bursts_between_idle_times_are_recorded_whole_or_counted() {
+    const EVENTS: u64 = 400_000;
+    let scene = Scene::new();
+    let session = Session::start(&scene, "bursts", &[]);
+    let (program, waiter) = (scene.program("burst.c"), scene.program("hits.c"));
+    // One that is idle all the time: its rings give memory back while the others come and go.
+    let mut idle = Session::join(&scene, Command::new(waiter).arg("10000"));
+    idle.says("ready");
+    wait_until("it has memory before it needs it, as it is alone", || memory_of(idle.pid()) > 16 << 20);
+    for _ in 0..3 {
+        let burst = Session::join(&scene, Command::new(&program).args(["4", &(EVENTS / 4).to_string()]));
+        assert_eq!(burst.end().status, 0);
+    }
+    wait_until("the idle one has given memory back", || memory_of(idle.pid()) < 14 << 20);
+    idle.signal(Signal::USR2);
+    assert_eq!(idle.end().status, 0);
+    let recordings = session.stop();
+    assert_eq!(sum(&recordings, "events") + sum(&recordings, "ring_full"), 3 * EVENTS + 20_000);
+}
