@@ -9,7 +9,7 @@ use std::process::Command;
 fn findings(ended: &Ended) -> Value {
     assert_eq!(ended.output.lines().count(), 1, "{}", ended.errors);
     let findings: Value = serde_json::from_str(&ended.output).unwrap();
-    assert_eq!((&findings["schema"], &findings["version"]), (&"sordino-findings".into(), &1.into()));
+    assert_eq!((&findings["schema"], &findings["version"]), (&"sordino-findings".into(), &2.into()));
     findings
 }
 
@@ -77,6 +77,12 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     assert!(number(&gap["begin_ns"]) < begin && end < number(&gap["end_ns"]));
     assert!(number(&gap["length_ns"]) >= 20_000_000);
 
+    // The hog slept before, and npt had the CPU.
+    let woken = findings(&scene.sordino(&["explain", "--json", "--thread", "hog", trace]));
+    assert!(number(&woken["statistics"]["count"]) >= 1, "{woken}");
+    assert!(intervals(&woken).iter().all(|wake_up| wake_up["thread"]["comm"] == "hog"), "{woken}");
+    scene.refuses(2, &["no thread 'nobody' was woken"], &["explain", "--thread", "nobody", trace]);
+
     // For a person, the same.
     let text = scene.sordino(&["explain", "--over", "19ms", trace]);
     assert_eq!(text.status, 1);
@@ -140,12 +146,13 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     explain(&["--over", "5", "--event", "work:begin"]).failed(2, &["--over", "a time has a unit: 5us"]);
     explain(&["--over", "1us", "--top", "3"]).failed(2, &["--over", "--top"]);
     scene.refuses(2, &["nowhere"], &["explain", "nowhere"]);
+    explain(&["--thread", "pairs"]).failed(2, &["not recorded", "--kernel rt"]);
 
     // Without the kernel's events, that much is said.
     let ended = explain(&["--event", "net:request"]);
     let text = one_line(ended.succeeded());
     assert!(text.contains("What the trace does not tell"), "{text}");
-    assert!(text.contains("Next time: sudo sordino record -k sched,"), "{text}");
+    assert!(text.contains("Next time: sudo sordino record --kernel rt"), "{text}");
     assert!(text.contains("unknown: no kernel events recorded") && !text.contains("own code"), "{text}");
     let json = findings(&explain(&["--event", "net:request", "--json"]));
     assert_eq!(main_cause(&intervals(&json)[0])["kind"], "unrecorded");

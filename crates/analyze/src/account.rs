@@ -3,19 +3,32 @@
 use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::Serial;
+use crate::ends::EventFields;
 use crate::findings::{
-    Behind, Explanation, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Part, Woken,
+    Behind, Explanation, Inside, Inversion, Inverted, Lost, Meanwhile, Migration, Part, Woken,
 };
 use crate::past::Did;
 use crate::thread::{Activity, WakeUp};
 use sordino_event::{Cpu, Nanos, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 /// As many migrations are listed.
 const MIGRATIONS_MAX: usize = 16;
+
+/// The meaning of time in which a thread has the CPU and no event gives a reason.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OwnTime {
+    /// The thread ran its own code.
+    Code,
+    /// The thread ran its own code or a system call: system calls are not recorded.
+    OrSyscall,
+    /// The thread ran a loop that always does the same, and that takes this time; more is unexplained.
+    Constant(Nanos),
+    /// The thread may not have had the CPU: these events are not recorded.
+    Unrecorded(Unrecorded),
+}
 
 /// What one interval's time was spent on so far.
 #[derive(Debug)]
@@ -112,18 +125,15 @@ impl Account {
         }
     }
 
-    /// The sum, given whose time it was, how long the thread's own code normally takes, and what is not recorded that
-    /// would tell whether it was its own code.
-    pub(crate) fn close(
-        mut self,
-        thread: Thread,
-        normal: Nanos,
-        unrecorded: Option<Unrecorded>,
-        lost: Vec<Lost>,
-    ) -> Explanation {
-        match unrecorded {
-            Some(events) => self.disown(events),
-            None => self.split_own(normal),
+    /// The sum, given whose time it was and what is known of its own code. What is usual is not known yet.
+    pub(crate) fn close(mut self, thread: Thread, own: OwnTime, lost: Vec<Lost>) -> Explanation {
+        match own {
+            OwnTime::Code => {}
+            OwnTime::OrSyscall => self.rename(&[Cause::Own], Cause::OwnOrSyscall),
+            OwnTime::Constant(normal) => self.split_own(normal),
+            OwnTime::Unrecorded(events) => {
+                self.rename(&[Cause::Own, Cause::Unknown], Cause::Unrecorded { events });
+            }
         }
         let mut parts: Vec<Part> = self.parts.into_iter().map(|(cause, sum)| sum.close(cause)).collect();
         parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
@@ -135,9 +145,11 @@ impl Account {
         Explanation {
             stolen: Vec::new(),
             length: self.interval.length(),
+            begin_fields: EventFields::new(),
+            end_fields: EventFields::new(),
             interval: self.interval,
             thread,
-            main: main(&parts),
+            main: None,
             parts,
             inversions,
             migrations: self.migrations,
@@ -146,18 +158,18 @@ impl Account {
         }
     }
 
-    /// Time in which nobody recorded whether the thread had a CPU is not its own code's.
-    fn disown(&mut self, events: Unrecorded) {
-        for known in [Cause::Own, Cause::Unknown] {
-            let Some(before) = self.parts.remove(&known) else { continue };
-            let sum = self.part(&Cause::Unrecorded { events });
+    /// The time of these counts as another's.
+    fn rename(&mut self, before: &[Cause], after: Cause) {
+        for known in before {
+            let Some(before) = self.parts.remove(known) else { continue };
+            let sum = self.part(&after);
             sum.time += before.time;
             sum.count += before.count;
             sum.longest = sum.longest.max(before.longest);
         }
     }
 
-    /// What the thread's own code took beyond `normal` is unexplained.
+    /// Moves the time of a constant loop's own code beyond `normal` to [`Cause::Unexplained`].
     fn split_own(&mut self, normal: Nanos) {
         let Some(own) = self.parts.get_mut(&Cause::Own) else { return };
         let rest = own.time - normal;
@@ -225,22 +237,7 @@ impl Sum {
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.count));
-        Part { cause, time: self.time, count: self.count, longest: self.longest, inside, wakers }
+        let Self { time, count, longest, .. } = self;
+        Part { cause, time, usual: Nanos::ZERO, count, longest, inside, wakers }
     }
-}
-
-/// The kind of cause that took most, of parts sorted by time.
-fn main(parts: &[Part]) -> Option<Main> {
-    let mut kinds: Vec<(Discriminant<Cause>, Main)> = Vec::new();
-    for (index, part) in parts.iter().enumerate() {
-        if part.cause == Cause::Own || part.time == Nanos::ZERO {
-            continue;
-        }
-        let kind = discriminant(&part.cause);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, main)) => (main.time, main.others) = (main.time + part.time, main.others + 1),
-            None => kinds.push((kind, Main { time: part.time, part: index, others: 0 })),
-        }
-    }
-    kinds.into_iter().map(|(_, main)| main).min_by_key(|main| (Reverse(main.time), main.part))
 }

@@ -18,12 +18,25 @@ pub struct Thread {
     /// Its priority at that time, if the trace tells.
     #[serde(serialize_with = "number::priority")]
     pub priority: Option<Priority>,
+    /// True if the thread belongs to sordino's recorder, as recorded in the trace.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_recorder: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Thread {
     /// What `system` knows of the thread.
     pub(crate) fn of(system: &System, tid: Tid) -> Self {
-        Self { tid, comm: system.comm(tid).cloned(), priority: system.priority(tid) }
+        Self {
+            tid,
+            comm: system.comm(tid).cloned(),
+            priority: system.priority(tid),
+            is_recorder: system.is_recorder(tid),
+        }
     }
 
     /// Whether it stands for a CPU without work.
@@ -45,10 +58,12 @@ impl Thread {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// The thread's own code, as long as it normally takes.
+    /// The thread's own code; in a loop that always does the same (npt's), as long as that normally takes.
     Own,
-    /// The thread had the CPU for longer than normal and no event says why: the hardware, a hypervisor, or
-    /// something that was not traced.
+    /// The thread's own code or a system call of its own: which of them is not recorded.
+    OwnOrSyscall,
+    /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event says why: the hardware, a
+    /// hypervisor, or something that was not traced.
     Unexplained,
     /// The thread's own system call, while it ran.
     Syscall {

@@ -3,20 +3,29 @@
 use crate::cause::{Cause, Thread};
 use sordino_event::{Tid, Time};
 use sordino_timeline::kernel::Interrupt;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Interrupts nest a few deep; a trace that claims more has lost their exits.
 const DEPTH_MAX: usize = 32;
+/// The maximum number of threads that are remembered as leaving a CPU without a record. With more, no thread is certain to run.
+const SILENT_MAX: usize = 1024;
 
 /// Tells one occurrence from the next: no two things that begin share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(pub(crate) u64);
 
 /// One CPU at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Processor {
     /// Who runs, if that is known.
     pub(crate) running: Option<Run>,
+    /// The time of the last event here.
+    pub(crate) seen: Time,
+    /// Switches that were not recorded.
+    pub(crate) missing: u64,
+    /// Threads that have left this CPU without a record, and may do so again.
+    silent: HashSet<Tid>,
     /// What interrupts it, the innermost last.
     interrupts: Vec<Handling>,
     /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
@@ -43,6 +52,19 @@ pub(crate) struct Handling {
     pub(crate) serial: Serial,
 }
 
+impl Default for Processor {
+    fn default() -> Self {
+        Self {
+            running: None,
+            seen: Time::MIN,
+            missing: 0,
+            silent: HashSet::new(),
+            interrupts: Vec::new(),
+            explained: Vec::new(),
+        }
+    }
+}
+
 impl Processor {
     /// The innermost interrupt.
     pub(crate) fn interrupt(&self) -> Option<&Handling> {
@@ -51,6 +73,21 @@ impl Processor {
 
     pub(crate) fn running_tid(&self) -> Option<Tid> {
         self.running.as_ref().map(|run| run.thread.tid)
+    }
+
+    /// Returns the running thread, unless it may have left without a record.
+    pub(crate) fn certainly_running(&self) -> Option<&Run> {
+        let is_silent = |run: &&Run| self.silent.len() == SILENT_MAX || self.silent.contains(&run.thread.tid);
+        self.running.as_ref().filter(|run| !is_silent(run))
+    }
+
+    /// Counts a missing switch: the running thread has left, and no record has the time.
+    pub(crate) fn miss(&mut self) {
+        let Some(tid) = self.running_tid() else { return };
+        self.missing += 1;
+        if self.silent.len() < SILENT_MAX {
+            self.silent.insert(tid);
+        }
     }
 
     pub(crate) fn enter(&mut self, interrupt: &Interrupt<'_>, now: Time, serial: Serial) {

@@ -1,21 +1,26 @@
 //! The second pass: what took the time in the intervals that the first one found.
 
-use crate::account::Account;
+use crate::account::{Account, OwnTime};
 use crate::cause::{Thread, Unrecorded};
+use crate::ends::EndFields;
 use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
 use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
-use crate::{Interval, Survey};
+use crate::usual::{UsualSample, outside};
+use crate::{Interval, Rule, Survey};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// As many notes of time that the hypervisor took are kept: a day of them, ten a second.
 const STOLEN_MAX: usize = 864_000;
+
+/// The maximum number of intervals in the ranking that are not longer than twice the median.
+const RANKED_FROM: usize = 1000;
 
 /// Which intervals to explain, and how.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +28,7 @@ pub struct Options {
     /// As many of the longest intervals are explained one by one.
     pub longest: usize,
     /// Intervals that are longer are in the ranking, and no others are explained one by one. By default the
-    /// ranking has those that took more than twice the median, and the longest are explained however short.
+    /// ranking has those that are unusual, and those that took more than twice the median; the longest are explained however short.
     pub limit: Option<Nanos>,
     /// Where the trace was recorded.
     pub arch: Arch,
@@ -47,8 +52,10 @@ pub struct Explainer {
     nameless: Vec<usize>,
     losses: Losses,
     stolen: Vec<Stolen>,
-    /// What is not recorded that would tell whether threads had a CPU.
-    unrecorded: Option<Unrecorded>,
+    /// The meaning of time in which a thread has the CPU and no event gives a reason.
+    own: OwnTime,
+    sample: UsualSample,
+    ends: EndFields,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -61,28 +68,49 @@ pub struct Explainer {
 #[derive(Debug)]
 struct Story {
     thread: Thread,
-    /// Those that have not begun, the earliest first; and whether to explain each on its own.
-    ahead: VecDeque<(Interval, bool)>,
-    open: Vec<(Account, bool)>,
+    /// Intervals that have not begun, the earliest first.
+    ahead: VecDeque<(Interval, Role)>,
+    open: Vec<(Account, Role)>,
 }
+
+/// The purposes for which an interval is explained.
+#[derive(Clone, Copy, Debug, Default)]
+struct Role {
+    /// The interval is listed with its explanation.
+    on_its_own: bool,
+    /// The interval counts in the ranking.
+    is_ranked: bool,
+    /// The interval is one of the sample by which usual times are known.
+    is_sample: bool,
+}
+
+/// The event of a loop that always does the same: npt's.
+const CONSTANT: &str = "npt:loop";
 
 impl Explainer {
     /// Explains intervals of `survey` in a trace that has the events `recorded`.
     pub fn new(survey: Survey, recorded: Recorded, options: Options) -> Self {
-        let limit = options.limit.unwrap_or(Nanos(survey.statistics.median.0.saturating_mul(2)));
-        let mut by_thread: BTreeMap<Tid, Vec<(Interval, bool)>> = BTreeMap::new();
-        for (place, interval) in survey.longest.iter().enumerate() {
-            let is_over = interval.length() > limit;
-            let on_its_own = place < options.longest && (is_over || options.limit.is_none());
-            if is_over || on_its_own {
-                by_thread.entry(interval.tid).or_default().push((interval.clone(), on_its_own));
-            }
+        let limit = options.limit.unwrap_or_else(|| default_limit(&survey));
+        let by_thread = by_thread(&survey, limit, options);
+        let mut ends = EndFields::new(survey.names.0.clone(), survey.names.1.clone());
+        for looked in by_thread.values() {
+            let on_their_own = looked.iter().filter(|(_, role)| role.on_its_own);
+            on_their_own.for_each(|((interval, _), _)| ends.keep(interval));
         }
         let tids: Vec<Tid> = by_thread.keys().copied().collect();
-        let story = |(tid, mut intervals): (Tid, Vec<_>)| {
-            intervals.sort_unstable();
-            let thread = Thread { tid, comm: None, priority: None };
-            Story { thread, ahead: intervals.into(), open: Vec::new() }
+        let story = |(tid, intervals): (Tid, Looked)| {
+            let thread = Thread { tid, comm: None, priority: None, is_recorder: false };
+            Story {
+                thread,
+                ahead: intervals.into_iter().map(|((interval, _), role)| (interval, role)).collect(),
+                open: Vec::new(),
+            }
+        };
+        let own = match Unrecorded::of(recorded) {
+            Some(events) => OwnTime::Unrecorded(events),
+            None if survey.rule == Rule::between(CONSTANT) => OwnTime::Constant(survey.statistics.median),
+            None if recorded.syscalls => OwnTime::Code,
+            None => OwnTime::OrSyscall,
         };
         Self {
             limit,
@@ -91,12 +119,20 @@ impl Explainer {
             stories: by_thread.into_iter().map(story).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
-            unrecorded: Unrecorded::of(recorded),
+            own,
+            sample: UsualSample::default(),
+            ends,
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
             ranking: Ranking::default(),
-            end: survey.longest.iter().map(|interval| interval.end).max().unwrap_or(Time::MIN),
+            end: survey
+                .longest
+                .iter()
+                .chain(&survey.sample)
+                .map(|interval| interval.end)
+                .max()
+                .unwrap_or(Time::MIN),
             survey,
         }
     }
@@ -106,6 +142,7 @@ impl Explainer {
         match item {
             Item::Event(moment) => {
                 self.steal(moment);
+                self.ends.take(moment.event, moment.cpu);
                 self.name(moment);
                 self.tracker.take(moment);
                 self.tell(Some(moment.system));
@@ -124,11 +161,14 @@ impl Explainer {
     pub fn finish(mut self) -> Findings {
         self.tracker.finish(self.end);
         self.tell(None);
+        let (usual, is_constant) = (self.sample.finish(), matches!(self.own, OwnTime::Constant(_)));
         for explained in &mut self.detailed {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
+            usual.judge(explained, is_constant);
+            (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
         }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));
-        let Survey { rule, statistics, longest, unpaired, broken } = self.survey;
+        let Survey { rule, statistics, longest, unpaired, broken, .. } = self.survey;
         let all_kept = longest.len() as u64 == statistics.count;
         Findings {
             schema: "sordino-findings",
@@ -140,11 +180,12 @@ impl Explainer {
             ranked: self.ranking.intervals,
             more: !all_kept && longest.last().is_some_and(|shortest| shortest.length() > self.limit),
             intervals: self.detailed,
-            ranking: self.ranking.finish(),
+            ranking: self.ranking.finish(&usual),
             unpaired,
             broken,
             lost: self.losses.total(),
             disorders: self.disorders,
+            missing_switches: self.tracker.missing_switches(),
             missing: self.missing,
         }
     }
@@ -204,14 +245,16 @@ impl Explainer {
     /// Closes the thread's accounts that end by `now`.
     fn close(&mut self, thread: usize, now: Time) {
         let story = &mut self.stories[thread];
-        for (account, on_its_own) in story.open.extract_if(.., |(account, _)| account.interval.end <= now) {
+        for (account, role) in story.open.extract_if(.., |(account, _)| account.interval.end <= now) {
             let lost = self.losses.within(&account.interval);
-            let explanation =
-                account.close(story.thread.clone(), self.survey.statistics.median, self.unrecorded, lost);
-            if explanation.length > self.limit {
-                self.ranking.add(&explanation);
+            let explanation = account.close(story.thread.clone(), self.own, lost);
+            if role.is_ranked {
+                self.ranking.add(&explanation, matches!(self.own, OwnTime::Constant(_)));
             }
-            if on_its_own {
+            if role.is_sample {
+                self.sample.add(&explanation);
+            }
+            if role.on_its_own {
                 self.detailed.push(explanation);
             }
         }
@@ -221,8 +264,8 @@ impl Explainer {
 impl Story {
     /// Opens an account for each interval that has begun.
     fn open_until(&mut self, now: Time) {
-        while let Some((interval, on_its_own)) = self.ahead.pop_front_if(|(ahead, _)| ahead.begin <= now) {
-            self.open.push((Account::open(interval), on_its_own));
+        while let Some((interval, role)) = self.ahead.pop_front_if(|(ahead, _)| ahead.begin <= now) {
+            self.open.push((Account::open(interval), role));
         }
     }
 
@@ -231,6 +274,55 @@ impl Story {
         let ahead = self.ahead.front().map(|(interval, _)| interval.begin);
         self.open.iter().map(|(account, _)| account.interval.begin).chain(ahead).min()
     }
+}
+
+/// Returns the limit above which intervals are ranked: twice the median, or less where no more than [`RANKED_FROM`] intervals are far outside
+/// of the usual lengths.
+fn default_limit(survey: &Survey) -> Nanos {
+    let twice = Nanos(survey.statistics.median.0.saturating_mul(2));
+    let many = survey.longest.get(RANKED_FROM).map_or(Nanos::ZERO, Interval::length);
+    outside(&survey.sample).map_or(twice, |outside| twice.min(outside.max(many)))
+}
+
+/// The intervals of a thread that are explained, with their purposes. Equal intervals are numbered.
+type Looked = BTreeMap<(Interval, u32), Role>;
+
+/// Threads whose intervals are in the sample, besides those of the intervals that are explained: each is followed through the trace.
+const OTHERS_SAMPLED: usize = 32;
+
+fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, Looked> {
+    let mut all: BTreeMap<Tid, Looked> = BTreeMap::new();
+    let mut look = |interval: &Interval, alike: &mut HashMap<Interval, u32>, role: Role| {
+        let number = alike.entry(interval.clone()).and_modify(|number| *number += 1).or_default();
+        let known = all.entry(interval.tid).or_default().entry((interval.clone(), *number)).or_default();
+        known.on_its_own |= role.on_its_own;
+        known.is_ranked |= role.is_ranked;
+        known.is_sample |= role.is_sample;
+    };
+    let mut alike = HashMap::new();
+    let mut sampled: BTreeSet<Tid> = BTreeSet::new();
+    for (place, interval) in survey.longest.iter().enumerate() {
+        let is_over = interval.length() > limit;
+        let on_its_own = place < options.longest && (is_over || options.limit.is_none());
+        let is_ranked = is_over || on_its_own && survey.statistics.max <= limit;
+        if is_ranked || on_its_own {
+            look(interval, &mut alike, Role { on_its_own, is_ranked, is_sample: false });
+        }
+        if on_its_own {
+            sampled.insert(interval.tid);
+        }
+    }
+    let most = sampled.len() + OTHERS_SAMPLED;
+    let mut alike = HashMap::new();
+    for interval in &survey.sample {
+        if sampled.len() < most {
+            sampled.insert(interval.tid);
+        }
+        if sampled.contains(&interval.tid) {
+            look(interval, &mut alike, Role { is_sample: true, ..Role::default() });
+        }
+    }
+    all
 }
 
 /// What was taken of the interval's CPUs about its time.

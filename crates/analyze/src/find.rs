@@ -1,11 +1,13 @@
 //! The first pass: which intervals there are.
 
 use crate::cause::Thread;
+use crate::ends::FieldNames;
 use crate::survey::Tally;
 use crate::{Broken, Error, Interval, Key, Point, Rule, Survey, Unpaired};
 use sordino_event::{Class, Classes, Cpu, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{Item, Kernel, Moment};
 use std::collections::HashMap;
+use std::fmt;
 
 /// As many of the longest intervals are kept. Each takes 48 bytes.
 const KEEP: usize = 100_000;
@@ -13,19 +15,22 @@ const KEEP: usize = 100_000;
 /// As many begins may wait for their end at a time; beyond, the older half is given up.
 const OPEN_MAX: usize = 1 << 20;
 
+/// Returns true for threads whose intervals are looked for.
+pub type IsWanted = Box<dyn Fn(&Thread) -> bool>;
+
 /// The first pass over a trace: pairs begins with ends, in bounded memory.
 ///
 /// A begin that finds one of the same key open supersedes it: recursion shows its innermost intervals.
-#[derive(Debug)]
 pub struct Finder {
     rule: Rule,
     /// Of which threads; all, if there is nothing.
-    only: Option<fn(&Thread) -> bool>,
+    only: Option<IsWanted>,
     /// Indexed by class: how such an event ends and begins an interval.
     roles: Vec<(Option<Access>, Option<Access>)>,
     open: HashMap<Value, Open>,
     losses: Losses,
     tally: Tally,
+    names: (FieldNames, FieldNames),
     unpaired: Unpaired,
     broken: Broken,
 }
@@ -53,6 +58,12 @@ struct Open {
     cpu: Option<Cpu>,
 }
 
+impl fmt::Debug for Finder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finder").field("rule", &self.rule).finish_non_exhaustive()
+    }
+}
+
 impl Finder {
     /// Looks for the intervals of `rule`.
     ///
@@ -61,6 +72,9 @@ impl Finder {
     pub fn new(classes: &Classes, rule: Rule) -> Result<Self, Error> {
         let begins = accesses(classes, &rule.begin)?;
         let ends = accesses(classes, &rule.end)?;
+        let names =
+            [&rule.begin, &rule.end].map(|point| FieldNames::of(classes, |class| class.name == point.event));
+        let names = names.into();
         Ok(Self {
             rule,
             only: None,
@@ -68,6 +82,7 @@ impl Finder {
             open: HashMap::new(),
             losses: Losses { by_stream: HashMap::new(), latest: Time::MIN },
             tally: Tally::new(KEEP),
+            names,
             unpaired: Unpaired::default(),
             broken: Broken::default(),
         })
@@ -75,7 +90,7 @@ impl Finder {
 
     /// Looks for intervals of these threads only, as they are at the end of each.
     #[must_use]
-    pub fn only(self, wanted: fn(&Thread) -> bool) -> Self {
+    pub fn only(self, wanted: IsWanted) -> Self {
         Self { only: Some(wanted), ..self }
     }
 
@@ -101,13 +116,10 @@ impl Finder {
         if !self.rule.is_chain() {
             self.unpaired.begins += self.open.len() as u64;
         }
-        Survey {
-            rule: self.rule,
-            statistics: self.tally.statistics(),
-            longest: self.tally.longest(),
-            unpaired: self.unpaired,
-            broken: self.broken,
-        }
+        let statistics = self.tally.statistics();
+        let (longest, sample) = self.tally.finish();
+        let Self { rule, names, unpaired, broken, .. } = self;
+        Survey { rule, statistics, longest, sample, names, unpaired, broken }
     }
 
     fn end(&mut self, moment: &Moment<'_>, access: Access) {
@@ -125,7 +137,7 @@ impl Finder {
             self.unpaired.without_thread += 1;
             return;
         };
-        if self.only.is_some_and(|wanted| !wanted(&Thread::of(moment.system, tid))) {
+        if self.only.as_ref().is_some_and(|wanted| !wanted(&Thread::of(moment.system, tid))) {
             return;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));

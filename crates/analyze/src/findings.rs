@@ -1,13 +1,14 @@
 //! What was found, as data.
 
 use crate::cause::{Cause, Lock, Thread, Waker};
+use crate::ends::EventFields;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
 use std::sync::Arc;
 
 /// The version of what [`Findings`] and [`Explanation`] look like when serialized.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What took the time in the intervals of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,7 +33,8 @@ pub struct Findings {
     pub more: bool,
     /// The longest, longest first.
     pub intervals: Vec<Explanation>,
-    /// What took the time in the ranked intervals, most first.
+    /// The causes in the ranked intervals, the one with the largest excess first; the one with the longest time if there are too few
+    /// intervals to know usual times.
     pub ranking: Vec<Ranked>,
     /// What was no interval.
     pub unpaired: Unpaired,
@@ -42,6 +44,8 @@ pub struct Findings {
     pub lost: Vec<Lost>,
     /// Events that were out of order in their own source.
     pub disorders: u64,
+    /// The switches between threads that the kernel did not record, of each CPU that lacks some: other events show that they happened.
+    pub missing_switches: Vec<MissingSwitches>,
     /// Which of the kernel's events the trace lacks; they might have explained more.
     pub missing: Vec<Missing>,
 }
@@ -57,9 +61,13 @@ pub struct Explanation {
     /// How long.
     #[serde(rename = "length_ns", serialize_with = "number::span")]
     pub length: Nanos,
+    /// The fields of the event that begins it.
+    pub begin_fields: EventFields,
+    /// The fields of the event that ends it.
+    pub end_fields: EventFields,
     /// Its parts, longest first. They add up to the length.
     pub parts: Vec<Part>,
-    /// The kind of cause that took most, apart from the thread's own code; `None` if there is no other.
+    /// The part that made it long, or that took most of it; `None` if no part took time.
     pub main: Option<Main>,
     /// Where a thread of lower priority kept this one waiting, longest first.
     pub inversions: Vec<Inversion>,
@@ -76,7 +84,7 @@ pub struct Explanation {
 /// Time that the hypervisor took of a CPU. The kernel tells how long, in hundredths of a second, and not when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stolen {
-    /// Of which CPU.
+    /// The CPU's number.
     pub cpu: u32,
     /// How long.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
@@ -97,6 +105,9 @@ pub struct Part {
     /// How long in all.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
+    /// The time that it usually takes: the median over a sample of the intervals, 0 if they are too few.
+    #[serde(rename = "usual_ns", serialize_with = "number::span")]
+    pub usual: Nanos,
     /// How many times it occurred.
     pub count: u64,
     /// The longest occurrence.
@@ -154,16 +165,20 @@ pub struct Behind {
     pub time: Nanos,
 }
 
-/// The kind of cause that took most of an interval.
+/// The part that explains an interval: of the kind of cause that exceeds its usual time most, the part that does. An interval that is as long
+/// as others, or one of too few, is explained by the part that took most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Main {
-    /// How long all causes of the kind took.
-    #[serde(rename = "time_ns", serialize_with = "number::span")]
-    pub time: Nanos,
-    /// The index in [`Explanation::parts`] of the one that took most.
+    /// The part's index in [`Explanation::parts`].
     pub part: usize,
-    /// How many others of the kind there are.
+    /// The part's time beyond the usual one; `None` if the part is named because it took most.
+    #[serde(rename = "excess_ns", serialize_with = "number::optional_span")]
+    pub excess: Option<Nanos>,
+    /// The number of other parts of the kind.
     pub others: usize,
+    /// The time of those parts.
+    #[serde(rename = "others_ns", serialize_with = "number::span")]
+    pub others_time: Nanos,
 }
 
 /// A thread of lower priority kept the explained one waiting.
@@ -241,6 +256,9 @@ pub struct Ranked {
     /// How long in all.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
+    /// The time beyond the usual one, summed over the intervals.
+    #[serde(rename = "excess_ns", serialize_with = "number::span")]
+    pub excess: Nanos,
     /// How many times it occurred.
     pub count: u64,
     /// In how many intervals.
@@ -251,6 +269,15 @@ pub struct Ranked {
     /// When the interval begins in which that is.
     #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
     pub longest_at: Time,
+}
+
+/// Switches of a CPU that the trace lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingSwitches {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// The least number of missing switches.
+    pub count: u64,
 }
 
 /// Events of the kernel that the trace lacks.

@@ -9,8 +9,10 @@
 //! another one from now on, the time since the last change goes to the one before.
 //!
 //! What the trace does not show is never made up: that time is [`Cause::Unrecorded`] where the kernel's scheduler was not
-//! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where the thread had the CPU
-//! for longer than normal.
+//! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where a thread that
+//! always does the same had the CPU for longer than normal.
+//!
+//! An interval is explained by what took longer than usual, not by what took most: what is usual tells a sample of all intervals.
 //!
 //! A [`Census`] is for a user who names no rule: it counts the events of a trace and chooses the loop or the pair to look at.
 //!
@@ -53,6 +55,7 @@ mod account;
 mod cause;
 mod choice;
 mod cpu;
+mod ends;
 mod explain;
 mod find;
 mod findings;
@@ -66,14 +69,16 @@ mod survey;
 mod syscall;
 mod thread;
 mod track;
+mod usual;
 
 pub use cause::{After, Cause, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
+pub use ends::{EventFields, FieldValue};
 pub use explain::{Explainer, Options};
-pub use find::Finder;
+pub use find::{Finder, IsWanted};
 pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Missing,
-    Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
+    MissingSwitches, Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
 };
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};

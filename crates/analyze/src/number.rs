@@ -12,6 +12,10 @@ pub(crate) fn span<S: Serializer>(span: &Nanos, serializer: S) -> Result<S::Ok, 
     serializer.serialize_i64(span.0)
 }
 
+pub(crate) fn optional_span<S: Serializer>(span: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    serialize_option(span.map(|span| span.0), serializer)
+}
+
 pub(crate) fn tid<S: Serializer>(tid: &Tid, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_i32(tid.0)
 }

@@ -58,6 +58,7 @@ impl Past {
 
     fn begin(&mut self, tid: Tid, now: Time, did: Did) {
         let spans = self.0.entry(tid).or_default();
+        let now = spans.back().map_or(now, |latest| now.max(latest.from));
         spans.back_mut().into_iter().for_each(|latest| latest.to = now);
         if spans.len() == REMEMBERED {
             spans.pop_front();

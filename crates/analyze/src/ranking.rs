@@ -2,7 +2,8 @@
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Ranked};
-use sordino_event::Nanos;
+use crate::usual::Usual;
+use sordino_event::{Nanos, Tid};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -11,17 +12,20 @@ use std::collections::BTreeMap;
 pub(crate) struct Ranking {
     /// How many intervals were added.
     pub(crate) intervals: u64,
-    by_cause: BTreeMap<Cause, Ranked>,
+    /// Each with its time in each interval, and whose that is.
+    by_cause: BTreeMap<Cause, (Ranked, Vec<(Tid, Nanos)>)>,
 }
 
 impl Ranking {
-    pub(crate) fn add(&mut self, explanation: &Explanation) {
+    /// Adds an interval; one of a constant loop without its own code, which is as usual.
+    pub(crate) fn add(&mut self, explanation: &Explanation, is_constant: bool) {
         self.intervals += 1;
         let mut of_interval: BTreeMap<Cause, Ranked> = BTreeMap::new();
-        for part in explanation.parts.iter().filter(|part| part.cause != Cause::Own) {
+        for part in explanation.parts.iter().filter(|part| !(is_constant && part.cause == Cause::Own)) {
             let one = Ranked {
                 cause: part.cause.in_general(),
                 time: part.time,
+                excess: Nanos::ZERO,
                 count: part.count,
                 intervals: 1,
                 longest: part.longest,
@@ -35,21 +39,30 @@ impl Ranking {
                 }
             }
         }
+        let tid = explanation.interval.tid;
         for (cause, one) in of_interval {
             match self.by_cause.get_mut(&cause) {
-                Some(sum) => sum.join(&one),
+                Some((sum, times)) => {
+                    times.push((tid, one.time));
+                    sum.join(&one);
+                }
                 None => {
-                    self.by_cause.insert(cause, one);
+                    let times = vec![(tid, one.time)];
+                    self.by_cause.insert(cause, (one, times));
                 }
             }
         }
     }
 
-    /// The causes, the one that took most first.
-    pub(crate) fn finish(self) -> Vec<Ranked> {
-        let mut ranking: Vec<_> =
-            self.by_cause.into_values().filter(|ranked| ranked.time > Nanos::ZERO).collect();
-        ranking.sort_by_key(|ranked| Reverse(ranked.time));
+    /// The causes: first the one that took longer than usual by most, or took most if nobody can tell what is usual.
+    pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
+        let all = self.by_cause.into_values().filter(|(ranked, _)| ranked.time > Nanos::ZERO);
+        let excess = |(ranked, times): (Ranked, Vec<(Tid, Nanos)>)| {
+            let excess = times.iter().map(|(tid, time)| usual.excess(*tid, &ranked.cause, *time)).sum();
+            Ranked { excess, ..ranked }
+        };
+        let mut ranking: Vec<_> = all.map(excess).collect();
+        ranking.sort_by_key(|ranked| Reverse((ranked.excess, ranked.time)));
         ranking
     }
 }

@@ -1,5 +1,6 @@
 //! The intervals of a trace: how long they are, and which are the longest.
 
+use crate::ends::FieldNames;
 use crate::{Rule, number};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -92,6 +93,10 @@ pub struct Survey {
     pub statistics: Statistics,
     /// The longest 100,000 of them, longest first; of equal ones the earlier first.
     pub longest: Vec<Interval>,
+    /// Some of all, at most 1,000, each as likely as any other: what is usual is told by these.
+    pub sample: Vec<Interval>,
+    /// The names of the fields of the events that begin and end intervals.
+    pub(crate) names: (FieldNames, FieldNames),
     /// What was no interval.
     pub unpaired: Unpaired,
     /// What may be no single interval.
@@ -107,6 +112,38 @@ pub(crate) struct Tally {
     /// The shortest of the longest on top.
     longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
     keep: usize,
+    sample: Reservoir,
+}
+
+/// The maximum number of intervals in a sample.
+const SAMPLED: usize = 1000;
+
+/// A sample of intervals whose number is not known before: Vitter's algorithm R (1985). The same trace has the same sample.
+#[derive(Debug)]
+struct Reservoir {
+    kept: Vec<Interval>,
+    seen: u64,
+    random: fastrand::Rng,
+}
+
+impl Default for Reservoir {
+    fn default() -> Self {
+        Self { kept: Vec::new(), seen: 0, random: fastrand::Rng::with_seed(1) }
+    }
+}
+
+impl Reservoir {
+    fn add(&mut self, interval: &Interval) {
+        self.seen += 1;
+        if self.kept.len() < SAMPLED {
+            self.kept.push(interval.clone());
+            return;
+        }
+        let place = self.random.u64(..self.seen);
+        if let Some(kept) = usize::try_from(place).ok().and_then(|place| self.kept.get_mut(place)) {
+            kept.clone_from(interval);
+        }
+    }
 }
 
 impl Tally {
@@ -118,6 +155,7 @@ impl Tally {
             max: Nanos::ZERO,
             longest: BinaryHeap::new(),
             keep,
+            sample: Reservoir::default(),
         }
     }
 
@@ -125,6 +163,7 @@ impl Tally {
         let length = interval.length();
         (self.min, self.max) = (self.min.min(length), self.max.max(length));
         self.histogram.record(length.0.max(0).cast_unsigned()).expect("it grows with its values");
+        self.sample.add(&interval);
         let full = self.longest.len() == self.keep;
         let entry = Reverse((length, Reverse(interval)));
         if !full {
@@ -155,10 +194,11 @@ impl Tally {
         }
     }
 
-    /// The longest, longest first.
-    pub(crate) fn longest(self) -> Vec<Interval> {
+    /// The longest, longest first, and a sample of all.
+    pub(crate) fn finish(self) -> (Vec<Interval>, Vec<Interval>) {
         let sorted = self.longest.into_sorted_vec();
-        sorted.into_iter().map(|Reverse((_, Reverse(interval)))| interval).collect()
+        let longest = sorted.into_iter().map(|Reverse((_, Reverse(interval)))| interval).collect();
+        (longest, self.sample.kept)
     }
 }
 
@@ -177,8 +217,20 @@ mod tests {
         for (begin, length) in [(0, 5), (10, 9), (20, 7), (30, 7), (40, 1), (5, 7)] {
             tally.add(interval(begin, length));
         }
-        let kept: Vec<_> = tally.longest().iter().map(|kept| (kept.begin.0, kept.length().0)).collect();
+        let kept: Vec<_> = tally.finish().0.iter().map(|kept| (kept.begin.0, kept.length().0)).collect();
         assert_eq!(kept, [(10, 9), (5, 7), (20, 7)]);
+    }
+
+    #[test]
+    fn a_sample_is_all_of_a_few_and_a_fair_part_of_many() {
+        let mut few = Tally::new(1);
+        (0..5).for_each(|begin| few.add(interval(begin, 1)));
+        assert_eq!(few.finish().1.len(), 5);
+        let mut many = Tally::new(1);
+        (0..100_000).for_each(|begin| many.add(interval(begin, 1)));
+        let sample = many.finish().1;
+        let early = sample.iter().filter(|interval| interval.begin.0 < 50_000).count();
+        assert!(sample.len() == SAMPLED && (400..600).contains(&early), "{early}");
     }
 
     #[test]
@@ -203,6 +255,6 @@ mod tests {
         let mut tally = Tally::new(0);
         tally.add(Interval { begin: Time::MIN, end: Time::MAX, ..interval(0, 0) });
         assert_eq!(tally.statistics().median, Nanos(i64::MAX));
-        assert!(tally.longest().is_empty());
+        assert!(tally.finish().0.is_empty());
     }
 }

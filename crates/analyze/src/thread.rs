@@ -120,7 +120,7 @@ impl Explained {
     }
 
     fn waiting(&self, after: After, processor: Option<&Processor>, own: &Thread) -> Activity {
-        let run = processor.and_then(|processor| processor.running.as_ref());
+        let run = processor.and_then(Processor::certainly_running);
         let run = run.filter(|run| run.thread.tid != self.tid);
         let behind = run.map(|run| run.thread.clone());
         Activity {
@@ -134,7 +134,7 @@ impl Explained {
     fn blocked(&self, state: TaskState, processor: Option<&Processor>, own: &Thread) -> Activity {
         let call = self.call();
         let expected = call.as_deref().is_none_or(is_made_to_wait);
-        let run = processor.filter(|_| !expected).and_then(|processor| processor.running.as_ref());
+        let run = processor.filter(|_| !expected).and_then(Processor::certainly_running);
         Activity {
             inverted: run.map(|run| run.thread.clone()).filter(|other| own.outranks(other)),
             ..Activity::of(Cause::Blocked { state, syscall: call }, self.changed.1)

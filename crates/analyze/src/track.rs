@@ -1,5 +1,7 @@
 //! Follows the kernel's events and tells what explained threads spend their time on.
 
+mod evidence;
+
 use crate::cause::{After, Cause, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::past::Past;
@@ -55,6 +57,18 @@ impl Tracker {
     pub(crate) fn take(&mut self, moment: &Moment<'_>) {
         self.step(moment.event.time);
         let system = moment.system;
+        let own = match moment.kernel {
+            Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
+            _ => moment.event.tid,
+        };
+        // An NMI may come between the record of a switch and the switch.
+        let is_nmi = matches!(moment.kernel, Some(Kernel::Nmi { .. }));
+        if let (Domain::Kernel, Some(cpu), Some(tid)) = (moment.domain, moment.cpu, own)
+            && !is_nmi
+            && tid.0 >= 0
+        {
+            self.has_cpu(tid, cpu, system);
+        }
         if let Some(kernel) = moment.kernel {
             match kernel {
                 Kernel::Waking { tid, cpu } => self.wake(tid, cpu, self.waker(moment), system),
@@ -149,7 +163,6 @@ impl Tracker {
         if next != Tid(0) {
             self.past.run(next, now);
         }
-        self.leave(cpu, prev);
         let work = self.works.get(&next).cloned();
         let run = Run { thread, work, since: now, serial: self.serial };
         let softirqs = self.softirqs.remove(&next).unwrap_or_default();
@@ -173,20 +186,8 @@ impl Tracker {
         }
     }
 
-    /// If an explained thread was thought to run on `cpu` and it is not `seen`, its leaving was not recorded.
-    fn leave(&mut self, cpu: Cpu, seen: Tid) {
-        let believed = self.cpus.get(&cpu).and_then(Processor::running_tid);
-        let wrong = believed.filter(|tid| *tid != seen).and_then(|tid| self.by_tid.get(&tid).copied());
-        if let Some(index) = wrong
-            && self.threads[index].schedule == Schedule::Running
-            && self.threads[index].cpu == Some(cpu)
-        {
-            self.set(index, Schedule::Unknown);
-        }
-    }
-
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
-        let target_run = target.and_then(|cpu| self.cpus.get(&cpu)?.running.as_ref());
+        let target_run = target.and_then(|cpu| self.cpus.get(&cpu)?.certainly_running());
         if let Some(run) = target_run
             && system.cpu(tid).is_none()
             && run.thread.tid != tid
@@ -347,31 +348,6 @@ impl Tracker {
             self.refresh(index, system);
         }
         cpu.into_iter().for_each(|cpu| self.refresh_cpu(cpu, system));
-    }
-
-    /// The thread is seen to run outside of interrupts, which corrects what was thought before. At the same
-    /// nanosecond the kernel's events are right: they may have come later.
-    fn seen(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
-        let now = self.now;
-        if let Some(cpu) = cpu {
-            let processor = self.cpus.entry(cpu).or_default();
-            processor.is_in_thread(now);
-            let wrong = processor.running.as_ref().is_none_or(|run| run.thread.tid != tid && run.since < now);
-            if wrong {
-                self.leave(cpu, tid);
-                let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
-                let run = Run { thread, work, since: now, serial: self.serial };
-                self.cpus.entry(cpu).or_default().running = Some(run);
-            }
-        }
-        let Some(&index) = self.by_tid.get(&tid) else { return };
-        let thread = &self.threads[index];
-        let elsewhere = thread.schedule != Schedule::Running || (cpu.is_some() && thread.cpu != cpu);
-        if elsewhere && (thread.schedule == Schedule::Unknown || thread.changed.0 < now) {
-            cpu.into_iter().for_each(|cpu| self.place(index, cpu));
-            self.set(index, Schedule::Running);
-            self.refresh(index, system);
-        }
     }
 
     fn set(&mut self, index: usize, schedule: Schedule) {

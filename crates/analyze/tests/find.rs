@@ -1,19 +1,12 @@
 //! Which intervals a rule finds.
 
-#[path = "../../timeline/tests/support/mod.rs"]
 mod support;
 
 use proptest::prelude::*;
 use sordino_analyze::{Broken, Finder, Survey, Unpaired};
 use sordino_event::Nanos;
 use std::collections::HashMap;
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
-
-fn find(script: &Script, rule: &str) -> Survey {
-    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play(|item| finder.take(item));
-    finder.finish()
-}
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V, survey};
 
 /// `tid begin..end` in the order of their begins.
 fn intervals(survey: &Survey) -> Vec<String> {
@@ -28,7 +21,7 @@ fn a_chain_is_kept_for_each_thread() {
     for (time, thread) in [(1, NPT), (2, HOG), (4, NPT), (8, HOG), (16, NPT)] {
         script.at(time).cpu(0).user("t:e", thread, &[]);
     }
-    let survey = find(&script, "t:e");
+    let survey = survey(&script, "t:e");
     assert_eq!(intervals(&survey), ["10 1..4", "123 2..8", "10 4..16"]);
     assert_eq!((survey.unpaired, survey.statistics.count), (Unpaired::default(), 3));
     assert_eq!((survey.statistics.min, survey.statistics.max), (Nanos(3), Nanos(12)));
@@ -43,9 +36,9 @@ fn a_switch_ends_the_interval_of_the_thread_that_comes_and_others_can_be_left_ou
     script.at(6).waking(HOG, 0);
     script.at(9).switch(NPT, SLEEPING, HOG);
     let rule = "sched_waking@tid..sched_switch@next_tid";
-    assert_eq!(intervals(&find(&script, rule)), ["10 2..5", "123 6..9"]);
+    assert_eq!(intervals(&survey(&script, rule)), ["10 2..5", "123 6..9"]);
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    finder = finder.only(|thread| thread.comm.as_deref() == Some("hog"));
+    finder = finder.only(Box::new(|thread| thread.comm.as_deref() == Some("hog")));
     script.play(|item| finder.take(item));
     assert_eq!(intervals(&finder.finish()), ["123 6..9"]);
 }
@@ -58,7 +51,7 @@ fn begins_and_ends_without_a_partner_are_counted() {
     for (time, name) in [ends(1), begins(2), begins(3), ends(5), ends(6), begins(9)] {
         script.at(time).cpu(0).user(name, NPT, &[]);
     }
-    let survey = find(&script, "t:begin..t:end");
+    let survey = survey(&script, "t:begin..t:end");
     assert_eq!(intervals(&survey), ["10 3..5"]);
     assert_eq!(survey.unpaired, Unpaired { begins: 2, ends: 2, ..Unpaired::default() });
 }
@@ -75,7 +68,7 @@ fn a_field_pairs_across_threads() {
     event(4, "net:out", HOG, V::U(7));
     event(6, "net:out", HOG, V::T("seven"));
     event(9, "net:out", NPT, V::I(8));
-    let survey = find(&script, "net:in@id..net:out@id");
+    let survey = survey(&script, "net:in@id..net:out@id");
     assert_eq!(intervals(&survey), ["123 1..4", "10 2..9", "123 3..6"]);
 }
 
@@ -87,7 +80,7 @@ fn the_cpu_pairs_what_happens_on_it() {
     script.at(2).cpu(1).irq(6, "y");
     script.at(4).cpu(0).irq_exit(5);
     script.at(8).cpu(1).irq_exit(6);
-    let survey = find(&script, "irq_handler_entry@$cpu..irq_handler_exit@$cpu");
+    let survey = survey(&script, "irq_handler_entry@$cpu..irq_handler_exit@$cpu");
     assert_eq!(intervals(&survey), ["10 1..4", "123 2..8"]);
 }
 
@@ -100,9 +93,9 @@ fn what_has_no_key_or_no_thread_is_counted() {
     script.at(3).cpu(1).switch(HOG, RUNNABLE, IDLE);
     script.at(4).cpu(1).irq(5, "x");
     script.at(5).cpu(1).irq_exit(5);
-    let by_cpu = find(&script, "irq_handler_entry@$cpu..irq_handler_exit@$cpu");
+    let by_cpu = survey(&script, "irq_handler_entry@$cpu..irq_handler_exit@$cpu");
     assert_eq!(by_cpu.unpaired, Unpaired { without_thread: 2, ..Unpaired::default() });
-    let by_thread = find(&script, "irq_handler_entry..irq_handler_exit");
+    let by_thread = survey(&script, "irq_handler_entry..irq_handler_exit");
     assert_eq!(by_thread.unpaired, Unpaired { without_key: 2, without_thread: 1, ..Unpaired::default() });
 }
 
@@ -114,7 +107,7 @@ fn pairs_that_span_lost_records_of_their_program_are_set_apart() {
         script.at(20).cpu(cpu).lose_user(thread, 30, 4);
         script.at(40).cpu(1).user("t:e", NPT, &[]);
         script.at(50).cpu(1).user("t:e", NPT, &[]);
-        let survey = find(&script, "t:e");
+        let survey = survey(&script, "t:e");
         (intervals(&survey).len(), survey.broken)
     };
     assert_eq!(lossy(1, NPT), (1, Broken { count: 1, longest: Nanos(30) }));
@@ -131,7 +124,7 @@ fn a_loss_that_touches_an_interval_does_not_break_it() {
     script.at(20).lose_user(NPT, 30, 4);
     script.at(30).cpu(1).user("t:e", NPT, &[]);
     script.at(40).cpu(1).user("t:e", NPT, &[]);
-    let survey = find(&script, "t:e");
+    let survey = survey(&script, "t:e");
     assert_eq!(intervals(&survey), ["10 10..20", "10 30..40"]);
     assert_eq!(survey.broken.count, 1);
 }
@@ -147,7 +140,7 @@ fn begins_that_never_end_do_not_fill_the_memory() {
     for id in [3, BEGINS - 1] {
         script.at(BEGINS).user("t:end", NPT, &[("id", V::I(id))]);
     }
-    let survey = find(&script, "t:begin@id..t:end@id");
+    let survey = survey(&script, "t:begin@id..t:end@id");
     assert_eq!(intervals(&survey), [format!("10 {}..{BEGINS}", BEGINS - 1)]);
     assert_eq!((survey.unpaired.begins, survey.unpaired.ends), (BEGINS.unsigned_abs() - 1, 1));
 }
@@ -178,7 +171,7 @@ proptest! {
             }
         }
         begins += open.len() as u64;
-        let survey = find(&script, "t:begin@id..t:end@id");
+        let survey = survey(&script, "t:begin@id..t:end@id");
         let mut found: Vec<_> = survey.longest.iter().map(|found| (found.begin.0, found.end.0)).collect();
         found.retain(|(begin, _)| *begin >= 0);
         found.sort_unstable();

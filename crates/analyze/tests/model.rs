@@ -1,25 +1,15 @@
 //! Explanations against a machine that is simulated tick by tick, and against events that make no sense.
 
-#[path = "../../timeline/tests/support/mod.rs"]
 mod support;
 
 use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::Nanos;
 use std::collections::BTreeMap;
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain};
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
-
-fn explain(script: &Script, rule: &str, options: Options) -> Findings {
-    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play(|item| finder.take(item));
-    let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
-    let mut explainer = Explainer::new(finder.finish(), recorded, options);
-    script.play(|item| explainer.take(item));
-    explainer.finish()
 }
 
 /// What npt does in one tick, as the simulation knows it.
@@ -245,6 +235,10 @@ proptest! {
                 Some(cpu) => script.cpu(cpu),
                 None => script.no_cpu(),
             };
+            // Sooner or later, each record names a thread, whether or not it can have that CPU.
+            if value % 5 == 0 {
+                script.by(threads[other]);
+            }
             nonsense(&mut script, number, threads[thread], threads[other], value);
         }
         for rule in ["npt:loop", "mark:begin..mark:end", "mark:begin@id..mark:end@id", "sched_waking@tid..npt:loop",

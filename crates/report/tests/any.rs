@@ -39,7 +39,12 @@ fn pid() -> impl Strategy<Value = Option<Pid>> {
 fn thread() -> impl Strategy<Value = Thread> {
     let tid = prop_oneof![Just(0), any::<i32>()].prop_map(Tid);
     let priority = option::of(prop_oneof![-1..140, any::<i32>()].prop_map(Priority));
-    (tid, option::of(name()), priority).prop_map(|(tid, comm, priority)| Thread { tid, comm, priority })
+    (tid, option::of(name()), priority).prop_map(|(tid, comm, priority)| Thread {
+        tid,
+        comm,
+        priority,
+        is_recorder: false,
+    })
 }
 
 fn cause() -> impl Strategy<Value = Cause> {
@@ -49,6 +54,7 @@ fn cause() -> impl Strategy<Value = Cause> {
     prop_oneof![
         Just(Cause::Own),
         Just(Cause::Unexplained),
+        Just(Cause::OwnOrSyscall),
         Just(Cause::PageFault),
         Just(Cause::RecorderWakeUp),
         Just(Cause::Unknown),
@@ -81,8 +87,16 @@ fn part() -> impl Strategy<Value = Part> {
     let lock = option::of(prop_oneof![Just(Lock::Held), Just(Lock::Inferred)]);
     let woken = (waker(), lock, count(), option::of(meanwhile))
         .prop_map(|(by, lock, count, meanwhile)| Woken { by, lock, count, meanwhile });
-    (cause(), span(), count(), span(), vec(inside, 0..8), vec(woken, 0..8)).prop_map(
-        |(cause, time, count, longest, inside, wakers)| Part { cause, time, count, longest, inside, wakers },
+    (cause(), [span(), span(), span()], count(), vec(inside, 0..8), vec(woken, 0..8)).prop_map(
+        |(cause, [time, usual, longest], count, inside, wakers)| Part {
+            cause,
+            time,
+            usual,
+            count,
+            longest,
+            inside,
+            wakers,
+        },
     )
 }
 
@@ -107,8 +121,13 @@ fn explanation() -> impl Strategy<Value = Explanation> {
     let interval = (time(), time(), any::<i32>().prop_map(Tid), pid(), cpu(), cpu()).prop_map(
         |(begin, end, tid, pid, begin_cpu, end_cpu)| Interval { begin, end, tid, pid, begin_cpu, end_cpu },
     );
-    let main = (span(), 0..20_usize, any::<usize>());
-    let main = option::of(main.prop_map(|(time, part, others)| Main { time, part, others }));
+    let main = (0..20_usize, option::of(span()), any::<usize>(), span());
+    let main = option::of(main.prop_map(|(part, excess, others, others_time)| Main {
+        part,
+        excess,
+        others,
+        others_time,
+    }));
     let migration =
         (time(), any::<u32>(), any::<u32>()).prop_map(|(at, from, to)| Migration { at, from, to });
     let stolen = (any::<u32>(), span(), time(), time()).prop_map(|(cpu, time, from, to)| Stolen {
@@ -132,6 +151,8 @@ fn explanation() -> impl Strategy<Value = Explanation> {
                 interval,
                 thread,
                 length,
+                begin_fields: EventFields::new(),
+                end_fields: EventFields::new(),
                 parts,
                 main,
                 inversions,
@@ -145,10 +166,11 @@ fn explanation() -> impl Strategy<Value = Explanation> {
 }
 
 fn ranked() -> impl Strategy<Value = Ranked> {
-    (cause(), span(), count(), count(), span(), time()).prop_map(
-        |(cause, time, count, intervals, longest, longest_at)| Ranked {
+    (cause(), [span(), span(), span()], count(), count(), time()).prop_map(
+        |(cause, [time, excess, longest], count, intervals, longest_at)| Ranked {
             cause,
             time,
+            excess,
             count,
             intervals,
             longest,
@@ -182,7 +204,8 @@ fn findings() -> impl Strategy<Value = Findings> {
         });
     let broken = (count(), span()).prop_map(|(count, longest)| Broken { count, longest });
     let missing = prop::sample::subsequence(missing.to_vec(), 0..=8);
-    let gaps = (unpaired, broken, vec(lost(), 0..25), count(), missing);
+    let switches = (any::<u32>(), count()).prop_map(|(cpu, count)| MissingSwitches { cpu, count });
+    let gaps = (unpaired, broken, vec(lost(), 0..25), count(), (vec(switches, 0..4), missing));
     let ranking = (span(), count(), any::<bool>(), vec(ranked(), 0..25));
     (name(), statistics(), ranking, vec(explanation(), 0..4), gaps, option::of(choice())).prop_map(
         |(
@@ -190,7 +213,7 @@ fn findings() -> impl Strategy<Value = Findings> {
             statistics,
             (limit, ranked, more, ranking),
             intervals,
-            (unpaired, broken, lost, disorders, missing),
+            (unpaired, broken, lost, disorders, (missing_switches, missing)),
             choice,
         )| {
             Findings {
@@ -208,6 +231,7 @@ fn findings() -> impl Strategy<Value = Findings> {
                 broken,
                 lost,
                 disorders,
+                missing_switches,
                 missing,
             }
         },

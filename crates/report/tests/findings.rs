@@ -1,26 +1,17 @@
 //! What findings look like. The texts are in `golden/`, to be read as a user would.
 
-#[path = "../../timeline/tests/support/mod.rs"]
+#[path = "../../analyze/tests/support/mod.rs"]
 mod support;
 
-use sordino_analyze::{Explainer, Finder, Findings, Options};
+use sordino_analyze::{Findings, Options};
 use sordino_event::{Nanos, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings, write_findings_json};
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, WAITING};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, WAITING, explain};
 
 const MICRO: i64 = 1000;
 
 const LOW: Thread = Thread(30, "low", 120);
 const MID: Thread = Thread(31, "mid", 50);
-
-fn explain(script: &Script, rule: &str, options: Options) -> Findings {
-    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play(|item| finder.take(item));
-    let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
-    let mut explainer = Explainer::new(finder.finish(), recorded, options);
-    script.play(|item| explainer.take(item));
-    explainer.finish()
-}
 
 fn one() -> Options {
     Options { longest: 1, ..Options::default() }
@@ -190,7 +181,10 @@ fn what_is_too_much_to_show_is_added_up() {
     }
     script.at(3050 * MICRO).user("npt:loop", NPT, &[]);
     let text = text(&explain(&script, "npt:loop", one()), NARROW);
-    assert!(text.contains("#1  2.05 ms: preempted 1.80 ms by worker/200 (RT 96) and 19 others\n"), "{text}");
+    assert!(
+        text.contains("#1  2.05 ms: preempted 90.0 us by worker/200 (RT 96), and 1.71 ms by 19 others\n"),
+        "{text}"
+    );
     // Of the 20 preemptions 14 have a line in the first table and 19 in the second, where the last one does too.
     assert!(text.contains("     540 us   26.3%                  6 more causes\n"), "{text}");
     assert_eq!((text.matches("worker/219").count(), text.matches("more causes").count()), (1, 1), "{text}");

@@ -14,7 +14,7 @@ fn text(findings: &Findings) -> String {
 }
 
 fn thread(tid: i32, comm: &str, priority: i32) -> Thread {
-    Thread { tid: Tid(tid), comm: Some(comm.into()), priority: Some(Priority(priority)) }
+    Thread { tid: Tid(tid), comm: Some(comm.into()), priority: Some(Priority(priority)), is_recorder: false }
 }
 
 fn waiting(after: After, behind: Option<Thread>, syscall: Option<&str>) -> Cause {
@@ -46,6 +46,7 @@ fn all_causes() -> Vec<Cause> {
         Cause::RecorderWakeUp,
         Cause::PageFault,
         Cause::Unexplained,
+        Cause::OwnOrSyscall,
         Cause::Unknown,
         Cause::Unrecorded { events: Unrecorded::Kernel },
         Cause::Unrecorded { events: Unrecorded::Switches },
@@ -57,6 +58,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
     let part = |cause| Part {
         cause,
         time: Nanos(1000),
+        usual: Nanos(0),
         count: 1,
         longest: Nanos(1000),
         inside: Vec::new(),
@@ -74,6 +76,8 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         },
         thread: thread(10, "npt", 120),
         length: Nanos(length),
+        begin_fields: EventFields::new(),
+        end_fields: EventFields::new(),
         parts: causes.into_iter().map(part).collect(),
         main,
         inversions: Vec::new(),
@@ -82,6 +86,18 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         lost: Vec::new(),
         stolen: Vec::new(),
     }
+}
+
+/// The first part, which `others` like it stand beside.
+fn main(others: usize) -> Main {
+    Main { part: 0, excess: None, others, others_time: Nanos(20_000 * others as i64) }
+}
+
+/// The first part took this time.
+fn taking(nanos: i64, causes: Vec<Cause>, main: Main) -> Explanation {
+    let mut explanation = explanation(causes, Some(main));
+    explanation.parts[0].time = Nanos(nanos);
+    explanation
 }
 
 fn findings(intervals: Vec<Explanation>) -> Findings {
@@ -100,6 +116,7 @@ fn findings(intervals: Vec<Explanation>) -> Findings {
         broken: Broken::default(),
         lost: Vec::new(),
         disorders: 0,
+        missing_switches: Vec::new(),
         missing: Vec::new(),
     }
 }
@@ -113,8 +130,7 @@ fn every_cause_has_a_headline_and_a_row() {
     let mut all = String::new();
     for cause in all_causes() {
         for others in 0..2 {
-            let main = Main { time: Nanos(4_900_000), part: 0, others };
-            all += &headline(&explanation(vec![cause.clone()], Some(main)));
+            all += &headline(&taking(4_900_000, vec![cause.clone()], main(others)));
             all += "\n";
         }
     }
@@ -126,11 +142,36 @@ fn every_cause_has_a_headline_and_a_row() {
 }
 
 #[test]
+fn what_is_usual_is_told_where_it_is_much() {
+    let sleep = || vec![blocked(TaskState::Interruptible, Some("clock_nanosleep"))];
+    let told = |cause: Vec<Cause>, usual, excess: Option<i64>| {
+        let mut explanation = taking(7_000_000, cause, Main { excess: excess.map(Nanos), ..main(0) });
+        explanation.parts[0].usual = Nanos(usual);
+        (headline(&explanation), text(&findings(vec![explanation])))
+    };
+    let (headline, text) = told(sleep(), 5_000_000, Some(2_000_000));
+    assert_eq!(headline, "asleep for 7.00 ms in clock_nanosleep, 2.00 ms longer than usual");
+    assert!(text.contains("asleep in clock_nanosleep, usually 5.00 ms"), "{text}");
+    assert_eq!(told(sleep(), 5_000_000, None).0, "asleep for 7.00 ms in clock_nanosleep (usually 5.00 ms)");
+    assert_eq!(told(sleep(), 100, Some(6_999_900)).0, "asleep for 7.00 ms in clock_nanosleep");
+    let own = told(vec![Cause::Own], 5_190_000, Some(1_810_000)).0;
+    assert_eq!(own, "its own code took 1.81 ms longer than usual");
+    assert_eq!(told(vec![Cause::Own], 0, None).0, "its own code took 7.00 ms");
+}
+
+#[test]
+fn the_recorder_is_called_sordinos() {
+    let by = Thread { is_recorder: true, ..thread(30, "sordino-collect", 120) };
+    let explanation = taking(1_200_000, vec![waiting(After::Preemption, Some(by), None)], main(0));
+    assert_eq!(headline(&explanation), "preempted 1.20 ms by sordino's recorder sordino-collect/30 (nice 0)");
+}
+
+#[test]
 fn a_lock_is_told_with_what_its_holder_did() {
     let low = thread(30, "low", 89);
     let sleep = |lock, count| {
-        let main = Some(Main { time: Nanos(4_900_000), part: 0, others: 0 });
-        let mut explanation = explanation(vec![blocked(TaskState::Interruptible, Some("futex"))], main);
+        let sleep = vec![blocked(TaskState::Interruptible, Some("futex"))];
+        let mut explanation = taking(4_900_000, sleep, main(0));
         let behind = Behind { thread: thread(31, "medium", 79), time: Nanos(900_000) };
         let meanwhile = Meanwhile { ran: Nanos(4_000_000), slept: Nanos(0), waited: vec![behind] };
         let by = Waker::Thread { thread: low.clone() };
@@ -162,7 +203,7 @@ fn a_lock_is_told_with_what_its_holder_did() {
 
 #[test]
 fn whatever_a_trace_lacks_is_told() {
-    let mut gone = explanation(vec![Cause::Unknown], Some(Main { time: Nanos(1000), part: 0, others: 0 }));
+    let mut gone = explanation(vec![Cause::Unknown], Some(main(0)));
     gone.migrations =
         vec![Migration { at: Time(600), from: 1, to: 0 }, Migration { at: Time(700), from: 0, to: 3 }];
     gone.migrations_count = 7;
@@ -173,6 +214,7 @@ fn whatever_a_trace_lacks_is_told() {
     let ranked = Ranked {
         cause: Cause::Unknown,
         time: Nanos(3000),
+        excess: Nanos(0),
         count: 3,
         intervals: 2,
         longest: Nanos(2000),
@@ -192,6 +234,7 @@ fn whatever_a_trace_lacks_is_told() {
             lost(LossCause::TooLarge, 1, 0),
         ],
         disorders: 1,
+        missing_switches: vec![MissingSwitches { cpu: 0, count: 1 }, MissingSwitches { cpu: 1, count: 212 }],
         missing: vec![Missing::Wakeups, Missing::Nmis],
         ..findings(vec![gone])
     };
@@ -202,7 +245,7 @@ fn whatever_a_trace_lacks_is_told() {
 #[test]
 fn an_inversion_is_in_the_headline_if_it_took_half_of_the_time() {
     let mut explanation =
-        explanation(vec![Cause::Unknown], Some(Main { time: Nanos(1000), part: 0, others: 0 }));
+        explanation(vec![waiting(After::WakeUp, Some(thread(30, "low", 120)), None)], Some(main(0)));
     for (nanos, named) in [(499, false), (500, true)] {
         let by = thread(30, "low", 120);
         explanation.inversions = vec![Inversion { how: Inverted::Runnable, by, time: Nanos(nanos) }];

@@ -67,7 +67,7 @@ pub enum Kernel<'a> {
     },
     /// The hypervisor had a CPU for itself, some time in the last `window`.
     Stolen {
-        /// Which.
+        /// The number of the CPU that was stopped.
         cpu: Cpu,
         /// For how long.
         time: Nanos,
@@ -98,6 +98,11 @@ pub enum Kernel<'a> {
     WorkExit,
     /// A thread is there: it was just made, or the state dump tells of it.
     Thread(Born<'a>),
+    /// A thread is one of sordino's recorder that made the trace.
+    Recorder {
+        /// The number of that thread.
+        tid: Tid,
+    },
     /// A thread has another name.
     Rename {
         /// Who.

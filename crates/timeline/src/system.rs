@@ -18,6 +18,8 @@ pub struct System {
     programs: HashMap<Pid, Arc<str>>,
     /// The futexes that programs wake sordino's recorder by.
     wake_ups: HashSet<(Pid, u64)>,
+    /// The threads of sordino's recorder.
+    recorder: HashSet<Tid>,
     /// What programs' threads are besides.
     contexts: Contexts,
     /// What their counters said before an event that is still to come.
@@ -86,6 +88,11 @@ impl System {
         self.symbols.get(&address)
     }
 
+    /// Returns true if the thread belonged to the recorder that made the trace.
+    pub fn is_recorder(&self, tid: Tid) -> bool {
+        self.recorder.contains(&tid)
+    }
+
     /// Whether the thread's program wakes sordino's recorder by the futex at this address.
     pub fn is_wake_up(&self, tid: Tid, futex: u64) -> bool {
         self.pid(tid).is_some_and(|pid| self.wake_ups.contains(&(pid, futex)))
@@ -144,9 +151,12 @@ impl System {
             Kernel::Symbol { address, name } => {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
+            Kernel::Recorder { tid } => _ = self.recorder.insert(tid),
             Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
+                // Its number is another thread's from now on.
+                self.recorder.remove(&tid);
                 self.threads.remove(&tid);
             }
             _ => {}

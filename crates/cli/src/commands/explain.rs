@@ -9,10 +9,11 @@ use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::Recording;
 use clap::Args;
 use sordino_analyze::{
-    Census, Choice, Explainer, Finder, Findings, Key, Options as Wanted, Other, Point, Rule, Thread, Why,
+    Census, Choice, Explainer, Finder, Findings, IsWanted, Key, Options as Wanted, Other, Point, Rule,
+    Thread, Why,
 };
 use sordino_collect::similar;
-use sordino_event::{Class, Classes, Domain, Nanos};
+use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ const NPT: &str = "npt:loop";
 Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
+  sordino explain --thread irq/36-eth0
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
     /// The recording's directory; the newest in this directory if none is named
@@ -61,10 +63,17 @@ pub(crate) struct Options {
     /// Begin and end belong together that have the same value in this field; across threads
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
+    /// The wake-ups of a thread, by its name or number, which needs no tracepoint: from each until it has a CPU
+    #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
+    thread: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
 }
+
+/// Intervals from a thread's wake-up to its having a CPU.
+const WAKE_UPS: [&str; 2] =
+    ["sched_waking@tid..sched_switch@next_tid", "sched_wakeup@tid..sched_switch@next_tid"];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = Recording::open(options.directory.as_deref())?;
@@ -73,6 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
     let findings = match rule(options) {
+        _ if options.thread.is_some() => explain_wake_ups(&mut recording, options, wanted),
         Some(rule) => explain(&mut recording, rule, wanted, None),
         None => explain_chosen(&mut recording, wanted),
     };
@@ -103,6 +113,36 @@ fn rule(options: &Options) -> Option<Rule> {
     let key = || options.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
     let point = |event: &String| Point { event: event.clone(), key: key() };
     Some(Rule { begin: point(begin), end: point(end) })
+}
+
+/// The time from each wake-up of a thread to its having a CPU.
+fn explain_wake_ups(
+    recording: &mut Recording,
+    options: &Options,
+    wanted: Wanted,
+) -> Result<Findings, Failure> {
+    let text = options.thread.clone().unwrap_or_default();
+    let has = |event: &str| recording.classes.iter().any(|(_, class)| class.name == event);
+    let rule = WAKE_UPS.into_iter().find(|rule| rule.split('@').next().is_some_and(has));
+    let Some(rule) = rule.filter(|_| has("sched_switch")) else {
+        let text = format!(
+            "{}: the wake-ups of threads are not recorded; record them: sudo sordino record --kernel rt",
+            recording.path.display()
+        );
+        return Err(Failure::new(UNUSABLE, text));
+    };
+    let (name, tid) = (text.clone(), text.parse().ok().map(Tid));
+    let is_it = move |thread: &Thread| Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name);
+    let rule = rule.parse().map_err(|error| Failure::new(UNUSABLE, Failure::text_of(&error)))?;
+    let findings = explain(recording, rule, wanted, Some(Box::new(is_it)))?;
+    if findings.statistics.count == 0 {
+        let path = recording.path.display();
+        let text = format!(
+            "{path}: no thread '{text}' was woken and then had a CPU; 'sordino events {path} --event sched_switch' shows who had one"
+        );
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    Ok(findings)
 }
 
 /// npt's loop if it was recorded, or else what a pass over the recording chooses.
@@ -153,7 +193,7 @@ pub(crate) fn explain(
     recording: &mut Recording,
     rule: Rule,
     wanted: Wanted,
-    only: Option<fn(&Thread) -> bool>,
+    only: Option<IsWanted>,
 ) -> Result<Findings, Failure> {
     let finder = Finder::new(&recording.classes, rule);
     let mut finder = finder.map_err(|error| unknown(&error, &recording.classes))?;

@@ -22,6 +22,13 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
     warnings.extend(remedy(findings));
     warnings.extend(broken(findings));
     warnings.extend(unpaired(findings));
+    warnings.extend(findings.missing_switches.iter().map(|missing| {
+        let switches = count(missing.count, "switch");
+        format!(
+            "{switches} between threads on cpu{} not recorded by the kernel: who had the CPU is told by its other events",
+            missing.cpu
+        )
+    }));
     if findings.disorders > 0 {
         warnings.push(format!("{} out of order within a source", count(findings.disorders, "event")));
     }
@@ -94,9 +101,8 @@ fn missing(missing: &[Missing]) -> Option<String> {
         true => "unknown",
         false => "own code, unexplained or unknown",
     };
-    // What was recorded is to be recorded again: the groups are the whole list only if nothing was. `-k` lets it fit a line.
     let next = match missing.len() == MISSING {
-        true => format!("Next time: {}", tied(&format!("sudo sordino record -k {}", groups.join(",")))),
+        true => format!("Next time: {}", tied("sudo sordino record --kernel rt")),
         false => format!("Next time, add to --kernel: {}", groups.join(",")),
     };
     Some(format!("not recorded: {}. What they do shows as {shows}. {next}", whats.join(", ")))

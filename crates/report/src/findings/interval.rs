@@ -92,8 +92,16 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         .collect();
     Row {
         cells: [span(part.time), share(part.time, length), part.count.to_string(), longest],
-        text: cause(&part.cause),
+        text: cause(&part.cause) + &usual(part),
         below,
+    }
+}
+
+/// Returns a part's usual time in words, if it is a twentieth of the part's at least.
+fn usual(part: &Part) -> String {
+    match part.usual.0.saturating_mul(20) > part.time.0 {
+        true => format!(", usually {}", span(part.usual)),
+        false => String::new(),
     }
 }
 

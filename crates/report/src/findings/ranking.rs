@@ -4,7 +4,7 @@ use super::words::cause;
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, TIE, shown};
 use crate::span::{share, span};
-use sordino_analyze::{Findings, Missing, Ranked};
+use sordino_analyze::{Findings, Ranked};
 use sordino_event::Nanos;
 
 /// As many causes have a line of their own.
@@ -21,23 +21,27 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
         (count, true) => format!("the longest {count} intervals"),
     };
     page.gap();
-    let aside = if findings.missing.contains(&Missing::Switches) { "" } else { ", own code aside" };
-    let title = format!("What took the time in {intervals} over {}{aside}", span(findings.limit));
+    let is_by_excess = findings.ranking.iter().any(|ranked| ranked.excess > Nanos::ZERO);
+    let what = if is_by_excess { "took longer than usual" } else { "took the time" };
+    let title = format!("What {what} in {intervals} over {}", span(findings.limit));
     page.prose(Style::Headline, "", &title);
-    let total: Nanos = findings.ranking.iter().map(|ranked| ranked.time).sum();
+    let amount = |ranked: &Ranked| if is_by_excess { ranked.excess } else { ranked.time };
+    let total: Nanos = findings.ranking.iter().map(amount).sum();
     let (most, hidden) = findings.ranking.split_at(shown(findings.ranking.len(), RANKED_MAX));
-    let mut rows: Vec<_> = most.iter().map(|ranked| row(ranked, total, findings, time)).collect();
+    let mut rows: Vec<_> =
+        most.iter().map(|ranked| row(ranked, is_by_excess, total, findings, time)).collect();
     if !hidden.is_empty() {
-        let time: Nanos = hidden.iter().map(|ranked| ranked.time).sum();
+        let rest: Nanos = hidden.iter().map(amount).sum();
         let [count, intervals, longest, at] = std::array::from_fn(|_| String::new());
-        let cells = [span(time), share(time, total), count, intervals, longest, at];
+        let cells = [span(rest), share(rest, total), count, intervals, longest, at];
         rows.push(Row { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
     }
-    let head = ["total", "share", "count", "intervals", "longest", "in"].map(|name| (name, 0));
+    let first = if is_by_excess { "excess" } else { "total" };
+    let head = [first, "share", "count", "intervals", "longest", "in"].map(|name| (name, 0));
     page.table(0, head, "what", &rows);
 }
 
-fn row(ranked: &Ranked, total: Nanos, findings: &Findings, time: TimeFormat) -> Row<6> {
+fn row(ranked: &Ranked, is_by_excess: bool, all: Nanos, findings: &Findings, time: TimeFormat) -> Row<6> {
     // The longest occurrence is mostly in one of the intervals that are shown.
     let number = findings.intervals.iter().position(|explanation| {
         let has_it = explanation.parts.iter().any(|part| part.longest == ranked.longest);
@@ -49,9 +53,10 @@ fn row(ranked: &Ranked, total: Nanos, findings: &Findings, time: TimeFormat) -> 
             format!(", in the interval at {}", time.text(ranked.longest_at).replace(' ', &TIE.to_string()))
         }
     };
+    let amount = if is_by_excess { ranked.excess } else { ranked.time };
     let cells = [
-        span(ranked.time),
-        share(ranked.time, total),
+        span(amount),
+        share(amount, all),
         ranked.count.to_string(),
         ranked.intervals.to_string(),
         span(ranked.longest),

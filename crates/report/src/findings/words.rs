@@ -11,18 +11,19 @@ use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
 
-/// `hog/123 (RT 95)`, as far as it is known.
+/// `hog/123 (RT 95)`, as far as it is known; `sordino's recorder sordino-collect/123 (nice 0)`.
 pub(super) fn thread(thread: &Thread) -> String {
     if thread.is_idle() {
         return "the idle thread".into();
     }
     let comm = thread.comm.as_deref().map_or("?".into(), name);
+    let whose = if thread.is_recorder { "sordino's recorder " } else { "" };
     match thread.priority {
         Some(priority) => {
             let priority = priority.to_string().replace(' ', &TIE.to_string());
-            format!("{comm}/{}{TIE}({priority})", thread.tid)
+            format!("{whose}{comm}/{}{TIE}({priority})", thread.tid)
         }
-        None => format!("{comm}/{}", thread.tid),
+        None => format!("{whose}{comm}/{}", thread.tid),
     }
 }
 
@@ -30,6 +31,7 @@ pub(super) fn thread(thread: &Thread) -> String {
 pub(super) fn cause(cause: &Cause) -> String {
     match cause {
         Cause::Own => "own code".into(),
+        Cause::OwnOrSyscall => "own code or system calls (not recorded)".into(),
         Cause::Unexplained => "unexplained (hardware or hypervisor?)".into(),
         Cause::Syscall { call } => format!("own system call {}", name(call)),
         Cause::RecorderWakeUp => "sordino's own system call: it wakes the recorder (--wakeup)".into(),
@@ -151,7 +153,7 @@ pub(super) fn inversion(inversion: &Inversion) -> String {
 
 /// What took most of an interval, as one sentence without its full stop: `preempted 4.90 ms by hog/123 (RT 95)`.
 ///
-/// An inversion of priorities that took at least half of that time is named too.
+/// An inversion of priorities that is why it waited, and took at least half of that time, is named too.
 pub fn headline(explanation: &Explanation) -> String {
     tied_headline(explanation).replace(TIE, " ")
 }
@@ -165,7 +167,14 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
         };
     };
     let sentence = sentence(main, part);
-    let inverted = explanation.inversions.first().filter(|first| first.time.0 >= main.time.0 / 2);
+    let amount = main.excess.unwrap_or(part.time);
+    let is_its = |inversion: &&Inversion| match (&part.cause, &inversion.how) {
+        (Cause::Waiting { behind, .. }, Inverted::Runnable) => behind.as_ref() == Some(&inversion.by),
+        (Cause::Blocked { .. }, Inverted::InSyscall { .. } | Inverted::HeldUp { .. }) => true,
+        _ => false,
+    };
+    let inverted = explanation.inversions.iter().find(is_its);
+    let inverted = inverted.filter(|inversion| inversion.time.0 >= amount.0 / 2);
     let Some(Inversion { how, by, .. }) = inverted else { return sentence };
     let by = thread(by);
     match how {
@@ -176,64 +185,82 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
     }
 }
 
+/// Returns a comparison of the part's time with the usual one, if that is a tenth of it at least.
+fn compared(main: &Main, part: &Part) -> String {
+    let is_much = part.usual.0 > part.time.0 / 10;
+    match main.excess {
+        // The sentence says it.
+        Some(_) if part.cause == Cause::Own || part.cause == Cause::OwnOrSyscall => String::new(),
+        Some(excess) if is_much => format!(", {} longer than usual", span(excess)),
+        None if is_much => format!(" (usually {})", span(part.usual)),
+        _ => String::new(),
+    }
+}
+
 fn sentence(main: &Main, part: &Part) -> String {
-    let time = span(main.time);
-    let others = match main.others {
-        0 => String::new(),
-        1 => " and 1 other".into(),
-        count => format!(" and {count} others"),
-    };
-    // For those without anyone to blame.
-    let more = match main.others {
-        0 => String::new(),
-        1 => ", with 1 other wait".into(),
-        count => format!(", with {count} other waits"),
-    };
-    match &part.cause {
-        Cause::Own => format!("its own code took {time}"),
+    let time = span(part.time);
+    let [by_others, behind_others, calls, waits] =
+        [("by", "other"), ("behind", "other"), ("in", "other"), ("in", "other wait")].map(|(how, what)| {
+            match main.others {
+                0 => String::new(),
+                others => format!(", and {} {how} {}", span(main.others_time), count(others as u64, what)),
+            }
+        });
+    let longer = compared(main, part);
+    let text = match &part.cause {
+        Cause::Own | Cause::OwnOrSyscall => {
+            let what = match part.cause {
+                Cause::Own => "its own code",
+                _ => "its own code or a system call (not recorded: add raw_syscalls)",
+            };
+            match main.excess {
+                Some(excess) => format!("{what} took {} longer than usual", span(excess)),
+                None => format!("{what} took {time}"),
+            }
+        }
         Cause::Unexplained => format!("{time} unexplained: hardware, a hypervisor, or not recorded"),
-        Cause::Syscall { call } => format!("its own system call {}{others} took {time}", name(call)),
+        Cause::Syscall { call } => format!("its own system call {} took {time}{calls}", name(call)),
         Cause::RecorderWakeUp => format!("sordino's own wake-up of its recorder (--wakeup) took {time}"),
         Cause::PageFault if part.count == 1 => format!("a page fault took at most {time}"),
         Cause::PageFault => format!("{} page faults took at most {time}", part.count),
         Cause::Waiting { after, behind, syscall } => {
-            // The others may have been in other calls.
-            let call = inside(syscall.as_deref().filter(|_| main.others == 0));
+            let call = inside(syscall.as_deref());
             match (after, behind) {
                 (After::Preemption, Some(by)) if by.is_idle() => {
-                    format!("ready to run, but its CPU was idle for {time}{call} (throttled?){more}")
+                    format!("ready to run, but its CPU was idle for {time}{call} (throttled?){waits}")
                 }
                 (After::WakeUp, Some(by)) if by.is_idle() => {
-                    format!("woken, but waited {time} for its idle CPU{call}{more}")
+                    format!("woken, but waited {time} for its idle CPU{call}{waits}")
                 }
                 (After::Preemption, Some(by)) => {
-                    format!("preempted {time} by {}{others}{call}", thread(by))
+                    format!("preempted {time} by {}{call}{by_others}", thread(by))
                 }
-                (After::Preemption, None) => format!("preempted {time}{call}, not known by whom{more}"),
+                (After::Preemption, None) => format!("preempted {time}{call}, not known by whom{waits}"),
                 (After::WakeUp, Some(by)) => {
-                    format!("woken, but waited {time} behind {}{others}{call}", thread(by))
+                    format!("woken, but waited {time} behind {}{call}{behind_others}", thread(by))
                 }
-                (After::WakeUp, None) => format!("woken, but waited {time} for its CPU{call}{more}"),
+                (After::WakeUp, None) => format!("woken, but waited {time} for its CPU{call}{waits}"),
             }
         }
         Cause::Blocked { state, syscall } => {
             let call = inside(syscall.as_deref());
             let Some(woken) = part.wakers.first().filter(|woken| woken.by != Waker::Unknown) else {
-                return format!("{} for {time}{call}{more}", sleep(*state));
+                return format!("{} for {time}{call}{longer}{waits}", sleep(*state));
             };
             let by = waker(&woken.by);
-            match woken.lock {
-                Some(Lock::Held) => format!("blocked {time} on a lock held by {by}{more}"),
+            return match woken.lock {
+                Some(Lock::Held) => format!("blocked {time} on a lock held by {by}{longer}{waits}"),
                 Some(Lock::Inferred) => {
-                    format!("blocked {time} on a futex (a lock?) that {by} released{more}")
+                    format!("blocked {time} on a futex (a lock?) that {by} released{longer}{waits}")
                 }
-                None => format!("{} for {time}{call}{more}, woken by {by}", sleep(*state)),
-            }
+                None => format!("{} for {time}{call}{longer}{waits}, woken by {by}", sleep(*state)),
+            };
         }
         Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
         Cause::Unrecorded { events } => format!("{time} unknown: {}", unrecorded(*events)),
-        by => format!("interrupted {time} by {}{others}", interrupt(by)),
-    }
+        by => format!("interrupted {time} by {}{by_others}", interrupt(by)),
+    };
+    text + &longer
 }
 
 /// Which records are missing, where, when and why.

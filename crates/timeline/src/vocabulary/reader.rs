@@ -58,6 +58,7 @@ impl<'a> Reader<'a> {
                 Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
                 Function::Name(_) => return None,
             },
+            Kind::Recorder => Kernel::Recorder { tid: self.tid(0)? },
             Kind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
             Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
             Kind::Gone => Kernel::Gone { tid: self.tid(0)? },

@@ -41,6 +41,8 @@ pub(crate) struct Script {
     entries: Vec<(i64, Entry)>,
     at: i64,
     cpu: Option<u32>,
+    /// The thread of the kernel's events, if they name it.
+    thread: Option<Thread>,
     /// Whether the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
     /// Whether it is said to count priorities as LTTng does.
@@ -86,6 +88,12 @@ impl Script {
     /// What follows does not know its CPU.
     pub(crate) fn no_cpu(&mut self) -> &mut Self {
         self.cpu = None;
+        self
+    }
+
+    /// The kernel's events that follow name this thread.
+    pub(crate) fn by(&mut self, thread: Thread) -> &mut Self {
+        self.thread = Some(thread);
         self
     }
 
@@ -186,9 +194,10 @@ impl Script {
         self.kernel("workqueue_execute_end", &[("work", V::U(1))])
     }
 
-    /// An event of the kernel, which does not name its thread.
+    /// An event of the kernel, which names its thread only [`by`](Self::by) one.
     pub(crate) fn kernel(&mut self, name: &str, fields: &[(&str, V)]) -> &mut Self {
-        let event = self.event(Domain::Kernel, name, fields);
+        let mut event = self.event(Domain::Kernel, name, fields);
+        event.tid = self.thread.map(|thread| Tid(thread.0));
         self.push(Entry::Event(event))
     }
 

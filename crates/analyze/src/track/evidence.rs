@@ -1,0 +1,148 @@
+//! Evidence of who had a CPU, where a switch is not recorded: each record of the kernel names the thread that has the CPU.
+
+use super::Tracker;
+use crate::cause::{Cause, Thread};
+use crate::cpu::{Processor, Run};
+use crate::findings::MissingSwitches;
+use crate::thread::{Activity, Schedule};
+use sordino_event::{Cpu, Tid, Time};
+use sordino_timeline::System;
+
+impl Tracker {
+    /// Corrects the running thread of a CPU by a record that names it. If that is another thread than was thought, a switch is missing, some
+    /// time after the last event of this CPU.
+    pub(super) fn has_cpu(&mut self, tid: Tid, cpu: Cpu, system: &System) {
+        let (now, serial) = (self.now, self.serial);
+        let processor = self.cpus.entry(cpu).or_default();
+        let seen = std::mem::replace(&mut processor.seen, now);
+        let believed = processor.running_tid();
+        if believed == Some(tid) {
+            return;
+        }
+        processor.miss();
+        if tid != Tid(0) {
+            self.is_nowhere_else(tid, cpu, system);
+        }
+        let processor = self.cpus.entry(cpu).or_default();
+        // Who was not seen on an idle CPU before came after its last record. Of a thread nobody knows until when it had the CPU.
+        let since = if believed == Some(Tid(0)) { seen } else { now };
+        for index in processor.explained.clone() {
+            self.correct(index, believed, Some(tid), (seen, since));
+        }
+        believed.into_iter().for_each(|believed| self.past.remove(believed));
+        if tid != Tid(0) {
+            self.past.run(tid, since);
+        }
+        let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
+        let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
+        let processor = self.cpus.entry(cpu).or_default();
+        let left = processor.switch(Run { thread, work, since, serial }, softirqs);
+        let explained = processor.explained.clone();
+        if let Some(believed) = believed.filter(|believed| *believed != Tid(0) && !left.is_empty()) {
+            self.softirqs.insert(believed, left);
+        }
+        self.now_do(&explained, cpu, system);
+    }
+
+    /// A thread that is seen on this CPU has left those where it was thought to be, and nobody knows when.
+    fn is_nowhere_else(&mut self, tid: Tid, cpu: Cpu, system: &System) {
+        let has_it =
+            |(other, processor): &(&Cpu, &Processor)| **other != cpu && processor.running_tid() == Some(tid);
+        let elsewhere: Vec<Cpu> = self.cpus.iter().filter(has_it).map(|(other, _)| *other).collect();
+        for other in elsewhere {
+            let processor = self.cpus.entry(other).or_default();
+            processor.miss();
+            processor.running = None;
+            let (seen, explained) = (processor.seen, processor.explained.clone());
+            for &index in &explained {
+                self.correct(index, Some(tid), None, (seen, self.now));
+            }
+            self.now_do(&explained, other, system);
+        }
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        if self.threads[index].cpu.is_none_or(|before| before == cpu) {
+            return;
+        }
+        let before = match self.threads[index].schedule {
+            Schedule::Blocked(_) => self.threads[index].activity.clone(),
+            _ => Activity::of(Cause::Unknown, self.serial),
+        };
+        self.spend(index, self.now, before);
+        self.place(index, cpu);
+        self.set(index, Schedule::Running);
+    }
+
+    /// Sets the present activity of these threads of a CPU, whose time before is accounted for.
+    fn now_do(&mut self, explained: &[usize], cpu: Cpu, system: &System) {
+        for &index in explained {
+            let thread = &self.threads[index];
+            let own = Thread::of(system, thread.tid);
+            self.threads[index].activity = thread.activity(self.cpus.get(&cpu), &own);
+        }
+    }
+
+    /// Accounts for an explained thread's time up to a switch that was not recorded: it did what it was thought to do until its CPU was `seen`
+    /// last, and until `since` nobody knows.
+    fn correct(
+        &mut self,
+        index: usize,
+        believed: Option<Tid>,
+        tid: Option<Tid>,
+        (seen, since): (Time, Time),
+    ) {
+        let (now, serial) = (self.now, self.serial);
+        let thread = &self.threads[index];
+        let schedule = thread.schedule;
+        let [is_seen, had_it] = [tid, believed].map(|other| other == Some(thread.tid));
+        let sleeps = matches!(schedule, Schedule::Blocked(_));
+        // No record shows the wake-up of a sleeper that has the CPU: it slept until now.
+        let until = if sleeps && is_seen { now } else { since.max(thread.since) };
+        let (activity, certain) = (thread.activity.clone(), seen.max(thread.since).min(until));
+        let is_behind_thread = believed.is_some_and(|believed| believed != Tid(0));
+        let between = match (schedule, &activity.cause) {
+            // One missing switch explains that it is back: until then, the CPU was the other thread's.
+            _ if is_seen => activity.clone(),
+            (Schedule::Waiting(_), Cause::Waiting { after, syscall, .. }) if is_behind_thread => {
+                Activity::of(Cause::Waiting { after: *after, behind: None, syscall: syscall.clone() }, serial)
+            }
+            (Schedule::Running, _) if had_it => Activity::of(Cause::Unknown, serial),
+            _ => activity.clone(),
+        };
+        self.spend(index, certain, activity);
+        self.spend(index, until, between);
+        let thread = &mut self.threads[index];
+        if is_seen {
+            (thread.schedule, thread.changed) = (Schedule::Running, (until, serial));
+        } else if had_it && schedule == Schedule::Running {
+            (thread.schedule, thread.changed) = (Schedule::Unknown, (until, serial));
+        }
+    }
+
+    /// The switches that were not recorded, of each CPU that lacks some.
+    pub(crate) fn missing_switches(&self) -> Vec<MissingSwitches> {
+        let all =
+            self.cpus.iter().map(|(cpu, processor)| MissingSwitches { cpu: cpu.0, count: processor.missing });
+        all.filter(|missing| missing.count > 0).collect()
+    }
+
+    /// The thread is seen to run outside of interrupts, which corrects what was thought before. At the same
+    /// nanosecond the kernel's events are right: they may have come later.
+    pub(super) fn seen(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
+        let now = self.now;
+        if let Some(cpu) = cpu {
+            let processor = self.cpus.entry(cpu).or_default();
+            processor.is_in_thread(now);
+            if processor.running.as_ref().is_none_or(|run| run.since < now) {
+                self.has_cpu(tid, cpu, system);
+            }
+        }
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        let thread = &self.threads[index];
+        let elsewhere = thread.schedule != Schedule::Running || (cpu.is_some() && thread.cpu != cpu);
+        if elsewhere && (thread.schedule == Schedule::Unknown || thread.changed.0 < now) {
+            cpu.into_iter().for_each(|cpu| self.place(index, cpu));
+            self.set(index, Schedule::Running);
+            self.refresh(index, system);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Usual times: the median length of intervals, and the median time of each cause in them, over a sample. An interval is explained by the
+//! part that exceeds its usual time most.
+//!
+//! A periodic thread sleeps most of each interval, so the longest part of a long one is mostly the longest part of each. A long interval is
+//! explained by the part that exceeds its usual time. Each thread has usual times of its own.
+
+use crate::Interval;
+use crate::cause::Cause;
+use crate::findings::{Explanation, Main, Part};
+use sordino_event::{Nanos, Tid};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+
+/// So few intervals do not tell what is usual.
+const FEW: usize = 5;
+/// An interval that is longer than the median by as many times the median deviation from it is unusual.
+const DEVIATIONS: i64 = 3;
+/// By as many times, it lies far outside of what is usual.
+const FAR: i64 = 20;
+
+/// The kind of a cause, without its details.
+type CauseKind = Discriminant<Cause>;
+
+/// The explanations of a sample: of each thread, and of all.
+#[derive(Debug, Default)]
+pub(crate) struct UsualSample {
+    all: IntervalTimes,
+    by_thread: HashMap<Tid, IntervalTimes>,
+}
+
+/// The times of some intervals.
+#[derive(Debug, Default)]
+struct IntervalTimes {
+    lengths: Vec<Nanos>,
+    by_cause: HashMap<Cause, Vec<Nanos>>,
+    by_kind: HashMap<CauseKind, Vec<Nanos>>,
+}
+
+/// The usual times in the intervals of a recording.
+#[derive(Debug)]
+pub(crate) struct Usual {
+    all: Option<Medians>,
+    by_thread: HashMap<Tid, Medians>,
+}
+
+#[derive(Debug)]
+struct Medians {
+    /// The median length, and the median deviation from it.
+    length: (Nanos, Nanos),
+    by_cause: HashMap<Cause, Nanos>,
+    by_kind: HashMap<CauseKind, Nanos>,
+}
+
+impl UsualSample {
+    pub(crate) fn add(&mut self, explanation: &Explanation) {
+        self.all.add(explanation);
+        self.by_thread.entry(explanation.interval.tid).or_default().add(explanation);
+    }
+
+    pub(crate) fn finish(self) -> Usual {
+        let by_thread = self.by_thread.into_iter();
+        let by_thread = by_thread.filter_map(|(tid, times)| Some((tid, times.medians()?))).collect();
+        Usual { all: self.all.medians(), by_thread }
+    }
+}
+
+impl IntervalTimes {
+    fn add(&mut self, explanation: &Explanation) {
+        self.lengths.push(explanation.length);
+        let mut by_cause: HashMap<Cause, Nanos> = HashMap::new();
+        let mut by_kind: HashMap<CauseKind, Nanos> = HashMap::new();
+        for part in &explanation.parts {
+            *by_cause.entry(part.cause.in_general()).or_default() += part.time;
+            *by_kind.entry(discriminant(&part.cause)).or_default() += part.time;
+        }
+        by_cause.into_iter().for_each(|(cause, time)| self.by_cause.entry(cause).or_default().push(time));
+        by_kind.into_iter().for_each(|(kind, time)| self.by_kind.entry(kind).or_default().push(time));
+    }
+
+    /// Returns `None` if there are too few to tell.
+    fn medians(self) -> Option<Medians> {
+        let count = self.lengths.len();
+        let length = spread(self.lengths)?;
+        let by_cause =
+            self.by_cause.into_iter().map(|(cause, times)| (cause, median(times, count))).collect();
+        let by_kind = self.by_kind.into_iter().map(|(kind, times)| (kind, median(times, count))).collect();
+        Some(Medians { length, by_cause, by_kind })
+    }
+}
+
+/// The median and the median deviation from it, a thousandth of it at least: less is no difference. `None` if there are too few.
+fn spread(lengths: Vec<Nanos>) -> Option<(Nanos, Nanos)> {
+    let count = lengths.len();
+    if count < FEW {
+        return None;
+    }
+    let middle = median(lengths.clone(), count);
+    let deviations = lengths.into_iter().map(|length| Nanos((length - middle).0.saturating_abs())).collect();
+    Some((middle, median(deviations, count).max(Nanos(middle.0 / 1000))))
+}
+
+/// The length beyond which intervals lie far outside of what is usual; `None` if there are too few to tell.
+pub(crate) fn outside(sample: &[Interval]) -> Option<Nanos> {
+    let (median, deviation) = spread(sample.iter().map(Interval::length).collect())?;
+    Some(Nanos(median.0.saturating_add(deviation.0.saturating_mul(FAR))))
+}
+
+/// The median of `count` times, of which those are 0 that are missing here.
+fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
+    let missing = count - times.len();
+    times.sort_unstable();
+    (count / 2).checked_sub(missing).map_or(Nanos::ZERO, |place| times[place])
+}
+
+impl Usual {
+    /// Returns the medians of a thread; of all threads if it has too few intervals.
+    fn medians(&self, tid: Tid) -> Option<&Medians> {
+        self.by_thread.get(&tid).or(self.all.as_ref())
+    }
+
+    /// Returns the time of a cause in an interval of this thread beyond the usual one.
+    pub(crate) fn excess(&self, tid: Tid, cause: &Cause, time: Nanos) -> Nanos {
+        let Some(medians) = self.medians(tid) else { return Nanos::ZERO };
+        (time - medians.of(cause)).max(Nanos::ZERO)
+    }
+
+    /// Says how long each part usually takes, and names what the interval is explained by: in a constant loop by no code of its own.
+    pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
+        let medians = self.medians(explanation.interval.tid);
+        // What is usual is shared out to the parts with one cause, the longest first; what they took less than usual is the first one's.
+        let mut left: HashMap<Cause, (usize, Nanos)> = HashMap::new();
+        for (index, part) in explanation.parts.iter_mut().enumerate() {
+            let of = |cause: &Cause| (index, medians.map_or(Nanos::ZERO, |medians| medians.of(cause)));
+            let (_, rest) = left.entry(part.cause.in_general()).or_insert_with_key(of);
+            part.usual = (*rest).min(part.time);
+            *rest -= part.usual;
+        }
+        for (first, rest) in left.into_values() {
+            explanation.parts[first].usual += rest;
+        }
+        let parts = &explanation.parts;
+        let is_none = |part: &Part| is_constant && part.cause == Cause::Own;
+        let by_excess = |medians: &Medians| {
+            let amount = |part: &Part| match is_none(part) {
+                true => Nanos::ZERO,
+                false => (part.time - part.usual).max(Nanos::ZERO),
+            };
+            // Where others take the place of those that usually do, the kind as a whole is as usual.
+            let usual = |kind: &CauseKind| medians.by_kind.get(kind).copied().unwrap_or_default();
+            let main = main(parts, amount, usual)?;
+            let excess = amount(&parts[main.part]);
+            Some(Main { excess: Some(excess), ..main })
+        };
+        let is_unusual = |medians: &&Medians| medians.is_unusual(explanation.length);
+        let amount = |part: &Part| if is_none(part) { Nanos::ZERO } else { part.time };
+        let by_time = || main(parts, amount, |_| Nanos::ZERO);
+        explanation.main = medians.filter(is_unusual).and_then(by_excess).or_else(by_time);
+    }
+}
+
+impl Medians {
+    fn of(&self, cause: &Cause) -> Nanos {
+        self.by_cause.get(&cause.in_general()).copied().unwrap_or_default()
+    }
+
+    fn is_unusual(&self, length: Nanos) -> bool {
+        let (median, deviation) = self.length;
+        (length - median).0 > deviation.0.saturating_mul(DEVIATIONS)
+    }
+}
+
+/// One kind of cause in an interval.
+#[derive(Clone, Copy, Debug)]
+struct OfKind {
+    kind: CauseKind,
+    /// The sum of the parts' times, and of the amounts by which they are compared.
+    time: Nanos,
+    amount: Nanos,
+    /// The part with the largest amount.
+    part: usize,
+}
+
+/// The part that has most of an amount, of the kind of cause that has most: of a kind, no more than it took longer than `usual`.
+fn main(
+    parts: &[Part],
+    amount: impl Fn(&Part) -> Nanos,
+    usual: impl Fn(&CauseKind) -> Nanos,
+) -> Option<Main> {
+    let mut kinds: Vec<OfKind> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let (kind, of_part) = (discriminant(&part.cause), amount(part));
+        match kinds.iter_mut().find(|known| known.kind == kind) {
+            Some(known) => {
+                known.time += part.time;
+                known.amount += of_part;
+                known.part = if of_part > amount(&parts[known.part]) { index } else { known.part };
+            }
+            None => kinds.push(OfKind { kind, time: part.time, amount: of_part, part: index }),
+        }
+    }
+    let most = |known: &OfKind| known.amount.min(known.time - usual(&known.kind));
+    let kinds = kinds.into_iter().filter(|known| most(known) > Nanos::ZERO);
+    let OfKind { kind, part, .. } = kinds.min_by_key(|known| (Reverse(most(known)), known.part))?;
+    let is_other = |(index, other): &(usize, &Part)| {
+        *index != part && discriminant(&other.cause) == kind && amount(other) > Nanos::ZERO
+    };
+    let others = || parts.iter().enumerate().filter(is_other);
+    let others_time = others().map(|(_, other)| other.time).sum();
+    Some(Main { part, excess: None, others: others().count(), others_time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(times: &[i64]) -> Vec<Nanos> {
+        times.iter().copied().map(Nanos).collect()
+    }
+
+    #[test]
+    fn what_most_intervals_do_not_have_is_not_usual() {
+        assert_eq!(median(times(&[7, 9]), 5), Nanos(0));
+        assert_eq!(median(times(&[9, 7, 8]), 5), Nanos(7));
+        assert_eq!(median(times(&[3, 1, 2]), 3), Nanos(2));
+        assert_eq!(median(Vec::new(), 3), Nanos(0));
+    }
+}

@@ -1,0 +1,102 @@
+//! Switches that the kernel did not record, and what its other records tell.
+
+mod support;
+
+use sordino_analyze::*;
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, explain_longest, loops};
+
+/// Loops of 100 ns on CPU 1 up to 1000, where one begins whose thread sleeps from 1040 on: the last that is known of the CPU is that it idles.
+fn asleep() -> Script {
+    let mut script = loops("npt:loop");
+    script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
+    script
+}
+
+/// Returns the threads behind which the thread waited in its longest loop, with the times; and the missing switches.
+fn waits(script: &Script) -> (Vec<(String, i64)>, Vec<MissingSwitches>) {
+    let (explanation, findings) = explain_longest(script, "npt:loop");
+    let behind = |part: &Part| match &part.cause {
+        Cause::Waiting { behind: Some(thread), .. } => Some((thread.tid.0.to_string(), part.time.0)),
+        Cause::Waiting { behind: None, .. } => Some(("?".to_owned(), part.time.0)),
+        _ => None,
+    };
+    (explanation.parts.iter().filter_map(behind).collect(), findings.missing_switches)
+}
+
+fn one_missing() -> Vec<MissingSwitches> {
+    vec![MissingSwitches { cpu: 1, count: 1 }]
+}
+
+/// The hog has the CPU, as its own record shows at `seen`, until 3000, when it leaves it.
+fn hog(script: &mut Script, seen: i64) {
+    script.at(seen).cpu(1).by(HOG).irq(5, "eth0");
+    script.at(seen).irq_exit(5);
+    script.at(3000).switch(HOG, RUNNABLE, NPT);
+    script.at(3050).user("npt:loop", NPT, &[]);
+}
+
+#[test]
+fn a_thread_that_was_seen_on_the_cpu_is_who_had_it() {
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    hog(&mut script, 1600);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], one_missing()));
+}
+
+#[test]
+fn a_switch_is_placed_behind_the_last_record_of_the_cpu() {
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    hog(&mut script, 2900);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], one_missing()));
+
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(2200).cpu(1).by(IDLE).irq(5, "eth0");
+    script.at(2200).irq_exit(5);
+    hog(&mut script, 2900);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 800), ("0".to_owned(), 200)], one_missing()));
+}
+
+/// A thread that once left without a record may have left again, and is not blamed.
+#[test]
+fn who_leaves_without_a_record_is_not_blamed_again() {
+    let mut script = asleep();
+    // The hog leaves, and only the idle thread's record shows it.
+    script.at(1100).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+    script.at(1200).by(IDLE).irq(5, "eth0");
+    script.at(1200).irq_exit(5);
+    script.at(1300).switch(IDLE, RUNNABLE, HOG);
+    script.at(2000).cpu(0).waking(NPT, 1);
+    script.at(3000).cpu(1).by(HOG).switch(HOG, RUNNABLE, NPT);
+    script.at(3050).user("npt:loop", NPT, &[]);
+    assert_eq!(waits(&script), (vec![("?".to_owned(), 1000)], one_missing()));
+}
+
+#[test]
+fn who_leaves_the_cpu_had_it() {
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(3000).cpu(1).by(HOG).switch(HOG, RUNNABLE, NPT);
+    script.at(3050).user("npt:loop", NPT, &[]);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], one_missing()));
+}
+
+#[test]
+fn a_thread_that_was_woken_and_then_seen_did_not_wait() {
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(3000).cpu(1).by(NPT).irq(5, "eth0");
+    script.at(3000).irq_exit(5);
+    script.at(3050).user("npt:loop", NPT, &[]);
+    assert_eq!(waits(&script), (Vec::new(), one_missing()));
+}
+
+#[test]
+fn nothing_is_missing_where_each_switch_is_recorded() {
+    let mut script = asleep();
+    script.at(1500).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+    script.at(2000).cpu(0).waking(NPT, 1);
+    hog(&mut script, 1600);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], Vec::new()));
+}
