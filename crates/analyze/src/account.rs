@@ -4,12 +4,10 @@ use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::Serial;
 use crate::ends::EventFields;
-use crate::findings::{
-    Behind, Explanation, Inside, Inversion, Inverted, Lost, Meanwhile, Migration, Part, Woken,
-};
-use crate::past::Did;
+use crate::findings::{Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, Woken};
+use crate::past::{self, Did};
 use crate::thread::{Activity, WakeUp};
-use sordino_event::{Cpu, Nanos, Time};
+use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,18 +34,23 @@ pub(crate) struct Account {
     pub(crate) interval: Interval,
     parts: BTreeMap<Cause, Sum>,
     inversions: BTreeMap<(Inverted, Thread), Nanos>,
+    /// Who ran on the thread's CPU in the sleep that is not over yet, and who ended that: it was for the thread if that is the same one.
+    in_sleep: Vec<(Inverted, Thread, Nanos)>,
+    woken_by: Option<Tid>,
     migrations: Vec<Migration>,
     migrations_count: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sum {
     time: Nanos,
     count: u64,
     longest: Nanos,
-    /// The occurrence that was added to last, and its time.
-    last: Option<(Serial, Nanos)>,
+    longest_at: Time,
+    /// The occurrence that was added to last, when it began, and its time.
+    last: Option<(Serial, Time, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
+    beside: BTreeMap<Thread, Nanos>,
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
 
@@ -55,10 +58,18 @@ struct Sum {
 #[derive(Debug, Default)]
 struct Wakes {
     count: u64,
-    /// What it did meanwhile.
+    /// The time of the sleeps.
+    time: Nanos,
+    /// What they waited for: by level and thread.
+    chain: BTreeMap<(u32, Thread), Meanwhile>,
+}
+
+/// What a thread did while another one slept.
+#[derive(Debug, Default)]
+struct Meanwhile {
     ran: Nanos,
     slept: Nanos,
-    waited: BTreeMap<Thread, Nanos>,
+    waited: BTreeMap<Option<Thread>, Nanos>,
 }
 
 impl Account {
@@ -67,6 +78,8 @@ impl Account {
             interval,
             parts: BTreeMap::new(),
             inversions: BTreeMap::new(),
+            in_sleep: Vec::new(),
+            woken_by: None,
             migrations: Vec::new(),
             migrations_count: 0,
         }
@@ -80,14 +93,24 @@ impl Account {
         if !is_within {
             return;
         }
-        let time = to.min(end) - from.max(begin);
-        self.part(&activity.cause).add(time, activity);
-        let how = match &activity.cause {
-            Cause::Blocked { syscall: Some(call), .. } => Inverted::InSyscall { call: call.clone() },
-            _ => Inverted::Runnable,
-        };
-        if let Some(by) = &activity.inverted {
-            *self.inversions.entry((how, by.clone())).or_default() += time;
+        let (from, time) = (from.max(begin), to.min(end) - from.max(begin));
+        self.part(&activity.cause).add(from, time, activity);
+        if !matches!(activity.cause, Cause::Blocked { .. }) {
+            self.end_sleep();
+        }
+        let Some(by) = &activity.inverted else { return };
+        match &activity.cause {
+            Cause::Blocked { syscall: Some(call), .. } => {
+                self.in_sleep.push((Inverted::InSyscall { call: call.clone() }, by.clone(), time));
+            }
+            _ => *self.inversions.entry((Inverted::Runnable, by.clone())).or_default() += time,
+        }
+    }
+
+    fn end_sleep(&mut self) {
+        let waker = self.woken_by.take();
+        for (how, by, time) in self.in_sleep.drain(..).filter(|(_, by, _)| waker == Some(by.tid)) {
+            *self.inversions.entry((how, by)).or_default() += time;
         }
     }
 
@@ -98,14 +121,20 @@ impl Account {
         if wake_up.since >= end || at <= begin {
             return;
         }
-        let WakeUp { sleeper, waker, meanwhile, .. } = wake_up;
+        let WakeUp { sleeper, waker, chain, .. } = wake_up;
+        if let Waker::Thread { thread } = waker {
+            self.woken_by = Some(thread.tid);
+        }
         let wakes = self.part(&wake_up.cause).wakers.entry((waker.clone(), wake_up.lock)).or_default();
         wakes.count += 1;
-        let spans = || meanwhile.iter().map(|span| (span, span.within(from, to)));
-        spans().for_each(|(span, time)| wakes.meanwhile(&span.did, time));
-        let Waker::Thread { thread } = waker else { return };
-        for (span, time) in spans().filter(|(_, time)| *time > Nanos::ZERO) {
-            if let Did::Wait(behind) = &span.did
+        wakes.time += to - from;
+        let links = || chain.iter().map(|link| (link, link.span.within(from, to)));
+        let links = || links().filter(|(_, time)| *time > Nanos::ZERO);
+        for (past::Link { level, thread, span }, time) in links() {
+            wakes.chain.entry((*level, thread.clone())).or_default().add(&span.did, time);
+        }
+        for (past::Link { thread, span, .. }, time) in links() {
+            if let Did::Wait(Some(behind)) = &span.did
                 && sleeper.outranks(thread)
                 && sleeper.outranks(behind)
             {
@@ -127,6 +156,7 @@ impl Account {
 
     /// The sum, given whose time it was and what is known of its own code. What is usual is not known yet.
     pub(crate) fn close(mut self, thread: Thread, own: OwnTime, lost: Vec<Lost>) -> Explanation {
+        self.end_sleep();
         match own {
             OwnTime::Code => {}
             OwnTime::OrSyscall => self.rename(&[Cause::Own], Cause::OwnOrSyscall),
@@ -165,7 +195,7 @@ impl Account {
             let sum = self.part(&after);
             sum.time += before.time;
             sum.count += before.count;
-            sum.longest = sum.longest.max(before.longest);
+            sum.longer(before.longest, before.longest_at);
         }
     }
 
@@ -176,10 +206,11 @@ impl Account {
         if rest > Nanos::ZERO {
             own.time = normal;
             own.longest = own.longest.min(normal);
+            let at = own.longest_at;
             let sum = self.part(&Cause::Unexplained);
             sum.time += rest;
             sum.count += 1;
-            sum.longest = sum.longest.max(rest);
+            sum.longer(rest, at);
         }
     }
 
@@ -191,42 +222,70 @@ impl Account {
     }
 }
 
-impl Wakes {
-    fn meanwhile(&mut self, did: &Did, time: Nanos) {
+impl Meanwhile {
+    fn add(&mut self, did: &Did, time: Nanos) {
         match did {
             Did::Run => self.ran += time,
-            Did::Sleep => self.slept += time,
-            Did::Wait(behind) if time > Nanos::ZERO => {
-                *self.waited.entry(behind.clone()).or_default() += time
-            }
-            Did::Wait(_) => {}
+            Did::Sleep(_) => self.slept += time,
+            Did::Wait(behind) => *self.waited.entry(behind.clone()).or_default() += time,
+            Did::Unknown => {}
         }
     }
 
-    fn close(self, by: Waker, lock: Option<Lock>) -> Woken {
+    fn close(self, level: u32, thread: Thread) -> Link {
         let mut waited: Vec<_> =
             self.waited.into_iter().map(|(thread, time)| Behind { thread, time }).collect();
         waited.sort_by_key(|behind| Reverse(behind.time));
-        let meanwhile = Meanwhile { ran: self.ran, slept: self.slept, waited };
-        let is_thread = matches!(by, Waker::Thread { .. });
-        Woken { by, lock, count: self.count, meanwhile: is_thread.then_some(meanwhile) }
+        Link { level, thread, ran: self.ran, slept: self.slept, waited }
+    }
+}
+
+impl Wakes {
+    fn close(self, by: Waker, lock: Option<Lock>) -> Woken {
+        let chain = self.chain.into_iter().map(|((level, thread), did)| did.close(level, thread)).collect();
+        Woken { by, lock, count: self.count, time: self.time, chain }
+    }
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self {
+            time: Nanos::ZERO,
+            count: 0,
+            longest: Nanos::ZERO,
+            longest_at: Time::MIN,
+            last: None,
+            inside: BTreeMap::new(),
+            beside: BTreeMap::new(),
+            wakers: BTreeMap::new(),
+        }
     }
 }
 
 impl Sum {
-    fn add(&mut self, time: Nanos, activity: &Activity) {
-        let occurrence = match self.last {
-            Some((serial, before)) if serial == activity.serial => before + time,
+    fn add(&mut self, at: Time, time: Nanos, activity: &Activity) {
+        let (began, occurrence) = match self.last {
+            Some((serial, began, before)) if serial == activity.serial => (began, before + time),
             _ => {
                 self.count += 1;
-                time
+                (at, time)
             }
         };
-        self.last = Some((activity.serial, occurrence));
-        self.longest = self.longest.max(occurrence);
+        self.last = Some((activity.serial, began, occurrence));
+        self.longer(occurrence, began);
         self.time += time;
         if let Some(function) = &activity.inside {
             *self.inside.entry(function.clone()).or_default() += time;
+        }
+        if let Some(thread) = &activity.beside {
+            *self.beside.entry(thread.clone()).or_default() += time;
+        }
+    }
+
+    /// Notes an occurrence.
+    fn longer(&mut self, time: Nanos, at: Time) {
+        if time > self.longest || self.longest_at == Time::MIN {
+            (self.longest, self.longest_at) = (time, at);
         }
     }
 
@@ -234,10 +293,25 @@ impl Sum {
         let mut inside: Vec<_> =
             self.inside.into_iter().map(|(function, time)| Inside { function, time }).collect();
         inside.sort_by_key(|inside| Reverse(inside.time));
+        let mut beside: Vec<_> =
+            self.beside.into_iter().map(|(thread, time)| Behind { thread: Some(thread), time }).collect();
+        beside.sort_by_key(|beside| Reverse(beside.time));
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
-        wakers.sort_by_key(|woken| Reverse(woken.count));
-        let Self { time, count, longest, .. } = self;
-        Part { cause, time, usual: Nanos::ZERO, count, longest, inside, wakers }
+        wakers.sort_by_key(|woken| Reverse(woken.time));
+        let Self { time, count, longest, longest_at, .. } = self;
+        let certainty = cause.entry().certainty;
+        Part {
+            cause,
+            time,
+            usual: Nanos::ZERO,
+            count,
+            longest,
+            longest_at,
+            certainty,
+            inside,
+            beside,
+            wakers,
+        }
     }
 }

@@ -47,9 +47,14 @@ impl Thread {
     /// Whether it goes before `other`, as far as the trace tells.
     pub(crate) fn outranks(&self, other: &Self) -> bool {
         match (self.priority, other.priority) {
-            (Some(own), Some(other_priority)) => !other.is_idle() && own.outranks(other_priority),
+            (Some(own), Some(priority)) => !other.is_idle() && !other.stops_a_cpu() && own.outranks(priority),
             _ => false,
         }
+    }
+
+    /// Whether it is the kernel's thread that stops a CPU, which goes before all others, whatever its priority says.
+    fn stops_a_cpu(&self) -> bool {
+        self.comm.as_deref().is_some_and(|comm| comm.starts_with("migration/"))
     }
 }
 
@@ -72,6 +77,13 @@ pub enum Cause {
     },
     /// sordino's own system call in the thread, while it ran: it wakes the recorder, as `--wakeup` asks for.
     RecorderWakeUp,
+    /// The program's own handler of a signal: from the signal's delivery until the handler returns to the kernel.
+    SignalHandler {
+        /// The signal's name, or `signal` and its number.
+        signal: Arc<str>,
+        /// Who sent it.
+        sender: Waker,
+    },
     /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
     PageFault,
     /// A device's interrupt.
@@ -107,6 +119,14 @@ pub enum Cause {
         /// The system call it was in.
         syscall: Option<Arc<str>>,
     },
+    /// The thread could have run, but a limit kept it from its CPU. The scheduler shows it: it gave the CPU to the idle thread, or to a
+    /// thread of a lower class, while this thread stood in that CPU's queue.
+    Throttled {
+        /// Which limit.
+        limit: Limit,
+        /// The system call it was in.
+        syscall: Option<Arc<str>>,
+    },
     /// The thread slept.
     Blocked {
         /// In which state: the letter of `ps`.
@@ -114,6 +134,8 @@ pub enum Cause {
         state: TaskState,
         /// The system call it was in.
         syscall: Option<Arc<str>>,
+        /// True if it was in a page fault: for a page that has to be read, or a lock of its address space.
+        in_page_fault: bool,
     },
     /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
     Unknown,
@@ -122,6 +144,18 @@ pub enum Cause {
         /// Which events would have told.
         events: Unrecorded,
     },
+}
+
+/// Whose time is used up, so that a thread may not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The control group's: `cpu.max`, or `cpu.cfs_quota_us`.
+    ControlGroup,
+    /// All real-time threads': the fair server's part, `sched_rt_runtime_us`, or the control group's `cpu.rt_runtime_us`.
+    RealTime,
+    /// The thread's own, of `SCHED_DEADLINE`.
+    Deadline,
 }
 
 /// The events of the kernel without which nothing is known of a thread's time.
@@ -180,6 +214,23 @@ fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_char(state.letter())
 }
 
+impl Limit {
+    /// Returns the limit that keeps `own` from its CPU, in whose queue it stands while the scheduler gives the CPU to `next`; `None` if that
+    /// may be the order of the classes.
+    pub(crate) fn shown_by(own: &Thread, next: &Thread) -> Option<Self> {
+        let own = own.priority?;
+        if !next.is_idle() {
+            let is_lower = own.is_real_time() && !next.stops_a_cpu() && next.priority? >= own.class_end();
+            return is_lower.then_some(if own.is_deadline() { Self::Deadline } else { Self::RealTime });
+        }
+        Some(match own {
+            own if own.is_deadline() => Self::Deadline,
+            own if own.is_real_time() => Self::RealTime,
+            _ => Self::ControlGroup,
+        })
+    }
+}
+
 impl Unrecorded {
     /// What a trace with these events lacks to know whether threads have a CPU; `None` if nothing.
     pub(crate) fn of(recorded: Recorded) -> Option<Self> {
@@ -222,6 +273,7 @@ impl Cause {
             Self::Waiting { after, behind, .. } => {
                 Self::Waiting { after: *after, behind: behind.clone(), syscall: None }
             }
+            Self::Throttled { limit, .. } => Self::Throttled { limit: *limit, syscall: None },
             _ => self.clone(),
         }
     }

@@ -344,6 +344,7 @@ fn missing(recorded: Recorded) -> Vec<Missing> {
         (recorded.syscalls, Missing::Syscalls),
         (recorded.faults, Missing::Faults),
         (recorded.nmis, Missing::Nmis),
+        (recorded.signals, Missing::Signals),
     ];
     all.into_iter().filter(|(is_recorded, _)| !is_recorded).map(|(_, missing)| missing).collect()
 }

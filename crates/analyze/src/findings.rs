@@ -2,6 +2,7 @@
 
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::ends::EventFields;
+use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
@@ -69,7 +70,8 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// The part that made it long, or that took most of it; `None` if no part took time.
     pub main: Option<Main>,
-    /// Where a thread of lower priority kept this one waiting, longest first.
+    /// Where a thread of lower priority kept this one waiting, longest first; none that took less than a twentieth of what made the interval
+    /// long.
     pub inversions: Vec<Inversion>,
     /// From which CPU to which; the first 16.
     pub migrations: Vec<Migration>,
@@ -113,9 +115,16 @@ pub struct Part {
     /// The longest occurrence.
     #[serde(rename = "longest_ns", serialize_with = "number::span")]
     pub longest: Nanos,
+    /// When that begins: the events about that time are the evidence.
+    #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
+    pub longest_at: Time,
+    /// How certain the cause is.
+    pub certainty: Certainty,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// Who ended it, if it was sleep; most often first.
+    /// Who had the CPU while a limit kept the thread from it, longest first.
+    pub beside: Vec<Behind>,
+    /// Who ended it, if it was sleep; who ended the longest first.
     pub wakers: Vec<Woken>,
 }
 
@@ -138,17 +147,24 @@ pub struct Woken {
     pub lock: Option<Lock>,
     /// How many times.
     pub count: u64,
-    /// What the waker did while the thread slept, if it is a thread.
-    pub meanwhile: Option<Meanwhile>,
+    /// The time of the sleeps that it ended.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
+    /// What the sleep waited for, if the waker is a thread: at each moment one thread, as far as it is remembered.
+    pub chain: Vec<Link>,
 }
 
-/// What a thread did while another one slept until this one woke it. What is not in any part of it is not remembered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Meanwhile {
+/// What a thread did while another one slept and waited for it: the one that woke that thread, or one that woke a thread of the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// 1 for the waker, 2 for a thread that woke the waker meanwhile, and so on up to 4.
+    pub level: u32,
+    /// Which thread.
+    pub thread: Thread,
     /// It had a CPU; interrupts included.
     #[serde(rename = "ran_ns", serialize_with = "number::span")]
     pub ran: Nanos,
-    /// It slept.
+    /// It slept, and what ended that is not followed: an interrupt, a timer, something that is not known, or a fifth level.
     #[serde(rename = "slept_ns", serialize_with = "number::span")]
     pub slept: Nanos,
     /// It could have run and another thread did, longest first.
@@ -158,8 +174,8 @@ pub struct Meanwhile {
 /// A thread waited for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Behind {
-    /// Behind which thread; the first, if others followed.
-    pub thread: Thread,
+    /// Behind which thread; the first, if others followed. `None` if the trace does not tell.
+    pub thread: Option<Thread>,
     /// How long.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
@@ -174,7 +190,7 @@ pub struct Main {
     /// The part's time beyond the usual one; `None` if the part is named because it took most.
     #[serde(rename = "excess_ns", serialize_with = "number::optional_span")]
     pub excess: Option<Nanos>,
-    /// The number of other parts of the kind.
+    /// The number of other parts of the kind that have a twentieth of this part's excess at least.
     pub others: usize,
     /// The time of those parts.
     #[serde(rename = "others_ns", serialize_with = "number::span")]
@@ -301,4 +317,6 @@ pub enum Missing {
     Faults,
     /// Non-maskable interrupts.
     Nmis,
+    /// Signals that are delivered.
+    Signals,
 }

@@ -65,21 +65,24 @@ mod past;
 mod ranking;
 mod rhythm;
 mod rule;
+mod signals;
 mod survey;
 mod syscall;
+mod table;
 mod thread;
 mod track;
 mod usual;
 
-pub use cause::{After, Cause, Lock, Thread, Unrecorded, Waker};
+pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{Explainer, Options};
 pub use find::{Finder, IsWanted};
 pub use findings::{
-    Behind, Explanation, Findings, Inside, Inversion, Inverted, Lost, Main, Meanwhile, Migration, Missing,
+    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
 };
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
+pub use table::{Certainty, Entry, TABLE};

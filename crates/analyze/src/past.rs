@@ -1,11 +1,15 @@
 //! What threads did lately: all of them, because any may turn out to have kept an explained one waiting.
 
-use crate::cause::Thread;
+use crate::cause::{Thread, Waker};
 use sordino_event::{Nanos, Tid, Time};
 use std::collections::{HashMap, VecDeque};
 
 /// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
+/// The number of wake-ups that a chain is followed back.
+const LEVELS: u32 = 4;
+/// The maximum number of links in a chain.
+const LINKS_MAX: usize = 256;
 
 /// A time in which a thread did one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +24,21 @@ pub(crate) struct Span {
 pub(crate) enum Did {
     /// It had a CPU.
     Run,
-    /// It could have run, and this one did, at least at first.
-    Wait(Thread),
-    /// It slept.
-    Sleep,
+    /// It could have run, and this one did, at least at first; `None` if the trace does not tell.
+    Wait(Option<Thread>),
+    /// It slept. Who ended that, if it is over.
+    Sleep(Option<Waker>),
+    /// Records contradict each other.
+    Unknown,
+}
+
+/// What one thread did for some time while another one slept: a part of what that one waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// 1 for the thread that woke the sleeper, 2 for one that woke that thread, and so on.
+    pub(crate) level: u32,
+    pub(crate) thread: Thread,
+    pub(crate) span: Span,
 }
 
 impl Span {
@@ -34,8 +49,18 @@ impl Span {
 }
 
 /// The latest spans of every thread.
-#[derive(Debug, Default)]
-pub(crate) struct Past(HashMap<Tid, VecDeque<Span>>);
+#[derive(Debug)]
+pub(crate) struct Past {
+    spans: HashMap<Tid, VecDeque<Span>>,
+    /// From here on no records are missing.
+    whole_since: Time,
+}
+
+impl Default for Past {
+    fn default() -> Self {
+        Self { spans: HashMap::new(), whole_since: Time::MIN }
+    }
+}
 
 impl Past {
     /// `tid` has a CPU from now on.
@@ -43,21 +68,32 @@ impl Past {
         self.begin(tid, now, Did::Run);
     }
 
-    /// `tid` could run, but `behind` has the CPU. Changes nothing if it already waits.
+    /// `tid` could run on, but `behind` has its CPU.
     pub(crate) fn wait(&mut self, tid: Tid, now: Time, behind: Thread) {
-        let latest = self.0.get(&tid).and_then(VecDeque::back);
-        if !latest.is_some_and(|span| matches!(span.did, Did::Wait(_))) {
-            self.begin(tid, now, Did::Wait(behind));
+        self.begin(tid, now, Did::Wait(Some(behind)));
+    }
+
+    /// `waker` ends the sleep of `tid`, which could run, but `behind` has the CPU. Changes nothing if it already waits.
+    pub(crate) fn wake(&mut self, tid: Tid, now: Time, waker: &Waker, behind: Option<&Thread>) {
+        match self.spans.get_mut(&tid).and_then(VecDeque::back_mut).map(|latest| &mut latest.did) {
+            Some(Did::Wait(_)) => return,
+            Some(Did::Sleep(ended)) => *ended = Some(waker.clone()),
+            // A thread that is seen for the first time when it is woken has slept so far; a new one is never woken so.
+            None if *waker != Waker::Unknown => {
+                self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())));
+            }
+            Some(Did::Run | Did::Unknown) | None => {}
         }
+        self.begin(tid, now, Did::Wait(behind.cloned()));
     }
 
     /// `tid` sleeps from now on.
     pub(crate) fn sleep(&mut self, tid: Tid, now: Time) {
-        self.begin(tid, now, Did::Sleep);
+        self.begin(tid, now, Did::Sleep(None));
     }
 
     fn begin(&mut self, tid: Tid, now: Time, did: Did) {
-        let spans = self.0.entry(tid).or_default();
+        let spans = self.spans.entry(tid).or_default();
         let now = spans.back().map_or(now, |latest| now.max(latest.from));
         spans.back_mut().into_iter().for_each(|latest| latest.to = now);
         if spans.len() == REMEMBERED {
@@ -66,18 +102,73 @@ impl Past {
         spans.push_back(Span { from: now, to: Time::MAX, did });
     }
 
-    /// What `tid` did after `since`, as far as it is remembered.
-    pub(crate) fn of(&self, tid: Tid, since: Time) -> impl Iterator<Item = &Span> {
-        self.0.get(&tid).into_iter().flatten().filter(move |span| span.to > since)
+    /// Returns what a sleep between two points in time waited for, as far as it is remembered: at each moment one thread, which did one
+    /// thing. That is the waker, and where it slept itself until another thread woke it, that other one, and so on. The method is the critical path of
+    /// F. Giraldeau and M. Dagenais, "Wait Analysis of Distributed Systems Using Kernel Tracing", IEEE TPDS 27(8), 2016.
+    pub(crate) fn chain(&self, sleeper: Tid, waker: &Thread, from: Time, to: Time) -> Vec<Link> {
+        let mut chain = Chain { past: self, sleeper, links: Vec::new() };
+        chain.follow(1, waker, from, to);
+        chain.links
+    }
+
+    /// Returns the time from which on it is remembered what `tid` did.
+    fn earliest(&self, tid: Tid) -> Time {
+        self.spans.get(&tid).and_then(VecDeque::front).map_or(Time::MAX, |earliest| earliest.from)
     }
 
     /// `tid` is no thread any more.
     pub(crate) fn remove(&mut self, tid: Tid) {
-        self.0.remove(&tid);
+        self.spans.remove(&tid);
     }
 
-    /// Records are missing: what anybody does is unknown.
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
+    /// What `tid` did so far is not known, nor what it does.
+    pub(crate) fn forget(&mut self, tid: Tid, now: Time) {
+        self.remove(tid);
+        self.begin(tid, now, Did::Unknown);
+    }
+
+    /// Records are missing until now: what anybody does is unknown.
+    pub(crate) fn clear(&mut self, now: Time) {
+        self.spans.clear();
+        self.whole_since = now;
+    }
+}
+
+/// A chain of wake-ups that is being followed.
+struct Chain<'a> {
+    past: &'a Past,
+    sleeper: Tid,
+    links: Vec<Link>,
+}
+
+impl Chain<'_> {
+    fn follow(&mut self, level: u32, thread: &Thread, from: Time, to: Time) {
+        let past = self.past;
+        for Span { from: begin, to: end, did } in past.spans.get(&thread.tid).into_iter().flatten() {
+            let (begin, end) = (from.max(*begin), to.min(*end));
+            let mut link = |to: Time, did: Did| {
+                if begin < to {
+                    self.links.push(Link {
+                        level,
+                        thread: thread.clone(),
+                        span: Span { from: begin, to, did },
+                    });
+                }
+            };
+            match did {
+                _ if begin >= end => {}
+                Did::Sleep(Some(Waker::Thread { thread: waker }))
+                    if level < LEVELS && waker.tid != self.sleeper =>
+                {
+                    let known = past.earliest(waker.tid).clamp(begin, end);
+                    link(known, Did::Sleep(None));
+                    if self.links.len() < LINKS_MAX {
+                        self.follow(level + 1, waker, known, end);
+                    }
+                }
+                Did::Unknown => {}
+                did => link(end, did.clone()),
+            }
+        }
     }
 }

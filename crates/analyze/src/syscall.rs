@@ -42,6 +42,8 @@ impl Arch {
 pub(crate) struct Futex {
     pub(crate) operation: Operation,
     pub(crate) word: u64,
+    /// What the word is expected to hold by who waits, and how many may be woken by who wakes.
+    pub(crate) value: Option<u64>,
 }
 
 /// What a call of `futex` is for.
@@ -58,15 +60,15 @@ pub(crate) enum Operation {
 }
 
 impl Futex {
-    /// `call` with its first two arguments, if it is such a call and does one of these.
-    pub(crate) fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 2]) -> Option<Self> {
+    /// `call` with its first three arguments, if it is such a call and does one of these.
+    pub(crate) fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 3]) -> Option<Self> {
         /// The operation without what `<linux/futex.h>` adds to it: the memory is private, the clock is that of the day.
         const COMMAND: u64 = 0x7f;
         let is_futex = match *call {
             Syscall::Name(name) => name == "futex",
             Syscall::Number(number) => number == arch.futex(),
         };
-        let ([Some(word), Some(operation)], true) = (arguments, is_futex) else { return None };
+        let ([Some(word), Some(operation), value], true) = (arguments, is_futex) else { return None };
         let operation = match operation & COMMAND {
             // FUTEX_WAIT, FUTEX_WAIT_BITSET
             0 | 9 => Operation::Wait,
@@ -77,7 +79,14 @@ impl Futex {
             7 => Operation::UnlockPi,
             _ => return None,
         };
-        Some(Self { operation, word })
+        Some(Self { operation, word, value })
+    }
+
+    /// Returns true if this may be the wait for a lock that the other call gives to one of those who wait: the value is that by which glibc
+    /// and Rust mark a lock that others wait for.
+    pub(crate) fn may_lock(&self, wake: &Self) -> bool {
+        const CONTENDED: u64 = 2;
+        self.value.is_none_or(|value| value == CONTENDED) && wake.value.is_none_or(|count| count == 1)
     }
 }
 
@@ -90,6 +99,8 @@ pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
         "epoll_pwait",
         "epoll_pwait2",
         "epoll_wait",
+        "fdatasync",
+        "fsync",
         "futex",
         "futex_wait",
         "futex_waitv",
@@ -98,6 +109,7 @@ pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
         "io_uring_enter",
         "mq_timedreceive",
         "msgrcv",
+        "msync",
         "nanosleep",
         "pause",
         "poll",
@@ -114,6 +126,9 @@ pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
         "select",
         "semop",
         "semtimedop",
+        "sync",
+        "sync_file_range",
+        "syncfs",
         "wait4",
         "waitid",
     ];
@@ -136,7 +151,7 @@ mod tests {
 
     #[test]
     fn calls_made_to_wait_are_told_from_others() {
-        for call in ["accept", "futex", "nanosleep", "read", "waitid"] {
+        for call in ["accept", "fsync", "futex", "msgrcv", "msync", "nanosleep", "read", "waitid"] {
             assert!(is_made_to_wait(call), "{call}");
         }
         for call in ["write", "mmap", "syscall 9"] {

@@ -1,8 +1,8 @@
 //! What an explained thread does at one moment.
 
-use crate::cause::{After, Cause, Lock, Thread, Waker};
+use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Processor, Serial};
-use crate::past::Span;
+use crate::past::Link;
 use crate::syscall::is_made_to_wait;
 use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::TaskState;
@@ -19,6 +19,10 @@ pub(crate) struct Explained {
     pub(crate) cpu: Option<Cpu>,
     /// The system call it is in.
     pub(crate) syscall: Option<Call>,
+    /// Whether it is known to stand in the queue of its CPU while it waits.
+    pub(crate) is_queued: bool,
+    /// The signal handlers that it is in, the innermost last.
+    pub(crate) handlers: Vec<Handler>,
     /// The page fault it may still be in, and since when.
     pub(crate) fault: Option<(Time, Serial)>,
     pub(crate) activity: Activity,
@@ -36,12 +40,21 @@ pub(crate) struct Call {
     pub(crate) wakes_recorder: bool,
 }
 
+/// A signal handler that a thread is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Handler {
+    pub(crate) signal: Arc<str>,
+    pub(crate) sender: Waker,
+    pub(crate) serial: Serial,
+}
+
 /// What the kernel's scheduler does with a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schedule {
     Unknown,
     Running,
     Waiting(After),
+    Throttled(Limit),
     Blocked(TaskState),
 }
 
@@ -53,6 +66,8 @@ pub(crate) struct Activity {
     pub(crate) inside: Option<Arc<str>>,
     /// A thread of lower priority that has the CPU instead.
     pub(crate) inverted: Option<Thread>,
+    /// Who has the CPU while a limit keeps the thread from it.
+    pub(crate) beside: Option<Thread>,
     /// Which occurrence of the cause it is.
     pub(crate) serial: Serial,
 }
@@ -79,8 +94,8 @@ pub(crate) struct WakeUp {
     pub(crate) cause: Cause,
     pub(crate) waker: Waker,
     pub(crate) lock: Option<Lock>,
-    /// What the waker did since then, if it is a thread.
-    pub(crate) meanwhile: Vec<Span>,
+    /// What it waited for, if the waker is a thread.
+    pub(crate) chain: Vec<Link>,
 }
 
 impl Explained {
@@ -92,6 +107,8 @@ impl Explained {
             changed: (Time::MIN, Serial::default()),
             cpu: None,
             syscall: None,
+            is_queued: false,
+            handlers: Vec::new(),
             fault: None,
             activity: Activity::of(Cause::Unknown, Serial::default()),
             since: Time::MIN,
@@ -107,6 +124,9 @@ impl Explained {
             Schedule::Waiting(after) => {
                 interrupted(processor).unwrap_or_else(|| self.waiting(after, processor, own))
             }
+            Schedule::Throttled(limit) => {
+                interrupted(processor).unwrap_or_else(|| self.throttled(limit, processor))
+            }
         }
     }
 
@@ -115,7 +135,21 @@ impl Explained {
             (Some(call), _) if call.wakes_recorder => Activity::of(Cause::RecorderWakeUp, call.serial),
             (Some(call), _) => Activity::of(Cause::Syscall { call: call.name.clone() }, call.serial),
             (None, Some((_, serial))) => Activity::of(Cause::PageFault, serial),
-            (None, None) => Activity::of(Cause::Own, self.changed.1),
+            (None, None) => match self.handlers.last() {
+                Some(Handler { signal, sender, serial }) => {
+                    let cause = Cause::SignalHandler { signal: signal.clone(), sender: sender.clone() };
+                    Activity::of(cause, *serial)
+                }
+                None => Activity::of(Cause::Own, self.changed.1),
+            },
+        }
+    }
+
+    fn throttled(&self, limit: Limit, processor: Option<&Processor>) -> Activity {
+        let run = processor.and_then(Processor::certainly_running).map(|run| run.thread.clone());
+        Activity {
+            beside: run.filter(|thread| !thread.is_idle()),
+            ..Activity::of(Cause::Throttled { limit, syscall: self.call() }, self.changed.1)
         }
     }
 
@@ -123,11 +157,11 @@ impl Explained {
         let run = processor.and_then(Processor::certainly_running);
         let run = run.filter(|run| run.thread.tid != self.tid);
         let behind = run.map(|run| run.thread.clone());
+        let serial = run.map_or(self.changed.1, |run| run.serial);
         Activity {
             inside: run.and_then(|run| run.work.clone()),
             inverted: behind.clone().filter(|other| own.outranks(other)),
-            serial: run.map_or(self.changed.1, |run| run.serial),
-            cause: Cause::Waiting { after, behind, syscall: self.call() },
+            ..Activity::of(Cause::Waiting { after, behind, syscall: self.call() }, serial)
         }
     }
 
@@ -135,15 +169,21 @@ impl Explained {
         let call = self.call();
         let expected = call.as_deref().is_none_or(is_made_to_wait);
         let run = processor.filter(|_| !expected).and_then(Processor::certainly_running);
+        let in_page_fault = call.is_none() && self.fault.is_some() && is_sleep(state);
         Activity {
             inverted: run.map(|run| run.thread.clone()).filter(|other| own.outranks(other)),
-            ..Activity::of(Cause::Blocked { state, syscall: call }, self.changed.1)
+            ..Activity::of(Cause::Blocked { state, syscall: call, in_page_fault }, self.changed.1)
         }
     }
 
     fn call(&self) -> Option<Arc<str>> {
         self.syscall.as_ref().map(|call| call.name.clone())
     }
+}
+
+/// Whether a thread in this state waits for something, and was not stopped from outside.
+fn is_sleep(state: TaskState) -> bool {
+    matches!(state, TaskState::Interruptible | TaskState::Uninterruptible)
 }
 
 fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
@@ -155,6 +195,6 @@ fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
 impl Activity {
     /// Without anything beside the cause.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
-        Self { cause, inside: None, inverted: None, serial }
+        Self { cause, inside: None, inverted: None, beside: None, serial }
     }
 }

@@ -1,14 +1,15 @@
 //! Follows the kernel's events and tells what explained threads spend their time on.
 
+mod entry;
 mod evidence;
 
-use crate::cause::{After, Cause, Lock, Thread, Waker, function};
+use crate::cause::{After, Cause, Limit, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::past::Past;
+use crate::signals::Signals;
 use crate::syscall::{Arch, Futex, Operation};
-use crate::thread::{Activity, Call, Explained, Happening, Schedule, WakeUp};
+use crate::thread::{Activity, Explained, Happening, Schedule, WakeUp};
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
-use sordino_timeline::kernel::Syscall;
 use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(crate) struct Tracker {
     /// What worker threads carry out.
     works: HashMap<Tid, Arc<str>>,
     past: Past,
+    signals: Signals,
     /// Threads in a call of `futex`.
     futexes: HashMap<Tid, Futex>,
     recorded: Recorded,
@@ -44,6 +46,7 @@ impl Tracker {
             softirqs: HashMap::new(),
             works: HashMap::new(),
             past: Past::default(),
+            signals: Signals::default(),
             futexes: HashMap::new(),
             recorded,
             arch,
@@ -72,11 +75,16 @@ impl Tracker {
         if let Some(kernel) = moment.kernel {
             match kernel {
                 Kernel::Waking { tid, cpu } => self.wake(tid, cpu, self.waker(moment), system),
-                Kernel::Woken { tid, cpu } => self.wake(tid, cpu, Waker::Unknown, system),
+                Kernel::Woken { tid, cpu } => {
+                    self.wake(tid, cpu, Waker::Unknown, system);
+                    self.queued(tid, true);
+                }
                 Kernel::Migrate { tid, to, .. } => self.migrate(tid, to, system),
                 Kernel::Boost { tid, .. } => self.boost(tid, system),
+                Kernel::SignalSent { signal, tid } => self.signals.send(tid, signal, self.waker(moment)),
                 Kernel::Gone { tid } => {
                     self.past.remove(tid);
+                    self.signals.remove(tid);
                     self.futexes.remove(&tid);
                     self.works.remove(&tid);
                     self.softirqs.remove(&tid);
@@ -104,13 +112,15 @@ impl Tracker {
         let is_lost = |cpu: Option<Cpu>| loss.cpu.is_none() || loss.cpu == cpu;
         self.cpus.iter_mut().filter(|(cpu, _)| is_lost(Some(**cpu))).for_each(|(_, cpu)| cpu.forget());
         self.softirqs.clear();
-        self.past.clear();
+        self.past.clear(loss.to);
+        self.signals.clear();
         self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
             // A sleeping thread sleeps on until it is seen again.
             if is_lost(thread.cpu) && !matches!(thread.schedule, Schedule::Blocked(_)) {
                 (thread.syscall, thread.fault) = (None, None);
+                thread.handlers.clear();
                 self.set(index, Schedule::Unknown);
                 self.replace(index, Activity::of(Cause::Unknown, self.serial));
             }
@@ -147,6 +157,7 @@ impl Tracker {
             Kernel::WorkExit => self.work(cpu, moment.tid, None),
             Kernel::SyscallEntry { call, arguments } => self.syscall(cpu, moment, Some((call, arguments))),
             Kernel::SyscallExit => self.syscall(cpu, moment, None),
+            Kernel::SignalDelivered { signal, is_handled } => self.signal(moment, signal, is_handled),
             Kernel::Fault { user } => self.fault(cpu, moment, user),
             _ => {}
         }
@@ -179,28 +190,61 @@ impl Tracker {
                     _ => Schedule::Blocked(state),
                 },
             );
+            let thread = &mut self.threads[index];
+            thread.is_queued = state == TaskState::Runnable;
+            if !self.recorded.syscalls {
+                // It may have slept in a system call after the fault.
+                thread.fault = None;
+            }
         }
         if let Some(&index) = self.by_tid.get(&next) {
             self.place(index, cpu);
             self.set(index, Schedule::Running);
         }
+        self.throttle(cpu, system);
+    }
+
+    /// Finds the threads that are kept from the CPU by a limit: they stand in its queue, and the scheduler has just given it to nobody, or to
+    /// a thread of a lower class. A real-time thread that has it shows that the limit of all real-time threads is over.
+    fn throttle(&mut self, cpu: Cpu, system: &System) {
+        let Some(processor) = self.cpus.get(&cpu) else { return };
+        let Some(next) = processor.running.as_ref().map(|run| run.thread.clone()) else { return };
+        for index in processor.explained.clone() {
+            let thread = &self.threads[index];
+            let limit = Limit::shown_by(&Thread::of(system, thread.tid), &next);
+            match (thread.schedule, limit) {
+                (Schedule::Waiting(_), Some(limit)) if thread.is_queued => {
+                    self.set(index, Schedule::Throttled(limit));
+                }
+                (Schedule::Throttled(Limit::RealTime), None) => {
+                    self.set(index, Schedule::Waiting(After::Preemption));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes whether a thread stands in the queue of its CPU for certain.
+    fn queued(&mut self, tid: Tid, is_queued: bool) {
+        if let Some(&index) = self.by_tid.get(&tid) {
+            self.threads[index].is_queued = is_queued;
+        }
     }
 
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
         let target_run = target.and_then(|cpu| self.cpus.get(&cpu)?.certainly_running());
-        if let Some(run) = target_run
-            && system.cpu(tid).is_none()
-            && run.thread.tid != tid
-        {
-            self.past.wait(tid, self.now, run.thread.clone());
+        let behind = target_run.map(|run| &run.thread).filter(|thread| thread.tid != tid);
+        if system.cpu(tid).is_none() {
+            self.past.wake(tid, self.now, &waker, behind);
         }
         let Some(&index) = self.by_tid.get(&tid) else { return };
         match self.threads[index].schedule {
             Schedule::Blocked(_) => {
                 self.woken(index, waker, system);
                 self.set(index, Schedule::Waiting(After::WakeUp));
+                self.threads[index].is_queued = false;
             }
-            Schedule::Waiting(_) => {}
+            Schedule::Waiting(_) | Schedule::Throttled(_) => {}
             // Already awake, or about to fall asleep and called back.
             Schedule::Running | Schedule::Unknown => return,
         }
@@ -211,14 +255,15 @@ impl Tracker {
     fn woken(&mut self, index: usize, waker: Waker, system: &System) {
         let thread = &self.threads[index];
         let since = thread.changed.0;
-        let (lock, meanwhile) = match &waker {
+        let (lock, chain) = match &waker {
             Waker::Thread { thread: waker } => {
-                (self.lock(thread.tid, waker.tid), self.past.of(waker.tid, since).cloned().collect())
+                let chain = self.past.chain(thread.tid, waker, since, self.now);
+                (self.lock(thread.tid, waker.tid), chain)
             }
             _ => (None, Vec::new()),
         };
         let (sleeper, cause) = (Thread::of(system, thread.tid), thread.activity.cause.clone());
-        let wake_up = WakeUp { sleeper, since, cause, waker, lock, meanwhile };
+        let wake_up = WakeUp { sleeper, since, cause, waker, lock, chain };
         self.happenings.push(Happening::Woken { thread: index, at: self.now, wake_up });
     }
 
@@ -226,7 +271,7 @@ impl Tracker {
     fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
         let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
         let lock = match (waits.operation, wakes.operation) {
-            (Operation::Wait, Operation::Wake) => Lock::Inferred,
+            (Operation::Wait, Operation::Wake) if waits.may_lock(wakes) => Lock::Inferred,
             (Operation::LockPi, Operation::UnlockPi) => Lock::Held,
             _ => return None,
         };
@@ -252,6 +297,8 @@ impl Tracker {
         if let Some(&index) = self.by_tid.get(&tid)
             && self.threads[index].schedule != Schedule::Running
         {
+            // It stands in the new queue a little later.
+            self.threads[index].is_queued = false;
             self.place(index, to);
             self.refresh(index, system);
         }
@@ -273,7 +320,7 @@ impl Tracker {
         let begin = self.now - duration;
         for index in self.cpus.entry(cpu).or_default().explained.clone() {
             let thread = &self.threads[index];
-            if matches!(thread.schedule, Schedule::Running | Schedule::Waiting(_)) {
+            if matches!(thread.schedule, Schedule::Running | Schedule::Waiting(_) | Schedule::Throttled(_)) {
                 let activity = thread.activity.clone();
                 let from = begin.max(thread.since);
                 self.spend(index, from, activity);
@@ -284,70 +331,6 @@ impl Tracker {
                 );
             }
         }
-    }
-
-    fn work(&mut self, cpu: Cpu, tid: Option<Tid>, called: Option<Arc<str>>) {
-        let Some(tid) = tid else { return };
-        if let Some(run) = &mut self.cpus.entry(cpu).or_default().running
-            && run.thread.tid == tid
-        {
-            run.work.clone_from(&called);
-        }
-        match called {
-            Some(called) => self.works.insert(tid, called),
-            None => self.works.remove(&tid),
-        };
-    }
-
-    fn syscall(&mut self, cpu: Cpu, moment: &Moment<'_>, call: Option<(Syscall<'_>, [Option<u64>; 2])>) {
-        let Some(tid) = moment.tid else { return };
-        self.seen(tid, Some(cpu), moment.system);
-        let futex = call.and_then(|(call, arguments)| Futex::of(self.arch, &call, arguments));
-        match futex {
-            Some(futex) => self.futexes.insert(tid, futex),
-            None => self.futexes.remove(&tid),
-        };
-        let Some(&index) = self.by_tid.get(&tid) else { return };
-        let wakes_recorder = futex.is_some_and(|futex| {
-            futex.operation == Operation::Wake && moment.system.is_wake_up(tid, futex.word)
-        });
-        let call = call.map(|(call, _)| {
-            let name = self.arch.name(&call);
-            Call { name, since: self.now, serial: self.serial, wakes_recorder }
-        });
-        let thread = &mut self.threads[index];
-        (thread.syscall, thread.fault) = (call, None);
-    }
-
-    fn fault(&mut self, cpu: Cpu, moment: &Moment<'_>, user: bool) {
-        let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
-        if user {
-            self.seen(self.threads[index].tid, Some(cpu), moment.system);
-        }
-        let in_interrupt = self.cpus.get(&cpu).is_some_and(|processor| processor.interrupt().is_some());
-        if in_interrupt || self.threads[index].schedule != Schedule::Running {
-            return;
-        }
-        if self.threads[index].syscall.is_some() {
-            // Inside a call it only counts: that the rest of the call is the fault's doing is unlikely.
-            let activity = self.threads[index].activity.clone();
-            self.spend(index, self.now, activity);
-            self.spend(index, self.now, Activity::of(Cause::PageFault, self.serial));
-        } else {
-            self.threads[index].fault = Some((self.now, self.serial));
-        }
-    }
-
-    /// An event of a program: the thread is back in user code.
-    fn in_user_code(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
-        self.seen(tid, cpu, system);
-        if let Some(&index) = self.by_tid.get(&tid) {
-            let (now, thread) = (self.now, &mut self.threads[index]);
-            thread.syscall.take_if(|call| call.since < now);
-            thread.fault.take_if(|(since, _)| *since < now);
-            self.refresh(index, system);
-        }
-        cpu.into_iter().for_each(|cpu| self.refresh_cpu(cpu, system));
     }
 
     fn set(&mut self, index: usize, schedule: Schedule) {

@@ -10,7 +10,7 @@ use crate::findings::{Explanation, Main, Part};
 use sordino_event::{Nanos, Tid};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::mem::{Discriminant, discriminant};
+use std::mem::Discriminant;
 
 /// So few intervals do not tell what is usual.
 const FEW: usize = 5;
@@ -21,6 +21,14 @@ const FAR: i64 = 20;
 
 /// The kind of a cause, without its details.
 type CauseKind = Discriminant<Cause>;
+
+/// Returns the kind of a cause. A page fault is one kind, whether it runs or waits.
+fn kind(cause: &Cause) -> CauseKind {
+    std::mem::discriminant(match cause {
+        Cause::Blocked { in_page_fault: true, .. } => &Cause::PageFault,
+        cause => cause,
+    })
+}
 
 /// The explanations of a sample: of each thread, and of all.
 #[derive(Debug, Default)]
@@ -72,7 +80,7 @@ impl IntervalTimes {
         let mut by_kind: HashMap<CauseKind, Nanos> = HashMap::new();
         for part in &explanation.parts {
             *by_cause.entry(part.cause.in_general()).or_default() += part.time;
-            *by_kind.entry(discriminant(&part.cause)).or_default() += part.time;
+            *by_kind.entry(kind(&part.cause)).or_default() += part.time;
         }
         by_cause.into_iter().for_each(|(cause, time)| self.by_cause.entry(cause).or_default().push(time));
         by_kind.into_iter().for_each(|(kind, time)| self.by_kind.entry(kind).or_default().push(time));
@@ -156,6 +164,9 @@ impl Usual {
         let amount = |part: &Part| if is_none(part) { Nanos::ZERO } else { part.time };
         let by_time = || main(parts, amount, |_| Nanos::ZERO);
         explanation.main = medians.filter(is_unusual).and_then(by_excess).or_else(by_time);
+        // A thread that is woken waits some microseconds behind whoever has the CPU: that is no inversion that matters.
+        let excess = explanation.main.as_ref().and_then(|main| main.excess).unwrap_or(explanation.length);
+        explanation.inversions.retain(|inversion| matters(inversion.time, excess));
     }
 }
 
@@ -181,6 +192,11 @@ struct OfKind {
     part: usize,
 }
 
+/// Whether a time is a twentieth of another one at least.
+fn matters(time: Nanos, whole: Nanos) -> bool {
+    time > Nanos::ZERO && time.0.saturating_mul(20) >= whole.0
+}
+
 /// The part that has most of an amount, of the kind of cause that has most: of a kind, no more than it took longer than `usual`.
 fn main(
     parts: &[Part],
@@ -189,7 +205,7 @@ fn main(
 ) -> Option<Main> {
     let mut kinds: Vec<OfKind> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
-        let (kind, of_part) = (discriminant(&part.cause), amount(part));
+        let (kind, of_part) = (kind(&part.cause), amount(part));
         match kinds.iter_mut().find(|known| known.kind == kind) {
             Some(known) => {
                 known.time += part.time;
@@ -203,7 +219,7 @@ fn main(
     let kinds = kinds.into_iter().filter(|known| most(known) > Nanos::ZERO);
     let OfKind { kind, part, .. } = kinds.min_by_key(|known| (Reverse(most(known)), known.part))?;
     let is_other = |(index, other): &(usize, &Part)| {
-        *index != part && discriminant(&other.cause) == kind && amount(other) > Nanos::ZERO
+        *index != part && self::kind(&other.cause) == kind && matters(amount(other), amount(&parts[part]))
     };
     let others = || parts.iter().enumerate().filter(is_other);
     let others_time = others().map(|(_, other)| other.time).sum();

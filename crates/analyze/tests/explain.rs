@@ -6,7 +6,8 @@ use sordino_analyze::*;
 use sordino_event::{Nanos, Pid, Tid};
 use sordino_timeline::Priority;
 use support::{
-    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain, loops,
+    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain,
+    explain_longest, loops,
 };
 
 /// The explanation of the longest `npt:loop`.
@@ -45,7 +46,13 @@ fn name(cause: &Cause) -> String {
                 called(syscall)
             )
         }
-        Cause::Blocked { state, syscall } => format!("blocked {}{}", state.letter(), called(syscall)),
+        Cause::Blocked { in_page_fault: true, .. } => "blocked in a fault".into(),
+        Cause::Blocked { state, syscall, .. } => format!("blocked {}{}", state.letter(), called(syscall)),
+        Cause::Throttled { limit, .. } => format!("throttled {limit:?}"),
+        Cause::SignalHandler { signal, sender: Waker::Thread { thread } } => {
+            format!("{signal} of {}", thread.tid)
+        }
+        Cause::SignalHandler { signal, .. } => signal.to_string(),
         Cause::Unrecorded { events: Unrecorded::Kernel } => "no kernel".into(),
         Cause::Unrecorded { events: Unrecorded::Switches } => "no switches".into(),
         _ => "unknown".into(),
@@ -323,14 +330,28 @@ fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
         is_recorder: false,
     };
     let woken = sleep((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 64));
-    let behind = Behind { thread: thread_of(MEDIUM), time: Nanos(200) };
-    let meanwhile = Meanwhile { ran: Nanos(160), slept: Nanos(10), waited: vec![behind] };
+    let waited = vec![Behind { thread: Some(thread_of(MEDIUM)), time: Nanos(200) }];
+    let chain = vec![Link { level: 1, thread: thread_of(LOW), ran: Nanos(160), slept: Nanos(10), waited }];
     let by = Waker::Thread { thread: thread_of(LOW) };
-    assert_eq!(woken, Woken { by, lock: Some(Lock::Inferred), count: 1, meanwhile: Some(meanwhile) });
+    assert_eq!(woken, Woken { by, lock: Some(Lock::Inferred), count: 1, time: Nanos(370), chain });
     assert_eq!(sleep((LOCK_PI, 64), (UNLOCK_PI, 64)).lock, Some(Lock::Held));
     for (wait, wake) in [((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 72)), ((WAIT_PRIVATE, 64), (UNLOCK_PI, 64))] {
         assert_eq!(sleep(wait, wake).lock, None);
     }
+    // A semaphore's value, and a barrier that lets all go on.
+    let of = |expected: u64, woken: u64| {
+        let mut script = loops("npt:loop");
+        script.at(1020).futex_of(64, WAIT_PRIVATE, expected);
+        script.at(1030).switch(NPT, SLEEPING, LOW);
+        script.at(1390).futex_of(64, WAKE_PRIVATE, woken);
+        script.at(1400).waking(NPT, 1).switch(LOW, RUNNABLE, NPT);
+        end(&mut script, 1450);
+        longest(&script).parts[0].wakers[0].lock
+    };
+    assert_eq!(
+        [of(2, 1), of(0, 1), of(2, 0x7fff_ffff), of(0xffff_ffff, 1)],
+        [Some(Lock::Inferred), None, None, None]
+    );
 }
 
 #[test]
@@ -344,7 +365,10 @@ fn without_the_interrupts_recorded_no_thread_is_blamed_for_a_wake_up() {
     end(&mut script, 50);
     let explanation = longest(&script);
     let sleep = explanation.parts.iter().find(|part| matches!(part.cause, Cause::Blocked { .. })).unwrap();
-    assert_eq!(sleep.wakers, [Woken { by: Waker::Unknown, lock: None, count: 1, meanwhile: None }]);
+    assert_eq!(
+        sleep.wakers,
+        [Woken { by: Waker::Unknown, lock: None, count: 1, time: Nanos(10), chain: Vec::new() }]
+    );
 }
 
 #[test]
@@ -430,10 +454,16 @@ fn who_runs_while_a_thread_sleeps_on_purpose_is_no_inversion() {
 
 #[test]
 fn threads_of_equal_or_higher_priority_and_shares_of_nice_threads_are_no_inversion() {
-    let equal = Task(5, "equal", NPT.2);
-    for (own, other, expected) in
-        [(NPT, HOG, 0), (NPT, equal, 0), (NPT, KWORKER, 1), (Task(10, "nice", 100), KWORKER, 0)]
-    {
+    let [equal, lower] = [Task(5, "equal", NPT.2), Task(6, "lower", NPT.2 + 1)];
+    // An ordinary thread shows that real-time threads are throttled.
+    let cases = [
+        (NPT, HOG, 0),
+        (NPT, equal, 0),
+        (NPT, lower, 1),
+        (NPT, KWORKER, 0),
+        (Task(10, "nice", 100), KWORKER, 0),
+    ];
+    for (own, other, expected) in cases {
         let mut script = Script::new();
         script.at(0).cpu(1).switch(IDLE, 0, own);
         script.at(10).user("npt:loop", own, &[]);
@@ -461,15 +491,168 @@ fn a_waker_of_lower_priority_that_was_preempted_itself_is_an_inversion() {
     assert_eq!(inversions(&longest(&script)), ["held up behind middle low 2900"]);
 }
 
+/// A limit is shown by whom the scheduler chose while the thread stood in the queue.
 #[test]
-fn throttling_shows_as_an_idle_cpu_while_the_thread_could_run() {
+fn a_thread_that_a_limit_keeps_from_its_cpu_is_throttled() {
+    const DEADLINE: i32 = -1;
+    let [low, stopper] = [Task(40, "low", 120), Task(41, "migration/1", 0)];
+    let nice = |priority| Task(NPT.0, NPT.1, priority);
+    let cases = [
+        (nice(120), IDLE, "throttled ControlGroup 49970 1"),
+        (NPT, IDLE, "throttled RealTime 49970 1"),
+        (NPT, low, "throttled RealTime 49970 1"),
+        (nice(DEADLINE), IDLE, "throttled Deadline 49970 1"),
+        (nice(DEADLINE), HOG, "throttled Deadline 49970 1"),
+        (nice(DEADLINE), stopper, "preempted migration/1 49970 1"),
+        (nice(120), low, "preempted low 49970 1"),
+    ];
+    for (own, other, expected) in cases {
+        let mut script = Script::new();
+        script.at(0).cpu(1).switch(IDLE, 0, own);
+        for time in (100..=1000).step_by(100) {
+            script.at(time).user("npt:loop", own, &[]);
+        }
+        script.at(1030).switch(own, RUNNABLE, other);
+        script.at(51_000).switch(other, 0, own);
+        script.at(51_070).user("npt:loop", own, &[]);
+        let explanation = longest(&script);
+        assert_eq!(parts(&explanation), [expected, "own 100"]);
+        assert!(inversions(&explanation).is_empty());
+    }
+}
+
+/// A woken thread waits behind who has the CPU, until that is a choice of the scheduler's, and again when real-time threads have it.
+#[test]
+fn a_thread_is_throttled_from_the_choice_on_that_shows_it() {
+    let [low, other] = [Task(40, "low", 120), Task(42, "other", 120)];
+    let told = |is_queued: bool, moves: bool| {
+        let mut script = loops("a:b");
+        script.at(1010).switch(NPT, SLEEPING, low);
+        script.at(1100).cpu(0).waking(NPT, 1);
+        if is_queued {
+            script.at(1110).cpu(1).woken(NPT, 1);
+        }
+        if moves {
+            script.at(1120).cpu(0).migrate(NPT, 2, 1);
+        }
+        script.at(1200).cpu(1).switch(low, RUNNABLE, other);
+        script.at(1500).switch(other, RUNNABLE, HOG);
+        script.at(1600).switch(HOG, SLEEPING, NPT).at(1710).user("a:b", NPT, &[]);
+        parts(&explain_longest(&script, "a:b").0)
+    };
+    let sure =
+        ["throttled RealTime 300 1", "own 120", "preempted hog 100 1", "queued low 100 1", "blocked S 90 1"];
+    assert_eq!(told(true, false), sure);
+    // On its way into the queue it may have come too late for the choice.
+    let unsure = ["queued other 300 1", "own 120", "queued low 100 1", "queued hog 100 1", "blocked S 90 1"];
+    assert_eq!(told(false, false), unsure);
+    assert_eq!(told(true, true), unsure);
+}
+
+#[test]
+fn a_signal_handler_is_named_with_its_sender_until_it_returns() {
+    const RT_SIGRETURN: i64 = 15;
+    const WRITE: i64 = 1;
     let mut script = loops("npt:loop");
-    script.at(1030).cpu(1).switch(NPT, RUNNABLE, IDLE);
-    script.at(51_000).switch(IDLE, 0, NPT);
-    end(&mut script, 51_070);
+    script.at(900).cpu(0).switch(IDLE, 0, HOG);
+    script.at(1020).by(HOG).signal(10, NPT);
+    script.at(1030).cpu(1).by(NPT).delivered(10, 0x4000);
+    script.at(1050).syscall(WRITE).at(1060).syscall_exit(WRITE);
+    // Another one interrupts the handler.
+    script.at(1100).vector("local_timer").signal(40, NPT);
+    script.at(1110).vector_exit("local_timer").delivered(40, 0x4000);
+    script.at(1150).syscall(RT_SIGRETURN).at(1151).syscall_exit(-1);
+    script.at(1250).syscall(RT_SIGRETURN).at(1252).syscall_exit(-1);
+    // One that nobody handles.
+    script.at(1260).delivered(17, 0);
+    end(&mut script, 1300);
+    let expected = [
+        "SIGUSR1 of 123 159 1",
+        "own 78",
+        "signal 40 40 1",
+        "call write 10 1",
+        "local_timer 10 1",
+        "call rt_sigreturn 3 2",
+    ];
+    assert_eq!(parts(&longest(&script)), expected);
+}
+
+/// A handler that was left by a jump is over when its signal comes again.
+#[test]
+fn a_handler_that_never_returns_does_not_nest() {
+    let mut script = loops("a:b");
+    script.cpu(1).by(NPT);
+    for time in [1010, 1020, 1030] {
+        script.at(time).delivered(14, 0x4000);
+    }
+    script.at(1040).syscall(15).at(1041).syscall_exit(-1);
+    script.at(1150).user("a:b", NPT, &[]);
+    let expected = ["own 119", "SIGALRM 30 3", "call rt_sigreturn 1 1"];
+    assert_eq!(parts(&explain_longest(&script, "a:b").0), expected);
+}
+
+/// Without system calls recorded, a handler's end is not known.
+#[test]
+fn a_handler_without_an_end_is_own_code() {
+    let mut script = Script::of_programs();
+    script.at(0).cpu(1).switch(IDLE, 0, NPT);
+    script.at(10).user("a:b", NPT, &[]);
+    script.at(20).by(NPT).delivered(10, 0x4000);
+    script.at(50).user("a:b", NPT, &[]);
+    assert_eq!(explain_longest(&script, "a:b").0.parts[0].cause, Cause::OwnOrSyscall);
+}
+
+#[test]
+fn a_sleep_between_a_fault_and_the_next_system_call_is_the_faults() {
+    let told = |with_syscalls: bool, state: i64| {
+        let mut script = if with_syscalls { Script::new() } else { Script::of_programs() };
+        script.at(0).cpu(1).switch(IDLE, 0, NPT);
+        for time in (100..=1000).step_by(100) {
+            script.at(time).user("npt:loop", NPT, &[]);
+        }
+        script.at(1010).by(NPT).fault(true);
+        script.at(1020).switch(NPT, state, IDLE);
+        script.at(1900).by(IDLE).irq(5, "disk").waking(NPT, 1).irq_exit(5);
+        script.at(1910).switch(IDLE, 0, NPT);
+        end(&mut script, 1950);
+        parts(&longest(&script))[0].clone()
+    };
+    assert_eq!(told(true, WAITING), "blocked in a fault 880 1");
+    // Somebody stopped it.
+    assert_eq!(told(true, 4), "blocked T 880 1");
+    // It may have slept in a call that is not recorded.
+    assert_eq!(told(false, WAITING), "blocked D 880 1");
+}
+
+/// "asleep in read; woken by stageB, which waited behind stagehog", over three stages, each in a thread of its own.
+#[test]
+fn a_sleep_is_followed_through_its_wakers() {
+    let stages: [Task; 3] = [Task(31, "first", 39), Task(32, "second", 39), Task(33, "third", 39)];
+    let [first, second, third] = stages;
+    let mut script = loops("npt:loop");
+    script.at(1000).cpu(0).switch(IDLE, 0, first);
+    script.at(1010).cpu(1).by(NPT).syscall(0).switch(NPT, SLEEPING, IDLE);
+    // The first runs, waits behind the hog, and wakes the second; that one the third; that one npt.
+    script.at(1100).cpu(0).switch(first, RUNNABLE, HOG);
+    script.at(1600).switch(HOG, SLEEPING, first);
+    script.at(1700).by(first).waking(second, 0).switch(first, SLEEPING, second);
+    script.at(1750).by(second).waking(third, 0);
+    script.at(1760).switch(second, SLEEPING, third);
+    script.at(1800).by(third).waking(NPT, 1);
+    script.at(1800).cpu(1).switch(IDLE, 0, NPT);
+    script.at(1810).by(NPT).syscall_exit(0);
+    end(&mut script, 1820);
     let explanation = longest(&script);
-    assert_eq!(parts(&explanation), ["preempted idle 49970 1", "own 100"]);
-    assert!(inversions(&explanation).is_empty());
+    assert_eq!(parts(&explanation)[0], "blocked S in read 790 1");
+    let woken = &explanation.parts[0].wakers[0];
+    let link = |link: &Link| {
+        let waited: Vec<_> =
+            link.waited.iter().map(|wait| (wait.thread.as_ref().unwrap().tid.0, wait.time.0)).collect();
+        (link.level, link.thread.tid.0, link.ran.0, link.slept.0, waited)
+    };
+    let chain: Vec<_> = woken.chain.iter().map(link).collect();
+    let (third, second) = ((1, third.0, 40, 0, vec![(second.0, 10)]), (2, second.0, 50, 0, vec![]));
+    assert_eq!(chain, [third, second, (3, first.0, 190, 0, vec![(HOG.0, 500)])]);
 }
 
 #[test]
@@ -558,7 +741,7 @@ fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
     assert_eq!(parts(&findings.intervals[0]), ["no kernel 4700 1"]);
     let main = findings.intervals[0].main.as_ref().unwrap();
     assert_eq!((main.part, main.excess), (0, None));
-    assert_eq!(findings.missing.len(), 8);
+    assert_eq!(findings.missing.len(), 9);
     assert!(explain(&loops("npt:loop"), "npt:loop", Options::default()).missing.is_empty());
 }
 

@@ -20,6 +20,7 @@ fn name(cause: &Cause) -> String {
         Cause::Irq { number, .. } => format!("irq {number}"),
         Cause::Softirq { number, .. } => format!("softirq {number}"),
         Cause::Nmi { .. } => "nmi".into(),
+        Cause::Throttled { limit: Limit::RealTime, syscall } => format!("throttled in {syscall:?}"),
         Cause::Waiting { behind, syscall, .. } => {
             format!("behind {} in {syscall:?}", behind.as_ref().map_or(-1, |thread| thread.tid.0))
         }
@@ -43,6 +44,9 @@ struct Machine {
     interrupts: [Vec<(bool, i64)>; 2],
     npt: Schedule,
     npt_cpu: usize,
+    /// Whether npt stands in the queue of its CPU for certain, and is throttled.
+    is_queued: bool,
+    is_throttled: bool,
     call: Option<i64>,
     truth: BTreeMap<String, i64>,
 }
@@ -55,7 +59,8 @@ impl Machine {
         let running = [NPT, HOG];
         let (npt, npt_cpu, call) = (Schedule::Running, 0, None);
         let interrupts = [Vec::new(), Vec::new()];
-        Self { script, now: 0, running, interrupts, npt, npt_cpu, call, truth: BTreeMap::new() }
+        let (is_queued, is_throttled, truth) = (false, false, BTreeMap::new());
+        Self { script, now: 0, running, interrupts, npt, npt_cpu, is_queued, is_throttled, call, truth }
     }
 
     fn truth(&self) -> String {
@@ -66,6 +71,7 @@ impl Machine {
         match (self.interrupts[self.npt_cpu].last(), self.npt) {
             (Some((true, vec)), _) => format!("softirq {vec}"),
             (Some((false, irq)), _) => format!("irq {irq}"),
+            (None, Schedule::Waiting) if self.is_throttled => format!("throttled in {call:?}"),
             (None, Schedule::Waiting) => format!("behind {} in {call:?}", self.running[self.npt_cpu].0),
             (None, _) => call.map_or("own".into(), |call| format!("call {call}")),
         }
@@ -105,8 +111,10 @@ impl Machine {
             7 if self.npt == Schedule::Blocked => {
                 self.script.waking(NPT, self.npt_cpu as i64);
                 self.npt = Schedule::Waiting;
+                self.is_throttled = false;
                 self.migrate(choice as usize % 2);
                 self.script.woken(NPT, self.npt_cpu as i64);
+                self.is_queued = true;
             }
             8 if self.npt == Schedule::Waiting => self.migrate(choice as usize % 2),
             9 => {
@@ -134,6 +142,11 @@ impl Machine {
         self.script.switch(prev, if sleeps { SLEEPING } else { RUNNABLE }, next);
         if prev == NPT {
             self.npt = if sleeps { Schedule::Blocked } else { Schedule::Waiting };
+            (self.is_queued, self.is_throttled) = (true, false);
+        }
+        if self.npt == Schedule::Waiting && self.npt_cpu == cpu {
+            // The hog ranks above npt, the idle thread and the worker below.
+            self.is_throttled = next != HOG && (self.is_throttled || self.is_queued);
         }
         if next == NPT {
             self.npt = Schedule::Running;
@@ -145,6 +158,7 @@ impl Machine {
         if to != self.npt_cpu {
             self.script.migrate(NPT, self.npt_cpu as i64, to as i64);
             self.npt_cpu = to;
+            self.is_queued = false;
         }
     }
 }
@@ -203,6 +217,11 @@ fn nonsense(script: &mut Script, number: u8, thread: Task, other: Task, value: i
         24 => script.kernel("sched_pi_setprio", &[("tid", V::I(thread.0.into())), ("newprio", V::I(value))]),
         25 => script.user("mark:begin", thread, &[("id", V::I(value % 2))]),
         26 => script.user("mark:end", thread, &[("id", V::I(value % 2))]),
+        28 => script.signal(value % 70, thread),
+        29 => script.delivered(value % 70, value.cast_unsigned()),
+        30 => {
+            script.futex_of(value.cast_unsigned() % 4, value.cast_unsigned() % 16, value.cast_unsigned() % 4)
+        }
         _ => script.user("npt:loop", thread, &[]),
     };
 }
@@ -213,7 +232,7 @@ proptest! {
     #[test]
     fn whatever_the_events_say_the_parts_add_up(
         entries in proptest::collection::vec(
-            (0u8..32, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
+            (0u8..36, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
              prop_oneof![0i64..8, 0i64..1500, any::<i64>()]),
             0..120),
         disordered in any::<bool>(),
@@ -250,6 +269,12 @@ proptest! {
                     prop_assert!(part.time >= Nanos::ZERO && part.longest <= part.time, "{part:?}");
                     prop_assert!(part.inside.iter().all(|inside| inside.time <= part.time), "{part:?}");
                     sum += i128::from(part.time.0);
+                    for woken in &part.wakers {
+                        let waited = |link: &Link| link.waited.iter().map(|behind| i128::from(behind.time.0)).sum::<i128>();
+                        let of = |link: &Link| i128::from(link.ran.0) + i128::from(link.slept.0) + waited(link);
+                        let chain: i128 = woken.chain.iter().map(of).sum();
+                        prop_assert!(chain <= i128::from(woken.time.0) && woken.time <= part.time, "{part:?}");
+                    }
                 }
                 let Interval { begin, end, .. } = explanation.interval;
                 // Spans of more than 292 years saturate.

@@ -9,9 +9,8 @@ mod words;
 use crate::TimeFormat;
 use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
-use sordino_analyze::{After, Cause, Explanation, Findings, Thread, Unpaired};
+use sordino_analyze::{Cause, Explanation, Findings, Limit, Part, Unpaired};
 use sordino_event::text::count;
-use sordino_timeline::Priority;
 use std::io::{self, Write};
 
 pub use choice::rule_arguments;
@@ -41,7 +40,7 @@ pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut imp
         page.gap();
         interval::write(index + 1, explanation, format.time, &mut page);
     }
-    if findings.intervals.iter().any(may_be_fair_server) {
+    if findings.intervals.iter().any(is_throttled) {
         page.gap();
         page.prose(Style::Plain, "", FAIR_SERVER);
     }
@@ -60,22 +59,15 @@ pub fn write_findings_json(findings: &Findings, out: &mut impl Write) -> io::Res
     out.write_all(&line)
 }
 
-/// The kernel's own inversion, which no priority is above; `kernel/sched/deadline.c`, `fair_server_init`.
-const FAIR_SERVER: &str = "Ordinary threads that take the CPU from a real-time one: since Linux 6.8, the fair server \
-    gives them 50 ms of each second on a CPU that real-time threads fill. Its settings are in \
-    /sys/kernel/debug/sched/fair_server.";
+/// The limit of real-time threads, which no priority is above; `kernel/sched/deadline.c`, `fair_server_init`.
+const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8, the fair server gives ordinary threads \
+    50 ms of each second on a CPU that real-time threads fill. Its settings are in \
+    /sys/kernel/debug/sched/fair_server. Older kernels do so by sched_rt_runtime_us.";
 
-/// Whether an ordinary thread took the CPU from the explained one, a real-time thread.
-fn may_be_fair_server(explanation: &Explanation) -> bool {
-    let is_real_time = |thread: &Thread| thread.priority.map(Priority::is_real_time);
-    let is_taken_by_ordinary = |cause: &Cause| match cause {
-        Cause::Waiting { after: After::Preemption, behind: Some(by), .. } => {
-            !by.is_idle() && is_real_time(by) == Some(false)
-        }
-        _ => false,
-    };
-    is_real_time(&explanation.thread) == Some(true)
-        && explanation.parts.iter().any(|part| is_taken_by_ordinary(&part.cause))
+/// Whether the limit of real-time threads kept the explained one from its CPU.
+fn is_throttled(explanation: &Explanation) -> bool {
+    let is_its = |part: &Part| matches!(part.cause, Cause::Throttled { limit: Limit::RealTime, .. });
+    explanation.parts.iter().any(is_its)
 }
 
 /// How many intervals there are and how long; if there is nothing to explain, why.

@@ -50,6 +50,7 @@ fn thread() -> impl Strategy<Value = Thread> {
 fn cause() -> impl Strategy<Value = Cause> {
     let state = prop::sample::select(b"RSDTtPIX".as_slice());
     let state = state.prop_map(|letter| TaskState::from_label(&[letter]).unwrap());
+    let limit = prop::sample::select(vec![Limit::ControlGroup, Limit::RealTime, Limit::Deadline]);
     let after = prop_oneof![Just(After::Preemption), Just(After::WakeUp)];
     prop_oneof![
         Just(Cause::Own),
@@ -67,7 +68,12 @@ fn cause() -> impl Strategy<Value = Cause> {
         name().prop_map(|handler| Cause::Nmi { handler }),
         (after, option::of(thread()), option::of(name()))
             .prop_map(|(after, behind, syscall)| Cause::Waiting { after, behind, syscall }),
-        (state, option::of(name())).prop_map(|(state, syscall)| Cause::Blocked { state, syscall }),
+        (limit, option::of(name())).prop_map(|(limit, syscall)| Cause::Throttled { limit, syscall }),
+        (state, option::of(name()), any::<bool>())
+            .prop_map(|(state, syscall, in_page_fault)| Cause::Blocked { state, syscall, in_page_fault }),
+        (name(), thread()).prop_map(|(signal, thread)| {
+            Cause::SignalHandler { signal, sender: Waker::Thread { thread } }
+        }),
     ]
 }
 
@@ -81,23 +87,26 @@ fn waker() -> impl Strategy<Value = Waker> {
 
 fn part() -> impl Strategy<Value = Part> {
     let inside = (name(), span()).prop_map(|(function, time)| Inside { function, time });
-    let behind = (thread(), span()).prop_map(|(thread, time)| Behind { thread, time });
-    let meanwhile =
-        (span(), span(), vec(behind, 0..5)).prop_map(|(ran, slept, waited)| Meanwhile { ran, slept, waited });
+    let behind = (option::of(thread()), span()).prop_map(|(thread, time)| Behind { thread, time }).boxed();
+    let beside = vec(behind.clone(), 0..8);
+    let link = (1..5u32, thread(), span(), span(), vec(behind, 0..5))
+        .prop_map(|(level, thread, ran, slept, waited)| Link { level, thread, ran, slept, waited });
     let lock = option::of(prop_oneof![Just(Lock::Held), Just(Lock::Inferred)]);
-    let woken = (waker(), lock, count(), option::of(meanwhile))
-        .prop_map(|(by, lock, count, meanwhile)| Woken { by, lock, count, meanwhile });
-    (cause(), [span(), span(), span()], count(), vec(inside, 0..8), vec(woken, 0..8)).prop_map(
-        |(cause, [time, usual, longest], count, inside, wakers)| Part {
+    let woken = (waker(), lock, count(), span(), vec(link, 0..8))
+        .prop_map(|(by, lock, count, time, chain)| Woken { by, lock, count, time, chain });
+    (cause(), [span(), span(), span()], count(), time(), vec(inside, 0..8), beside, vec(woken, 0..8))
+        .prop_map(|(cause, [time, usual, longest], count, longest_at, inside, beside, wakers)| Part {
+            certainty: cause.entry().certainty,
+            longest_at,
             cause,
             time,
             usual,
             count,
             longest,
             inside,
+            beside,
             wakers,
-        },
-    )
+        })
 }
 
 fn lost() -> impl Strategy<Value = Lost> {

@@ -22,7 +22,11 @@ fn waiting(after: After, behind: Option<Thread>, syscall: Option<&str>) -> Cause
 }
 
 fn blocked(state: TaskState, syscall: Option<&str>) -> Cause {
-    Cause::Blocked { state, syscall: syscall.map(Into::into) }
+    Cause::Blocked { state, syscall: syscall.map(Into::into), in_page_fault: false }
+}
+
+fn throttled(limit: Limit) -> Cause {
+    Cause::Throttled { limit, syscall: None }
 }
 
 fn all_causes() -> Vec<Cause> {
@@ -32,9 +36,15 @@ fn all_causes() -> Vec<Cause> {
         waiting(Preemption, Some(hog.clone()), Some("read")),
         waiting(Preemption, Some(idle.clone()), None),
         waiting(Preemption, None, None),
-        waiting(WakeUp, Some(hog), None),
+        waiting(WakeUp, Some(hog.clone()), None),
         waiting(WakeUp, Some(idle), None),
         waiting(WakeUp, None, None),
+        throttled(Limit::ControlGroup),
+        throttled(Limit::RealTime),
+        throttled(Limit::Deadline),
+        Cause::Blocked { state: TaskState::Uninterruptible, syscall: None, in_page_fault: true },
+        Cause::SignalHandler { signal: "SIGUSR1".into(), sender: Waker::Thread { thread: hog } },
+        Cause::SignalHandler { signal: "signal 40".into(), sender: Waker::Unknown },
         blocked(TaskState::Interruptible, Some("futex")),
         blocked(TaskState::Uninterruptible, None),
         Cause::Irq { number: 36, name: "eth0".into() },
@@ -55,13 +65,16 @@ fn all_causes() -> Vec<Cause> {
 
 /// All parts took 1 us.
 fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
-    let part = |cause| Part {
+    let part = |cause: Cause| Part {
+        certainty: cause.entry().certainty,
         cause,
         time: Nanos(1000),
         usual: Nanos(0),
         count: 1,
         longest: Nanos(1000),
+        longest_at: Time(500),
         inside: Vec::new(),
+        beside: Vec::new(),
         wakers: Vec::new(),
     };
     let length = 1000 * causes.len() as i64;
@@ -125,10 +138,36 @@ fn lost(cause: LossCause, count: u64, uncounted: u64) -> Lost {
     Lost { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
 }
 
+/// `docs/causes.md` has each kind of cause with the table's certainty and the groups of events that it needs, and a headline of the golden
+/// ones for it.
+#[test]
+fn the_document_of_causes_says_what_the_table_does() {
+    let document = include_str!("../../../docs/causes.md");
+    for entry in TABLE {
+        let certainty = format!("{:?}", entry.certainty).to_lowercase();
+        let needs: Vec<String> = entry.needs.iter().map(|need| format!("{need:?}").to_lowercase()).collect();
+        let row = format!("| `{}` | {certainty} | {} |", entry.kind, needs.join(", "));
+        assert!(document.contains(&row), "{row}");
+    }
+    let rows = document.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `kind`"));
+    assert_eq!(rows.count(), TABLE.len());
+    for cause in all_causes().into_iter().chain([Cause::Own]) {
+        let kind = serde_json::to_value(&cause).unwrap()["kind"].clone();
+        assert_eq!(kind, cause.entry().kind);
+    }
+    let golden = include_str!("golden/causes.txt");
+    let examples: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("- *")?.strip_suffix('*')).collect();
+    assert!(examples.len() > TABLE.len());
+    for example in examples {
+        assert!(golden.lines().any(|line| line == example), "{example}");
+    }
+}
+
 #[test]
 fn every_cause_has_a_headline_and_a_row() {
     let mut all = String::new();
-    for cause in all_causes() {
+    for cause in all_causes().into_iter().chain([Cause::Own]) {
         for others in 0..2 {
             all += &headline(&taking(4_900_000, vec![cause.clone()], main(others)));
             all += "\n";
@@ -136,8 +175,9 @@ fn every_cause_has_a_headline_and_a_row() {
     }
     let mut own = all_causes();
     own.push(Cause::Own);
-    let rest = own.split_off(9);
-    all += &text(&findings(vec![explanation(own, None), explanation(rest, None)]));
+    // An interval has room for sixteen.
+    let explanations = own.chunks(9).map(|causes| explanation(causes.to_vec(), None)).collect();
+    all += &text(&findings(explanations));
     assert!(all == include_str!("golden/causes.txt"), "{all}");
 }
 
@@ -172,10 +212,11 @@ fn a_lock_is_told_with_what_its_holder_did() {
     let sleep = |lock, count| {
         let sleep = vec![blocked(TaskState::Interruptible, Some("futex"))];
         let mut explanation = taking(4_900_000, sleep, main(0));
-        let behind = Behind { thread: thread(31, "medium", 79), time: Nanos(900_000) };
-        let meanwhile = Meanwhile { ran: Nanos(4_000_000), slept: Nanos(0), waited: vec![behind] };
+        let behind = Behind { thread: Some(thread(31, "medium", 79)), time: Nanos(900_000) };
+        let (ran, slept, waited) = (Nanos(4_000_000), Nanos(0), vec![behind]);
+        let chain = vec![Link { level: 1, thread: low.clone(), ran, slept, waited }];
         let by = Waker::Thread { thread: low.clone() };
-        explanation.parts[0].wakers = vec![Woken { by, lock, count, meanwhile: Some(meanwhile) }];
+        explanation.parts[0].wakers = vec![Woken { by, lock, count, time: Nanos(4_900_000), chain }];
         explanation
     };
     let told = |lock, count| {
@@ -195,10 +236,51 @@ fn a_lock_is_told_with_what_its_holder_did() {
     let held = told(Some(Lock::Held), 2);
     assert!(held.contains("blocked 4.90 ms on a lock held by low/30 (RT 10)"), "{held}");
     assert!(held.contains(&format!("woken 2 times by low/30 (RT 10), which held the lock; {did}")), "{held}");
-    // A waker that is none of a lock's holders did what it liked.
     let other = told(None, 1);
-    assert!(other.contains("asleep for 4.90 ms in futex, woken by low/30 (RT 10)"), "{other}");
-    assert!(!other.contains("meanwhile"), "{other}");
+    assert!(
+        other.contains("asleep for 4.90 ms in futex, woken by low/30 (RT 10), which ran 4.00 ms"),
+        "{other}"
+    );
+    assert!(!other.contains("lock"), "{other}");
+}
+
+#[test]
+fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
+    let [last, first, hog] = [(30, "last", 39), (31, "first", 39), (32, "hog", 29)]
+        .map(|(tid, comm, prio)| thread(tid, comm, prio));
+    let link = |level, thread: &Thread, ran, waited| Link {
+        level,
+        thread: thread.clone(),
+        ran: Nanos(ran),
+        slept: Nanos(0),
+        waited,
+    };
+    let behind = |time| vec![Behind { thread: Some(hog.clone()), time: Nanos(time) }];
+    let told = |chain| {
+        let mut explanation =
+            taking(5_000_000, vec![blocked(TaskState::Interruptible, Some("read"))], main(0));
+        let by = Waker::Thread { thread: last.clone() };
+        explanation.parts[0].wakers = vec![Woken { by, lock: None, count: 1, time: Nanos(5_000_000), chain }];
+        headline(&explanation)
+    };
+    let sleep = "asleep for 5.00 ms in read, woken by last/30 (RT 60)";
+    assert_eq!(
+        told(vec![link(1, &last, 1_000_000, vec![]), link(2, &first, 100_000, behind(3_900_000))]),
+        format!("{sleep}, after first/31 (RT 60) had waited 3.90 ms behind hog/32 (RT 70)")
+    );
+    assert_eq!(
+        told(vec![link(1, &last, 500_000, behind(4_500_000))]),
+        format!("{sleep}, which waited 4.50 ms behind hog/32 (RT 70)")
+    );
+    assert_eq!(
+        told(vec![link(1, &last, 500_000, vec![]), link(2, &first, 4_500_000, vec![])]),
+        format!("{sleep}, after first/31 (RT 60) had run 4.50 ms")
+    );
+    // No thread of it had half of the time.
+    assert_eq!(
+        told(vec![link(1, &last, 2_000_000, vec![]), link(2, &first, 2_000_000, behind(1_000_000))]),
+        sleep
+    );
 }
 
 #[test]

@@ -83,11 +83,25 @@ pub enum Kernel<'a> {
     SyscallEntry {
         /// For what.
         call: Syscall<'a>,
-        /// The first two arguments, if the trace tells. Of calls that have events of their own, they are known of `futex`.
-        arguments: [Option<u64>; 2],
+        /// The first three arguments, if the trace tells. Of calls that have events of their own, they are known of `futex`.
+        arguments: [Option<u64>; 3],
     },
     /// The thread leaves it.
     SyscallExit,
+    /// A signal is sent, by who runs or what interrupts it.
+    SignalSent {
+        /// The signal's number.
+        signal: i64,
+        /// A thread that is to get it, or the first thread of a process that is.
+        tid: Tid,
+    },
+    /// The thread gets a signal, on its way to user code.
+    SignalDelivered {
+        /// The signal's number.
+        signal: i64,
+        /// True if a function of the program's handles it, and runs next.
+        is_handled: bool,
+    },
     /// A timer's function begins.
     TimerEntry(Function<'a>),
     /// It is done.
@@ -227,6 +241,44 @@ pub enum Syscall<'a> {
     Number(i64),
     /// By its name.
     Name(&'a str),
+}
+
+/// Returns the name of a signal that has one on every architecture, or on most.
+pub fn signal_name(number: i64) -> Option<&'static str> {
+    const NAMES: [&str; 31] = [
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGILL",
+        "SIGTRAP",
+        "SIGABRT",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGKILL",
+        "SIGUSR1",
+        "SIGSEGV",
+        "SIGUSR2",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGTERM",
+        "SIGSTKFLT",
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGWINCH",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSYS",
+    ];
+    NAMES.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
 }
 
 /// The kernel's name for a softirq, if there is one of this number.

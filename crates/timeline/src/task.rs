@@ -15,6 +15,20 @@ impl Priority {
         self < other && self.is_real_time()
     }
 
+    /// Returns true for a thread of `SCHED_DEADLINE`.
+    pub fn is_deadline(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Returns the first priority of the next lower scheduling class: `SCHED_DEADLINE`, then `SCHED_FIFO` and `SCHED_RR`, then all others.
+    pub fn class_end(self) -> Self {
+        match self {
+            own if own.is_deadline() => Self(0),
+            own if own.is_real_time() => Self(100),
+            _ => Self(i32::MAX),
+        }
+    }
+
     /// Whether the thread is one of `SCHED_DEADLINE`, `SCHED_FIFO` or `SCHED_RR`.
     pub fn is_real_time(self) -> bool {
         self.0 < 100

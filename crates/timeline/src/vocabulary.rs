@@ -26,6 +26,8 @@ pub struct Recorded {
     pub faults: bool,
     /// `nmi_handler`.
     pub nmis: bool,
+    /// `signal_deliver`.
+    pub signals: bool,
     /// Anything that the kernel's tracer records; a state dump and what a recorder sees by itself do not count.
     pub any: bool,
 }
@@ -74,6 +76,8 @@ enum Kind {
     RawSyscall,
     NamedSyscall,
     SyscallExit,
+    SignalSent,
+    SignalDelivered,
     TimerEntry,
     TimerExit,
     WorkEntry,
@@ -124,6 +128,8 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
     ("nmi_handler", Kind::Nmi, &["handler", "delta_ns"]),
     ("page_fault_user", Kind::UserFault, &[]),
     ("page_fault_kernel", Kind::KernelFault, &[]),
+    ("signal_generate", Kind::SignalSent, &["sig", "tid|pid"]),
+    ("signal_deliver", Kind::SignalDelivered, &["sig", "sa_handler"]),
     ("hrtimer_expire_entry", Kind::TimerEntry, &["function"]),
     ("hrtimer_expire_exit", Kind::TimerExit, &[]),
     ("timer_expire_entry", Kind::TimerEntry, &["function"]),
@@ -189,6 +195,7 @@ impl Vocabulary {
                 Kind::RawSyscall | Kind::NamedSyscall => &mut recorded.syscalls,
                 Kind::UserFault | Kind::KernelFault => &mut recorded.faults,
                 Kind::Nmi => &mut recorded.nmis,
+                Kind::SignalDelivered => &mut recorded.signals,
                 _ => continue,
             };
             *seen = true;
@@ -317,7 +324,7 @@ fn syscall(class: &Class, name: &str) -> Option<Meaning> {
         ["sys_enter_", "syscall_entry_", "sys_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
     let mut fields = [None; 7];
     if called == "futex" {
-        (fields[0], fields[1]) = (class.field("uaddr"), class.field("op"));
+        (fields[0], fields[1], fields[2]) = (class.field("uaddr"), class.field("op"), class.field("val"));
     }
     Some(Meaning { kind: Kind::NamedSyscall, fields, name: called.to_owned() })
 }

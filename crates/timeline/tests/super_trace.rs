@@ -198,20 +198,35 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
     for (name, user) in [("page_fault_user", true), ("x86_exceptions_page_fault_kernel", false)] {
         says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user })));
     }
+    for (handler, is_handled) in [(0, false), (1, false), (0x5555_0000_1000, true)] {
+        says(
+            "signal_deliver",
+            &[("sig", number(10)), ("sa_handler", Value::unsigned(handler))],
+            |kernel, recorded| {
+                assert_eq!(kernel, Some(Kernel::SignalDelivered { signal: 10, is_handled }));
+                assert!(recorded.signals);
+            },
+        );
+    }
+    for pid in ["tid", "pid"] {
+        says("signal_generate", &[("sig", number(10)), (pid, number(7))], |kernel, _| {
+            assert_eq!(kernel, Some(Kernel::SignalSent { signal: 10, tid: Tid(7) }));
+        });
+    }
 }
 
 #[test]
 fn system_calls_are_known_by_all_their_names() {
     let id = [("id", Value::signed(1))];
     let entry = |call, arguments| Some(Kernel::SyscallEntry { call, arguments });
-    says("sys_enter", &id, |kernel, _| assert_eq!(kernel, entry(Syscall::Number(1), [None; 2])));
-    let futex = [("uaddr", Value::unsigned(0x7f00)), ("op", Value::signed(129))];
+    says("sys_enter", &id, |kernel, _| assert_eq!(kernel, entry(Syscall::Number(1), [None; 3])));
+    let futex = [("uaddr", Value::unsigned(0x7f00)), ("op", Value::signed(129)), ("val", Value::unsigned(2))];
     says("sys_enter_futex", &futex, |kernel, _| {
-        assert_eq!(kernel, entry(Syscall::Name("futex"), [Some(0x7f00), Some(129)]));
+        assert_eq!(kernel, entry(Syscall::Name("futex"), [Some(0x7f00), Some(129), Some(2)]));
     });
     for name in ["sys_enter_write", "syscall_entry_write", "compat_syscall_entry_write", "sys_write"] {
         says(name, &[], |kernel, recorded| {
-            assert_eq!(kernel, entry(Syscall::Name("write"), [None; 2]), "{name}");
+            assert_eq!(kernel, entry(Syscall::Name("write"), [None; 3]), "{name}");
             assert!(recorded.syscalls);
         });
     }
@@ -221,7 +236,7 @@ fn system_calls_are_known_by_all_their_names() {
     }
     // The system call that LTTng called so before it had the number.
     says("sys_exit", &[("error_code", Value::signed(0))], |kernel, _| {
-        assert_eq!(kernel, entry(Syscall::Name("exit"), [None; 2]));
+        assert_eq!(kernel, entry(Syscall::Name("exit"), [None; 3]));
     });
 }
 

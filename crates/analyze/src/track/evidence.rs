@@ -29,7 +29,7 @@ impl Tracker {
         for index in processor.explained.clone() {
             self.correct(index, believed, Some(tid), (seen, since));
         }
-        believed.into_iter().for_each(|believed| self.past.remove(believed));
+        believed.into_iter().for_each(|believed| self.past.forget(believed, now));
         if tid != Tid(0) {
             self.past.run(tid, since);
         }

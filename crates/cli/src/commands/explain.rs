@@ -29,6 +29,9 @@ const NPT: &str = "npt:loop";
 /// sleep, the thread's own code. The parts are net and add up; what no event explains is named as such. Without kernel events
 /// (sordino record --kernel) only the intervals' lengths are known.
 ///
+/// A headline names the part that took longer than it usually does (the median over a sample of the intervals) by most: the sleep
+/// of a periodic thread is no cause of a late period. An interval as long as others is named by the part that took most.
+///
 /// Without --event and --begin, the recording decides, and the choice is printed with others. It is npt:loop, or else the events
 /// of one provider whose names form a pair (begin and end, start and stop, enter and exit, request and answer, put and get, ...)
 /// and that has most intervals, or else the event that one thread hits most often, those first that it hits at regular

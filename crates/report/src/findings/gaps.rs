@@ -88,7 +88,7 @@ fn unpaired(findings: &Findings) -> Option<String> {
 }
 
 /// As many kinds of the kernel's events can be missing.
-const MISSING: usize = 8;
+const MISSING: usize = 9;
 
 /// Which of the kernel's events were not recorded, and how to record them.
 fn missing(missing: &[Missing]) -> Option<String> {
@@ -120,6 +120,7 @@ fn named(missing: Missing) -> (&'static str, &'static str) {
         Missing::Syscalls => ("system calls", "raw_syscalls"),
         Missing::Faults => ("page faults", "exceptions"),
         Missing::Nmis => ("non-maskable interrupts", "nmi"),
+        Missing::Signals => ("signals that are delivered", "signal"),
         _ => ("other events", "all"),
     }
 }

@@ -1,6 +1,6 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{cause, cpu, inversion, lost, thread, tied_headline, woken};
+use super::words::{DETAILS_MAX, cause, cpu, inversion, lost, thread, tied_headline, woken};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
@@ -11,8 +11,6 @@ use sordino_event::Nanos;
 const INDENT: &str = "    ";
 /// As many parts have a line of their own.
 const PARTS_MAX: usize = 16;
-/// As many functions, wakers, inversions, losses.
-const DETAILS_MAX: usize = 5;
 
 /// Writes what took the time of the interval that is number `number` by length.
 pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, page: &mut Page) {
@@ -78,16 +76,20 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
     let longest = if part.count > 1 { span(part.longest) } else { String::new() };
     let functions = || part.inside.iter().filter(|inside| inside.time != Nanos::ZERO);
     let inside = functions().map(|inside| format!("{} in {}", span(inside.time), name(&inside.function)));
+    let beside = part.beside.iter().filter_map(|beside| Some((beside.time, beside.thread.as_ref()?)));
+    let beside = beside.map(|(time, by)| format!("{} had its CPU for {}", thread(by), span(time)));
     let woken = part.wakers.iter().map(woken);
     let more = |count: usize, what: &str| {
         let hidden = count - shown(count, DETAILS_MAX);
         (hidden > 0).then(|| format!("and {hidden} more {what}"))
     };
-    let (functions, wakers) = (functions().count(), part.wakers.len());
+    let (functions, wakers, others) = (functions().count(), part.wakers.len(), part.beside.len());
     let below = inside
         .take(shown(functions, DETAILS_MAX))
         .chain(more(functions, "functions"))
-        .chain(woken.take(shown(wakers, DETAILS_MAX)))
+        .chain(beside.take(shown(others, DETAILS_MAX)))
+        .chain(more(others, "threads"))
+        .chain(woken.take(shown(wakers, DETAILS_MAX)).flatten())
         .chain(more(wakers, "wakers"))
         .collect();
     Row {

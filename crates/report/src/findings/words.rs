@@ -4,12 +4,15 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Lock, Lost, Main, Meanwhile, Part, Thread, Unrecorded,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Thread, Unrecorded,
     Waker, Woken,
 };
 use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
+
+/// As many functions, wakers, links of a chain, inversions, losses are listed.
+pub(super) const DETAILS_MAX: usize = 5;
 
 /// `hog/123 (RT 95)`, as far as it is known; `sordino's recorder sordino-collect/123 (nice 0)`.
 pub(super) fn thread(thread: &Thread) -> String {
@@ -35,6 +38,9 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::Unexplained => "unexplained (hardware or hypervisor?)".into(),
         Cause::Syscall { call } => format!("own system call {}", name(call)),
         Cause::RecorderWakeUp => "sordino's own system call: it wakes the recorder (--wakeup)".into(),
+        Cause::SignalHandler { signal, sender } => {
+            format!("its handler of {}{}", name(signal), sent_by(sender))
+        }
         Cause::PageFault => "page fault, at most (no event ends it)".into(),
         Cause::Waiting { after, behind, syscall } => {
             let how = match (after, behind) {
@@ -47,10 +53,32 @@ pub(super) fn cause(cause: &Cause) -> String {
             };
             how + &inside(syscall.as_deref())
         }
-        Cause::Blocked { state, syscall } => sleep(*state).to_owned() + &inside(syscall.as_deref()),
+        Cause::Throttled { limit, syscall } => {
+            format!("throttled{}: {}", inside(syscall.as_deref()), self::limit(*limit))
+        }
+        Cause::Blocked { state, in_page_fault: true, .. } => {
+            format!("{} in a page fault", sleep(*state))
+        }
+        Cause::Blocked { state, syscall, .. } => sleep(*state).to_owned() + &inside(syscall.as_deref()),
         Cause::Unknown => "unknown to the trace".into(),
         Cause::Unrecorded { events } => format!("unknown: {}", unrecorded(*events)),
         interrupt => self::interrupt(interrupt),
+    }
+}
+
+/// Whose time is used up.
+fn limit(limit: Limit) -> &'static str {
+    match limit {
+        Limit::ControlGroup => "the quota of its control group (cpu.max) is used up",
+        Limit::RealTime => "real-time threads have used up their share (fair server, sched_rt_runtime_us)",
+        Limit::Deadline => "its SCHED_DEADLINE runtime is used up",
+    }
+}
+
+fn sent_by(sender: &Waker) -> String {
+    match sender {
+        Waker::Unknown => String::new(),
+        sender => format!(", sent by {}", waker(sender)),
     }
 }
 
@@ -100,8 +128,8 @@ pub(super) fn waker(waker: &Waker) -> String {
     }
 }
 
-/// Who ended a sleep, by what, and what that thread did before.
-pub(super) fn woken(woken: &Woken) -> String {
+/// Who ended a sleep and by what, and below what it waited for.
+pub(super) fn woken(woken: &Woken) -> Vec<String> {
     let times = if woken.count == 1 { String::new() } else { format!(" {} times", woken.count) };
     let by = waker(&woken.by);
     let how = match woken.lock {
@@ -111,25 +139,56 @@ pub(super) fn woken(woken: &Woken) -> String {
             " by the same futex: if that is a lock, this thread held it (inferred)".into()
         }
     };
-    let meanwhile = woken.meanwhile.as_ref().filter(|_| woken.lock.is_some()).map(meanwhile);
-    format!("woken{times} by {by}{how}{}", meanwhile.unwrap_or_default())
+    let of_waker = |link: &&Link| matches!(&woken.by, Waker::Thread { thread } if *thread == link.thread && link.level == 1);
+    let meanwhile = woken.chain.iter().find(of_waker);
+    let meanwhile = meanwhile.map_or(String::new(), |link| format!("; meanwhile it {}", did(link)));
+    let before = woken.chain.iter().filter(|link| !of_waker(link));
+    let before =
+        before.take(DETAILS_MAX).map(|link| format!("before that, {} {}", thread(&link.thread), did(link)));
+    std::iter::once(format!("woken{times} by {by}{how}{meanwhile}")).chain(before).collect()
 }
 
-/// What the holder of a lock did; as many of those it waited behind are named.
-fn meanwhile(meanwhile: &Meanwhile) -> String {
+/// What a thread of a chain did; as many of those it waited behind are named.
+fn did(link: &Link) -> String {
     const NAMED: usize = 3;
-    let Meanwhile { ran, slept, waited } = meanwhile;
-    let waited = waited
-        .iter()
-        .take(NAMED)
-        .map(|behind| format!("waited {} for a CPU behind {}", span(behind.time), thread(&behind.thread)));
-    let all: Vec<String> = [(ran, "ran"), (slept, "slept")]
+    let waited = link.waited.iter().take(NAMED).map(|wait| {
+        let behind = wait.thread.as_ref().filter(|by| !by.is_idle());
+        let behind = behind.map_or(String::new(), |by| format!(" behind {}", thread(by)));
+        format!("waited {} for a CPU{behind}", span(wait.time))
+    });
+    let all: Vec<String> = [(link.ran, "ran"), (link.slept, "slept")]
         .into_iter()
-        .filter(|(time, _)| **time > Nanos::ZERO)
-        .map(|(time, did)| format!("{did} {}", span(*time)))
+        .filter(|(time, _)| *time > Nanos::ZERO)
+        .map(|(time, did)| format!("{did} {}", span(time)))
         .chain(waited)
         .collect();
-    if all.is_empty() { String::new() } else { format!("; meanwhile it {}", all.join(", ")) }
+    all.join(", ")
+}
+
+/// What most of a sleep waited for, where a thread ended it and one thread of the chain did one thing for half of that time or more.
+fn awaited(part: &Part) -> String {
+    let Some(woken) = part.wakers.first() else { return String::new() };
+    let each = |link: &Link| {
+        let (ran, slept) = (link.ran, link.slept);
+        let waited = link.waited.first();
+        let wait = waited.map_or(Nanos::ZERO, |wait| wait.time);
+        let [had, other] = ["", "had "].map(|had| match waited {
+            Some(wait) if wait.time >= ran && wait.time >= slept => {
+                let behind = wait.thread.as_ref().filter(|by| !by.is_idle());
+                let behind = behind.map_or(" for a CPU".into(), |by| format!(" behind {}", thread(by)));
+                format!("{had}waited {}{behind}", span(wait.time))
+            }
+            _ if slept > ran => format!("{had}slept {}", span(slept)),
+            _ => format!("{had}{} {}", if had.is_empty() { "ran" } else { "run" }, span(ran)),
+        });
+        let text = match link.level {
+            1 => format!(", which {had}"),
+            _ => format!(", after {} {other}", thread(&link.thread)),
+        };
+        (ran.max(slept).max(wait), text)
+    };
+    let longest = woken.chain.iter().map(each).max_by_key(|(time, _)| *time);
+    longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)
 }
 
 /// `cpu1`.
@@ -166,7 +225,8 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
             None => "nothing took time".into(),
         };
     };
-    let sentence = sentence(main, part);
+    let said = sentence(main, part);
+    let sentence = said.clone() + &awaited(part);
     let amount = main.excess.unwrap_or(part.time);
     let is_its = |inversion: &&Inversion| match (&part.cause, &inversion.how) {
         (Cause::Waiting { behind, .. }, Inverted::Runnable) => behind.as_ref() == Some(&inversion.by),
@@ -180,7 +240,7 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
     match how {
         Inverted::Runnable | Inverted::InSyscall { .. } => format!("{sentence}; priority inversion by {by}"),
         Inverted::HeldUp { behind } => {
-            format!("{sentence}; priority inversion: {by} was held up behind {}", thread(behind))
+            format!("{said}; priority inversion: {by} was held up behind {}", thread(behind))
         }
     }
 }
@@ -242,8 +302,18 @@ fn sentence(main: &Main, part: &Part) -> String {
                 (After::WakeUp, None) => format!("woken, but waited {time} for its CPU{call}{waits}"),
             }
         }
-        Cause::Blocked { state, syscall } => {
-            let call = inside(syscall.as_deref());
+        Cause::SignalHandler { signal, sender } => {
+            format!("its handler of {} took {time}{calls}{}", name(signal), sent_by(sender))
+        }
+        Cause::Throttled { limit, syscall } => {
+            let (call, beside) = (inside(syscall.as_deref()), part.beside.first());
+            let beside = beside.filter(|beside| beside.time.0 >= part.time.0 / 2);
+            let beside = beside.and_then(|beside| beside.thread.as_ref());
+            let beside = beside.map_or(String::new(), |by| format!("; {} had its CPU", thread(by)));
+            format!("throttled {time}{call}: {}{beside}{waits}", self::limit(*limit))
+        }
+        Cause::Blocked { state, syscall, in_page_fault } => {
+            let call = if *in_page_fault { " in a page fault".into() } else { inside(syscall.as_deref()) };
             let Some(woken) = part.wakers.first().filter(|woken| woken.by != Waker::Unknown) else {
                 return format!("{} for {time}{call}{longer}{waits}", sleep(*state));
             };

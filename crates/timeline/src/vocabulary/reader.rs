@@ -41,9 +41,14 @@ impl<'a> Reader<'a> {
             },
             Kind::NamedSyscall => Kernel::SyscallEntry {
                 call: Syscall::Name(&self.meaning.name),
-                arguments: [self.bits(0), self.bits(1)],
+                arguments: [self.bits(0), self.bits(1), self.bits(2)],
             },
             Kind::SyscallExit => Kernel::SyscallExit,
+            Kind::SignalSent => Kernel::SignalSent { signal: self.integer(0)?, tid: self.tid(1)? },
+            Kind::SignalDelivered => {
+                // 0 is SIG_DFL, 1 is SIG_IGN.
+                Kernel::SignalDelivered { signal: self.integer(0)?, is_handled: self.bits(1)? > 1 }
+            }
             Kind::TimerEntry => Kernel::TimerEntry(self.function(0)?),
             Kind::TimerExit => Kernel::TimerExit,
             Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
@@ -124,11 +129,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first two elements of the list at `place`.
-    fn listed_arguments(&self, place: usize) -> [Option<u64>; 2] {
+    /// The first three elements of the list at `place`.
+    fn listed_arguments(&self, place: usize) -> [Option<u64>; 3] {
         let list = self.meaning.fields[place].and_then(|field| self.event.value(field));
-        let Some(View::List(mut list)) = list else { return [None; 2] };
-        [list.next().and_then(bits), list.next().and_then(bits)]
+        let Some(View::List(mut list)) = list else { return [None; 3] };
+        [(); 3].map(|()| list.next().and_then(bits))
     }
 
     fn bits(&self, place: usize) -> Option<u64> {

@@ -25,7 +25,7 @@ pub(crate) enum V {
     I(i64),
     U(u64),
     T(&'static str),
-    L([u64; 2]),
+    L([u64; 3]),
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ impl Script {
             .vector("local_timer")
             .syscall(0)
             .fault(true)
+            .signal(0, NPT)
+            .delivered(0, 0)
             .nmi(0, 0);
         script.entries.clear();
         script
@@ -166,12 +168,27 @@ impl Script {
     }
 
     pub(crate) fn syscall(&mut self, number: i64) -> &mut Self {
-        self.kernel("sys_enter", &[("id", V::I(number)), ("args", V::L([0; 2]))])
+        self.kernel("sys_enter", &[("id", V::I(number)), ("args", V::L([0; 3]))])
+    }
+
+    /// `futex` on x86-64, as locks use it: who waits expects 2, who wakes wakes one.
+    pub(crate) fn futex(&mut self, word: u64, operation: u64) -> &mut Self {
+        self.futex_of(word, operation, if matches!(operation & 0x7f, 0 | 9) { 2 } else { 1 })
     }
 
     /// `futex` on x86-64.
-    pub(crate) fn futex(&mut self, word: u64, operation: u64) -> &mut Self {
-        self.kernel("sys_enter", &[("id", V::I(202)), ("args", V::L([word, operation]))])
+    pub(crate) fn futex_of(&mut self, word: u64, operation: u64, value: u64) -> &mut Self {
+        self.kernel("sys_enter", &[("id", V::I(202)), ("args", V::L([word, operation, value]))])
+    }
+
+    /// A signal is sent to a thread.
+    pub(crate) fn signal(&mut self, signal: i64, to: Thread) -> &mut Self {
+        self.kernel("signal_generate", &[("sig", V::I(signal)), ("pid", V::I(to.0.into()))])
+    }
+
+    /// The running thread gets a signal, which the function at this address handles.
+    pub(crate) fn delivered(&mut self, signal: i64, handler: u64) -> &mut Self {
+        self.kernel("signal_deliver", &[("sig", V::I(signal)), ("sa_handler", V::U(handler))])
     }
 
     pub(crate) fn syscall_exit(&mut self, number: i64) -> &mut Self {

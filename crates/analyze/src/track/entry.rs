@@ -1,0 +1,106 @@
+//! Threads enter the kernel and leave it: system calls, signals, page faults, pieces of work.
+
+use super::Tracker;
+use crate::cause::Cause;
+use crate::syscall::{Futex, Operation};
+use crate::thread::{Activity, Call, Handler, Schedule};
+use sordino_event::{Cpu, Tid};
+use sordino_timeline::kernel::{Syscall, signal_name};
+use sordino_timeline::{Moment, System};
+use std::sync::Arc;
+
+/// Signal handlers nest a few deep; a trace that claims more has lost their ends.
+const HANDLERS_MAX: usize = 16;
+
+impl Tracker {
+    pub(super) fn work(&mut self, cpu: Cpu, tid: Option<Tid>, called: Option<Arc<str>>) {
+        let Some(tid) = tid else { return };
+        if let Some(run) = &mut self.cpus.entry(cpu).or_default().running
+            && run.thread.tid == tid
+        {
+            run.work.clone_from(&called);
+        }
+        match called {
+            Some(called) => self.works.insert(tid, called),
+            None => self.works.remove(&tid),
+        };
+    }
+
+    pub(super) fn syscall(
+        &mut self,
+        cpu: Cpu,
+        moment: &Moment<'_>,
+        call: Option<(Syscall<'_>, [Option<u64>; 3])>,
+    ) {
+        let Some(tid) = moment.tid else { return };
+        self.seen(tid, Some(cpu), moment.system);
+        let futex = call.and_then(|(call, arguments)| Futex::of(self.arch, &call, arguments));
+        match futex {
+            Some(futex) => self.futexes.insert(tid, futex),
+            None => self.futexes.remove(&tid),
+        };
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        let wakes_recorder = futex.is_some_and(|futex| {
+            futex.operation == Operation::Wake && moment.system.is_wake_up(tid, futex.word)
+        });
+        let call = call.map(|(call, _)| {
+            let name = self.arch.name(&call);
+            Call { name, since: self.now, serial: self.serial, wakes_recorder }
+        });
+        let thread = &mut self.threads[index];
+        if call.as_ref().is_some_and(|call| &*call.name == "rt_sigreturn") {
+            thread.handlers.pop();
+        }
+        (thread.syscall, thread.fault) = (call, None);
+    }
+
+    /// A thread gets a signal. Where system calls are not recorded, nothing shows the end of its handler.
+    pub(super) fn signal(&mut self, moment: &Moment<'_>, signal: i64, is_handled: bool) {
+        let Some(tid) = moment.tid else { return };
+        let sender = self.signals.deliver(tid, moment.system.pid(tid), signal);
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        if !is_handled || !self.recorded.syscalls {
+            return;
+        }
+        let name = signal_name(signal).map_or_else(|| format!("signal {signal}").into(), Arc::from);
+        let handlers = &mut self.threads[index].handlers;
+        // A signal does not interrupt its own handler: that one was left by a jump.
+        if let Some(place) = handlers.iter().position(|handler| handler.signal == name) {
+            handlers.truncate(place);
+        }
+        if handlers.len() < HANDLERS_MAX {
+            handlers.push(Handler { signal: name, sender, serial: self.serial });
+        }
+    }
+
+    pub(super) fn fault(&mut self, cpu: Cpu, moment: &Moment<'_>, user: bool) {
+        let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
+        if user {
+            self.seen(self.threads[index].tid, Some(cpu), moment.system);
+        }
+        let in_interrupt = self.cpus.get(&cpu).is_some_and(|processor| processor.interrupt().is_some());
+        if in_interrupt || self.threads[index].schedule != Schedule::Running {
+            return;
+        }
+        if self.threads[index].syscall.is_some() {
+            // Inside a call it only counts: that the rest of the call is the fault's doing is unlikely.
+            let activity = self.threads[index].activity.clone();
+            self.spend(index, self.now, activity);
+            self.spend(index, self.now, Activity::of(Cause::PageFault, self.serial));
+        } else {
+            self.threads[index].fault = Some((self.now, self.serial));
+        }
+    }
+
+    /// An event of a program: the thread is back in user code.
+    pub(super) fn in_user_code(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
+        self.seen(tid, cpu, system);
+        if let Some(&index) = self.by_tid.get(&tid) {
+            let (now, thread) = (self.now, &mut self.threads[index]);
+            thread.syscall.take_if(|call| call.since < now);
+            thread.fault.take_if(|(since, _)| *since < now);
+            self.refresh(index, system);
+        }
+        cpu.into_iter().for_each(|cpu| self.refresh_cpu(cpu, system));
+    }
+}
