@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -375,6 +376,16 @@ static long reads_pages(void)
     return end - begin;
 }
 
+static long oversleeps(void)
+{
+    prctl(PR_SET_TIMERSLACK, 8 * MS);
+    const long begin = now();
+    rest(MS);
+    const long late = now() - begin - MS;
+    prctl(PR_SET_TIMERSLACK, 0);
+    return late;
+}
+
 static long syncs(void)
 {
     const long begin = now();
@@ -531,6 +542,7 @@ static const struct kind {
     { "faults", faults, NULL, NULL, NULL, 0, 0, NULL },
     { "page_reads", reads_pages, NULL, NULL, NULL, 0, 0, map_file },
     { "sleep", sleeps, NULL, NULL, NULL, 0, 0, NULL },
+    { "slack", oversleeps, NULL, NULL, NULL, 0, 0, NULL },
     { "sync", syncs, NULL, NULL, NULL, 0, 0, write_file },
     { "yield", yields, hogs, "peer", NULL, VICTIM, 0, NULL },
     { "moved", moves, hogs_elsewhere, "hog", NULL, ABOVE, 1, NULL },
@@ -621,7 +633,9 @@ int main(int argc, char **argv)
     if (kind->disturb)
         disturber = start(kind->disturber, kind->disturb, kind->argument, kind->priority,
               kind->is_elsewhere ? other_cpu : cpu);
-    pthread_join(start("victim", rounds, (void *)kind, strcmp(kind->name, "quota") == 0 ? 0 : VICTIM, cpu), NULL);
+    /* Quotas are about ordinary threads, and they alone have timer slack. */
+    const int is_ordinary = strcmp(kind->name, "quota") == 0 || strcmp(kind->name, "slack") == 0;
+    pthread_join(start("victim", rounds, (void *)kind, is_ordinary ? 0 : VICTIM, cpu), NULL);
     unlink("planter.data");
     return 0;
 }

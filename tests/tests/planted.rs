@@ -126,6 +126,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "faults", cause: "page_fault", details: &[], length: at_most },
     Kind { name: "page_reads", cause: "blocked", details: &[r#""in_page_fault":true"#], length: at_most },
     Kind { name: "sleep", cause: "blocked", details: &[r#""syscall":"clock_nanosleep""#], length: excess },
+    Kind { name: "slack", cause: "late_timer", details: &[r#""in_slack":true"#], length: time },
     Kind { name: "sync", cause: "blocked", details: &[r#""syscall":"fsync""#], length: at_most },
     Kind {
         name: "yield",

@@ -305,6 +305,7 @@ impl Sum {
             cause,
             time,
             usual: Nanos::ZERO,
+            entry: Nanos::ZERO,
             count,
             longest,
             longest_at,

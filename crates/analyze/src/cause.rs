@@ -137,6 +137,13 @@ pub enum Cause {
         /// True if it was in a page fault: for a page that has to be read, or a lock of its address space.
         in_page_fault: bool,
     },
+    /// The thread slept on, although the timer that woke it was due.
+    LateTimer {
+        /// True for the time that the timer's slack allows.
+        in_slack: bool,
+        /// Who had the CPU on which the timer's interrupt came; thread 0 if that was idle, `None` if the trace does not tell, or in the slack.
+        behind: Option<Thread>,
+    },
     /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
     Unknown,
     /// Nobody recorded whether the thread had a CPU: it may have run its own code, or not at all.

@@ -48,6 +48,8 @@ pub(crate) struct Handling {
     pub(crate) cause: Cause,
     /// The timer's function that runs inside, if any.
     pub(crate) inside: Option<Arc<str>>,
+    /// When that timer was due: first, and at the latest.
+    pub(crate) due: Option<[Time; 2]>,
     since: Time,
     pub(crate) serial: Serial,
 }
@@ -93,7 +95,7 @@ impl Processor {
     pub(crate) fn enter(&mut self, interrupt: &Interrupt<'_>, now: Time, serial: Serial) {
         if self.interrupts.len() < DEPTH_MAX {
             let cause = Cause::of_interrupt(interrupt);
-            self.interrupts.push(Handling { cause, inside: None, since: now, serial });
+            self.interrupts.push(Handling { cause, inside: None, due: None, since: now, serial });
         }
     }
 
@@ -104,10 +106,10 @@ impl Processor {
         }
     }
 
-    /// A timer's function begins or ends.
-    pub(crate) fn timer(&mut self, function: Option<Arc<str>>) {
+    /// A timer's function begins, which was due at these times if they are known, or ends.
+    pub(crate) fn timer(&mut self, function: Option<Arc<str>>, due: Option<[Time; 2]>) {
         if let Some(innermost) = self.interrupts.last_mut() {
-            innermost.inside = function;
+            (innermost.inside, innermost.due) = (function, due);
         }
     }
 

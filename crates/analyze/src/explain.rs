@@ -3,6 +3,7 @@
 use crate::account::{Account, OwnTime};
 use crate::cause::{Thread, Unrecorded};
 use crate::ends::EndFields;
+use crate::entry_cost::EntryCosts;
 use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
@@ -54,6 +55,7 @@ pub struct Explainer {
     stolen: Vec<Stolen>,
     /// The meaning of time in which a thread has the CPU and no event gives a reason.
     own: OwnTime,
+    entry_costs: EntryCosts<Role>,
     sample: UsualSample,
     ends: EndFields,
     disorders: u64,
@@ -119,6 +121,7 @@ impl Explainer {
             stories: by_thread.into_iter().map(story).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
+            entry_costs: EntryCosts::new(matches!(own, OwnTime::Constant(_))),
             own,
             sample: UsualSample::default(),
             ends,
@@ -161,6 +164,8 @@ impl Explainer {
     pub fn finish(mut self) -> Findings {
         self.tracker.finish(self.end);
         self.tell(None);
+        let held = self.entry_costs.settle();
+        held.into_iter().for_each(|(explanation, role)| self.count(explanation, role));
         let (usual, is_constant) = (self.sample.finish(), matches!(self.own, OwnTime::Constant(_)));
         for explained in &mut self.detailed {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
@@ -245,18 +250,25 @@ impl Explainer {
     /// Closes the thread's accounts that end by `now`.
     fn close(&mut self, thread: usize, now: Time) {
         let story = &mut self.stories[thread];
-        for (account, role) in story.open.extract_if(.., |(account, _)| account.interval.end <= now) {
+        let ended = story.open.extract_if(.., |(account, _)| account.interval.end <= now);
+        let mut ready = Vec::new();
+        for (account, role) in ended {
             let lost = self.losses.within(&account.interval);
             let explanation = account.close(story.thread.clone(), self.own, lost);
-            if role.is_ranked {
-                self.ranking.add(&explanation, matches!(self.own, OwnTime::Constant(_)));
-            }
-            if role.is_sample {
-                self.sample.add(&explanation);
-            }
-            if role.on_its_own {
-                self.detailed.push(explanation);
-            }
+            ready.append(&mut self.entry_costs.take(explanation, role));
+        }
+        ready.into_iter().for_each(|(explanation, role)| self.count(explanation, role));
+    }
+
+    fn count(&mut self, explanation: Explanation, role: Role) {
+        if role.is_ranked {
+            self.ranking.add(&explanation, matches!(self.own, OwnTime::Constant(_)));
+        }
+        if role.is_sample {
+            self.sample.add(&explanation);
+        }
+        if role.on_its_own {
+            self.detailed.push(explanation);
         }
     }
 }

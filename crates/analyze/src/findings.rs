@@ -110,6 +110,9 @@ pub struct Part {
     /// The time that it usually takes: the median over a sample of the intervals, 0 if they are too few.
     #[serde(rename = "usual_ns", serialize_with = "number::span")]
     pub usual: Nanos,
+    /// Of the time, what it took to enter and leave interrupts beyond their events: an estimate, and only in a loop that always does the same.
+    #[serde(rename = "entry_ns", serialize_with = "number::span")]
+    pub entry: Nanos,
     /// How many times it occurred.
     pub count: u64,
     /// The longest occurrence.

@@ -56,6 +56,7 @@ mod cause;
 mod choice;
 mod cpu;
 mod ends;
+mod entry_cost;
 mod explain;
 mod find;
 mod findings;
@@ -70,6 +71,7 @@ mod survey;
 mod syscall;
 mod table;
 mod thread;
+mod timers;
 mod track;
 mod usual;
 

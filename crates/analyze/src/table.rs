@@ -53,6 +53,7 @@ pub const TABLE: &[Entry] = &{
         known("waiting", &[Switches]),
         inferred("throttled", &[Switches]),
         known("blocked", &[Switches]),
+        known("late_timer", &[Switches, Vectors]),
         known("unknown", &[]),
         known("unrecorded", &[]),
     ]
@@ -76,6 +77,7 @@ impl Cause {
             Self::Waiting { .. } => "waiting",
             Self::Throttled { .. } => "throttled",
             Self::Blocked { .. } => "blocked",
+            Self::LateTimer { .. } => "late_timer",
             Self::Unknown => "unknown",
             Self::Unrecorded { .. } => "unrecorded",
         };

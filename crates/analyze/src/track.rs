@@ -9,6 +9,7 @@ use crate::past::Past;
 use crate::signals::Signals;
 use crate::syscall::{Arch, Futex, Operation};
 use crate::thread::{Activity, Explained, Happening, Schedule, WakeUp};
+use crate::timers::Timers;
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,7 @@ pub(crate) struct Tracker {
     works: HashMap<Tid, Arc<str>>,
     past: Past,
     signals: Signals,
+    timers: Timers,
     /// Threads in a call of `futex`.
     futexes: HashMap<Tid, Futex>,
     recorded: Recorded,
@@ -47,6 +49,7 @@ impl Tracker {
             works: HashMap::new(),
             past: Past::default(),
             signals: Signals::default(),
+            timers: Timers::default(),
             futexes: HashMap::new(),
             recorded,
             arch,
@@ -114,6 +117,7 @@ impl Tracker {
         self.softirqs.clear();
         self.past.clear(loss.to);
         self.signals.clear();
+        self.timers.clear();
         self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
@@ -150,8 +154,12 @@ impl Tracker {
             }
             Kernel::Enter(interrupt) => processor.enter(&interrupt, now, serial),
             Kernel::Exit(interrupt) => processor.exit(&interrupt),
-            Kernel::TimerEntry(called) => processor.timer(Some(function(moment.system, &called))),
-            Kernel::TimerExit => processor.timer(None),
+            Kernel::TimerStart { timer, due } => self.timers.start(timer, due),
+            Kernel::TimerEntry { function: called, timer } => {
+                let due = timer.and_then(|(timer, clock)| self.timers.expire(timer, clock, now));
+                processor.timer(Some(function(moment.system, &called)), due);
+            }
+            Kernel::TimerExit => processor.timer(None, None),
             Kernel::Nmi { handler, duration } => self.nmi(cpu, function(moment.system, &handler), duration),
             Kernel::WorkEntry(called) => self.work(cpu, moment.tid, Some(function(moment.system, &called))),
             Kernel::WorkExit => self.work(cpu, moment.tid, None),
@@ -262,9 +270,25 @@ impl Tracker {
             }
             _ => (None, Vec::new()),
         };
-        let (sleeper, cause) = (Thread::of(system, thread.tid), thread.activity.cause.clone());
-        let wake_up = WakeUp { sleeper, since, cause, waker, lock, chain };
-        self.happenings.push(Happening::Woken { thread: index, at: self.now, wake_up });
+        let (sleeper, activity) = (Thread::of(system, thread.tid), thread.activity.clone());
+        let due = self.due(&waker).filter(|([first, _], _)| *first >= since);
+        let wake_up = WakeUp { sleeper, since, cause: activity.cause.clone(), waker, lock, chain };
+        let at = due.as_ref().map_or(self.now, |([first, _], _)| *first);
+        self.happenings.push(Happening::Woken { thread: index, at, wake_up });
+        let Some(([first, last], behind)) = due else { return };
+        let late = |in_slack, behind| Activity::of(Cause::LateTimer { in_slack, behind }, self.serial);
+        let (slack, late) = (late(true, None), late(false, behind));
+        self.spend(index, first, activity);
+        self.spend(index, last, slack);
+        self.spend(index, self.now, late);
+    }
+
+    /// When the timer was due whose function wakes a thread now, and who had its CPU.
+    fn due(&self, waker: &Waker) -> Option<([Time; 2], Option<Thread>)> {
+        let Waker::Interrupt { cpu: Some(cpu), .. } = waker else { return None };
+        let processor = self.cpus.get(cpu)?;
+        let behind = processor.certainly_running().map(|run| run.thread.clone());
+        Some((processor.interrupt()?.due?, behind))
     }
 
     /// Whether the sleeper waits on the very futex by which the other thread wakes.

@@ -48,6 +48,10 @@ fn name(cause: &Cause) -> String {
         }
         Cause::Blocked { in_page_fault: true, .. } => "blocked in a fault".into(),
         Cause::Blocked { state, syscall, .. } => format!("blocked {}{}", state.letter(), called(syscall)),
+        Cause::LateTimer { in_slack: true, .. } => "in its slack".into(),
+        Cause::LateTimer { behind, .. } => {
+            format!("late by {}", behind.as_ref().and_then(|by| by.comm.as_deref()).unwrap_or("?"))
+        }
         Cause::Throttled { limit, .. } => format!("throttled {limit:?}"),
         Cause::SignalHandler { signal, sender: Waker::Thread { thread } } => {
             format!("{signal} of {}", thread.tid)
@@ -600,6 +604,34 @@ fn a_handler_without_an_end_is_own_code() {
     script.at(20).by(NPT).delivered(10, 0x4000);
     script.at(50).user("a:b", NPT, &[]);
     assert_eq!(explain_longest(&script, "a:b").0.parts[0].cause, Cause::OwnOrSyscall);
+}
+
+/// The timer's own clock is not the trace's.
+#[test]
+fn a_timer_that_comes_late_is_told_from_the_sleep() {
+    let told = |due: [i64; 2], clock: i64| {
+        let mut script = loops("a:b");
+        script.at(1010).by(NPT).syscall(230).timer_start(0xffff_8880, due);
+        script.at(1020).switch(NPT, SLEEPING, HOG);
+        script.at(1900).by(HOG).vector("local_timer").timer_of(0xffff_8880, clock);
+        script.at(1902).waking(NPT, 1).timer_exit().vector_exit("local_timer");
+        script.at(1910).switch(HOG, RUNNABLE, NPT);
+        script.at(1920).by(NPT).syscall_exit(230).user("a:b", NPT, &[]);
+        parts(&explain_longest(&script, "a:b").0)
+    };
+    let rest = ["call clock_nanosleep 20 1", "own 10", "queued hog in clock_nanosleep 8 1"];
+    let with = |parts: &[&str]| parts.iter().chain(&rest).map(|part| part.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        told([5_000, 5_300], 5_700),
+        with(&["late by hog 402 1", "in its slack 300 1", "blocked S in clock_nanosleep 180 1"])
+    );
+    let punctual = told([5_000, 5_000], 5_000);
+    assert_eq!(
+        (&*punctual[0], &**punctual.last().unwrap()),
+        ("blocked S in clock_nanosleep 880 1", "late by hog 2 1")
+    );
+    // Started before the thread slept, for something else.
+    assert_eq!(told([3_000, 3_000], 5_700)[0], "blocked S in clock_nanosleep 882 1");
 }
 
 #[test]

@@ -222,6 +222,8 @@ fn nonsense(script: &mut Script, number: u8, thread: Task, other: Task, value: i
         30 => {
             script.futex_of(value.cast_unsigned() % 4, value.cast_unsigned() % 16, value.cast_unsigned() % 4)
         }
+        31 => script.timer_start(value.cast_unsigned() % 4, [value, value / 2]),
+        32 => script.timer_of(value.cast_unsigned() % 4, value),
         _ => script.user("npt:loop", thread, &[]),
     };
 }
@@ -232,7 +234,7 @@ proptest! {
     #[test]
     fn whatever_the_events_say_the_parts_add_up(
         entries in proptest::collection::vec(
-            (0u8..36, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
+            (0u8..38, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
              prop_oneof![0i64..8, 0i64..1500, any::<i64>()]),
             0..120),
         disordered in any::<bool>(),

@@ -71,6 +71,8 @@ fn cause() -> impl Strategy<Value = Cause> {
         (limit, option::of(name())).prop_map(|(limit, syscall)| Cause::Throttled { limit, syscall }),
         (state, option::of(name()), any::<bool>())
             .prop_map(|(state, syscall, in_page_fault)| Cause::Blocked { state, syscall, in_page_fault }),
+        (any::<bool>(), option::of(thread()))
+            .prop_map(|(in_slack, behind)| Cause::LateTimer { in_slack, behind }),
         (name(), thread()).prop_map(|(signal, thread)| {
             Cause::SignalHandler { signal, sender: Waker::Thread { thread } }
         }),
@@ -101,6 +103,7 @@ fn part() -> impl Strategy<Value = Part> {
             cause,
             time,
             usual,
+            entry: usual.min(time),
             count,
             longest,
             inside,

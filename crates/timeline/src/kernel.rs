@@ -102,8 +102,20 @@ pub enum Kernel<'a> {
         /// True if a function of the program's handles it, and runs next.
         is_handled: bool,
     },
+    /// A high-resolution timer is started.
+    TimerStart {
+        /// The timer's address.
+        timer: u64,
+        /// When it may expire, and when it has to at the latest: the difference is its slack. By the timer's own clock.
+        due: [i64; 2],
+    },
     /// A timer's function begins.
-    TimerEntry(Function<'a>),
+    TimerEntry {
+        /// The function.
+        function: Function<'a>,
+        /// Of a high-resolution timer its address, and the time by its own clock.
+        timer: Option<(u64, i64)>,
+    },
     /// It is done.
     TimerExit,
     /// A worker thread begins a piece of work.

@@ -192,9 +192,19 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
     }
     for name in ["hrtimer_expire_entry", "timer_hrtimer_expire_entry", "timer_expire_entry"] {
         says(name, &[("function", Value::unsigned(u64::MAX))], |kernel, _| {
-            assert_eq!(kernel, Some(Kernel::TimerEntry(Function::Address(u64::MAX))));
+            let function = Function::Address(u64::MAX);
+            assert_eq!(kernel, Some(Kernel::TimerEntry { function, timer: None }));
         });
     }
+    let [timer, now] = [("hrtimer", Value::unsigned(0xffff_8000)), ("now", Value::signed(9))];
+    says("timer_hrtimer_expire_entry", &[timer, now, ("function", Value::unsigned(1))], |kernel, _| {
+        let (function, timer) = (Function::Address(1), Some((0xffff_8000, 9)));
+        assert_eq!(kernel, Some(Kernel::TimerEntry { function, timer }));
+    });
+    let due = [timer, ("expires", Value::signed(7)), ("softexpires", Value::signed(5))];
+    says("timer_hrtimer_start", &due, |kernel, _| {
+        assert_eq!(kernel, Some(Kernel::TimerStart { timer: 0xffff_8000, due: [5, 7] }));
+    });
     for (name, user) in [("page_fault_user", true), ("x86_exceptions_page_fault_kernel", false)] {
         says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user })));
     }

@@ -29,7 +29,7 @@ impl fmt::Display for EventName {
 }
 
 /// The set `rt`: what explains the time of a real-time thread. A kernel has most of them; interrupts of the CPU itself depend on the architecture.
-const RT: [&str; 16] = [
+const RT: [&str; 17] = [
     "sched:sched_switch",
     "sched:sched_wak*",
     "sched:sched_migrate_task",
@@ -40,6 +40,7 @@ const RT: [&str; 16] = [
     "irq_vectors:*",
     "timer:timer_expire_*",
     "timer:hrtimer_expire_*",
+    "timer:hrtimer_start",
     "workqueue:workqueue_execute_*",
     "exceptions:page_fault_*",
     "nmi:*",
@@ -309,7 +310,8 @@ mod tests {
     }
 
     fn available() -> Vec<EventName> {
-        events(&["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking", "timer:hrtimer_start"])
+        let timers = ["timer:hrtimer_cancel", "timer:hrtimer_start"];
+        events(&[&["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking"], &timers[..]].concat())
     }
 
     fn chosen(texts: &[&str]) -> Vec<String> {
@@ -326,9 +328,9 @@ mod tests {
         assert_eq!(chosen(&["sched"]), ["sched:sched_switch", "sched:sched_waking"]);
         assert_eq!(chosen(&["sched_switch"]), ["sched:sched_switch"]);
         assert_eq!(chosen(&["sched:*wak*"]), ["sched:sched_waking"]);
-        assert_eq!(chosen(&["irq", "hrtimer_*"]), ["irq:softirq_entry", "timer:hrtimer_start"]);
-        assert_eq!(chosen(&["*"]).len(), 4);
-        let rt = ["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking"];
+        assert_eq!(chosen(&["irq", "hrtimer_s*"]), ["irq:softirq_entry", "timer:hrtimer_start"]);
+        assert_eq!(chosen(&["*"]).len(), 5);
+        let rt = ["irq:softirq_entry", "sched:sched_switch", "sched:sched_waking", "timer:hrtimer_start"];
         assert_eq!(chosen(&["rt"]), rt);
         assert_eq!(chosen(&["rt if common_pid > 0"])[1], "sched:sched_switch if common_pid > 0");
     }

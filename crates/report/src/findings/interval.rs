@@ -94,7 +94,7 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         .collect();
     Row {
         cells: [span(part.time), share(part.time, length), part.count.to_string(), longest],
-        text: cause(&part.cause) + &usual(part),
+        text: cause(&part.cause) + &usual(part) + &entry(part),
         below,
     }
 }
@@ -103,6 +103,14 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
 fn usual(part: &Part) -> String {
     match part.usual.0.saturating_mul(20) > part.time.0 {
         true => format!(", usually {}", span(part.usual)),
+        false => String::new(),
+    }
+}
+
+/// Returns what it took to enter and leave interrupts, if that was estimated.
+fn entry(part: &Part) -> String {
+    match part.entry > Nanos::ZERO {
+        true => format!(", of which {} to enter and leave (estimated)", span(part.entry)),
         false => String::new(),
     }
 }

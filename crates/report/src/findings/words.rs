@@ -60,6 +60,8 @@ pub(super) fn cause(cause: &Cause) -> String {
             format!("{} in a page fault", sleep(*state))
         }
         Cause::Blocked { state, syscall, .. } => sleep(*state).to_owned() + &inside(syscall.as_deref()),
+        Cause::LateTimer { in_slack: true, .. } => "its timer's slack".into(),
+        Cause::LateTimer { behind, .. } => format!("its timer was late{}", while_had(behind.as_ref())),
         Cause::Unknown => "unknown to the trace".into(),
         Cause::Unrecorded { events } => format!("unknown: {}", unrecorded(*events)),
         interrupt => self::interrupt(interrupt),
@@ -72,6 +74,15 @@ fn limit(limit: Limit) -> &'static str {
         Limit::ControlGroup => "the quota of its control group (cpu.max) is used up",
         Limit::RealTime => "real-time threads have used up their share (fair server, sched_rt_runtime_us)",
         Limit::Deadline => "its SCHED_DEADLINE runtime is used up",
+    }
+}
+
+/// Who had the CPU of a timer that came late.
+fn while_had(behind: Option<&Thread>) -> String {
+    match behind {
+        Some(by) if by.is_idle() => ", on an idle CPU".into(),
+        Some(by) => format!(", while {} had the CPU", thread(by)),
+        None => String::new(),
     }
 }
 
@@ -325,6 +336,10 @@ fn sentence(main: &Main, part: &Part) -> String {
                 }
                 None => format!("{} for {time}{call}{longer}{waits}, woken by {by}", sleep(*state)),
             };
+        }
+        Cause::LateTimer { in_slack: true, .. } => format!("its timer came {time} late, as its slack allows"),
+        Cause::LateTimer { behind, .. } => {
+            format!("its timer came {time} late{}{waits}", while_had(behind.as_ref()))
         }
         Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
         Cause::Unrecorded { events } => format!("{time} unknown: {}", unrecorded(*events)),

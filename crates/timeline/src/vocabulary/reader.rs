@@ -49,7 +49,12 @@ impl<'a> Reader<'a> {
                 // 0 is SIG_DFL, 1 is SIG_IGN.
                 Kernel::SignalDelivered { signal: self.integer(0)?, is_handled: self.bits(1)? > 1 }
             }
-            Kind::TimerEntry => Kernel::TimerEntry(self.function(0)?),
+            Kind::TimerStart => {
+                Kernel::TimerStart { timer: self.bits(0)?, due: [self.integer(1)?, self.integer(2)?] }
+            }
+            Kind::TimerEntry => {
+                Kernel::TimerEntry { function: self.function(0)?, timer: self.bits(1).zip(self.integer(2)) }
+            }
             Kind::TimerExit => Kernel::TimerExit,
             Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
             Kind::WorkExit => Kernel::WorkExit,

@@ -199,6 +199,18 @@ impl Script {
         self.kernel("timer_hrtimer_expire_entry", &[("hrtimer", V::U(1)), ("function", V::U(function))])
     }
 
+    /// The high-resolution timer at this address is started; it may expire and has to expire at these times of its clock.
+    pub(crate) fn timer_start(&mut self, timer: u64, due: [i64; 2]) -> &mut Self {
+        let due = [("hrtimer", V::U(timer)), ("expires", V::I(due[1])), ("softexpires", V::I(due[0]))];
+        self.kernel("timer_hrtimer_start", &due)
+    }
+
+    /// The function of that timer begins, at this time of its clock.
+    pub(crate) fn timer_of(&mut self, timer: u64, now: i64) -> &mut Self {
+        let fields = [("hrtimer", V::U(timer)), ("now", V::I(now)), ("function", V::U(1))];
+        self.kernel("hrtimer_expire_entry", &fields)
+    }
+
     pub(crate) fn timer_exit(&mut self) -> &mut Self {
         self.kernel("timer_hrtimer_expire_exit", &[("hrtimer", V::U(1))])
     }

@@ -1,0 +1,98 @@
+//! The cost of an interrupt beyond what its events show: the CPU enters and leaves it before the first and after the last of them.
+//!
+//! It can be told where nothing else takes time: in a loop that always does the same, in the intervals that only interrupts made longer.
+
+use crate::cause::Cause;
+use crate::findings::{Explanation, Part};
+use sordino_event::Nanos;
+use std::cmp::Reverse;
+
+/// So few intervals do not tell the cost.
+const FEW: usize = 5;
+/// The cost is known after so many intervals.
+const HELD_MAX: usize = 1000;
+
+/// Explanations on their way: the first ones are held until the cost is known.
+#[derive(Debug)]
+pub(crate) enum EntryCosts<Role> {
+    /// Not known yet.
+    Held(Vec<(Explanation, Role)>),
+    /// Known for the rest of the recording; `None` if it can't be.
+    Known(Option<Nanos>),
+}
+
+impl<Role> EntryCosts<Role> {
+    /// Of a loop that always does the same, or of other intervals.
+    pub(crate) fn new(is_constant: bool) -> Self {
+        if is_constant { Self::Held(Vec::new()) } else { Self::Known(None) }
+    }
+
+    /// Takes an explanation; returns those that are ready.
+    pub(crate) fn take(&mut self, explanation: Explanation, role: Role) -> Vec<(Explanation, Role)> {
+        match self {
+            Self::Held(held) => {
+                held.push((explanation, role));
+                if held.len() < HELD_MAX { Vec::new() } else { self.settle() }
+            }
+            Self::Known(cost) => {
+                let mut explanation = explanation;
+                charge(&mut explanation.parts, *cost);
+                vec![(explanation, role)]
+            }
+        }
+    }
+
+    /// Returns the explanations that are held, as there are no more.
+    pub(crate) fn settle(&mut self) -> Vec<(Explanation, Role)> {
+        let Self::Held(held) = self else { return Vec::new() };
+        let mut held = std::mem::take(held);
+        let mut costs: Vec<Nanos> = held.iter().filter_map(|(held, _)| learn(&held.parts)).collect();
+        costs.sort_unstable();
+        let cost = (costs.len() >= FEW).then(|| costs[costs.len() / 2]);
+        held.iter_mut().for_each(|(held, _)| charge(&mut held.parts, cost));
+        *self = Self::Known(cost);
+        held
+    }
+}
+
+/// Interrupts, as the hardware counts them: each is entered and left.
+fn is_entered(part: &Part) -> bool {
+    matches!(part.cause, Cause::Irq { .. } | Cause::Vector { .. } | Cause::Nmi { .. })
+}
+
+fn entries(parts: &[Part]) -> u64 {
+    parts.iter().filter(|part| is_entered(part)).map(|part| part.count).sum()
+}
+
+/// Returns the time that each interrupt took beyond its events, in an interval in which there was nothing else.
+fn learn(parts: &[Part]) -> Option<Nanos> {
+    let is_only = |part: &Part| {
+        matches!(part.cause, Cause::Own | Cause::Unexplained | Cause::Softirq { .. }) || is_entered(part)
+    };
+    let count = entries(parts);
+    if count == 0 || !parts.iter().all(is_only) {
+        return None;
+    }
+    let unexplained = parts.iter().find(|part| part.cause == Cause::Unexplained);
+    Some(Nanos(unexplained.map_or(0, |part| part.time.0) / i64::try_from(count).ok()?))
+}
+
+/// Gives each interrupt its cost, of the time that is unexplained.
+fn charge(parts: &mut Vec<Part>, cost: Option<Nanos>) {
+    let (Some(cost), Ok(count)) = (cost, i64::try_from(entries(parts))) else { return };
+    let Some(place) = parts.iter().position(|part| part.cause == Cause::Unexplained) else { return };
+    if count == 0 {
+        return;
+    }
+    let unexplained = &mut parts[place];
+    let each = cost.min(Nanos(unexplained.time.0 / count));
+    unexplained.time -= Nanos(each.0 * count);
+    unexplained.longest = unexplained.longest.min(unexplained.time);
+    for part in parts.iter_mut().filter(|part| is_entered(part)) {
+        part.entry = Nanos(each.0 * part.count.cast_signed());
+        part.time += part.entry;
+        part.longest += each;
+    }
+    parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
+    parts.sort_by_key(|part| Reverse(part.time));
+}
