@@ -76,6 +76,9 @@ const FIRST_SCAN: Duration = Duration::from_secs(2);
 /// How long the last programs may take to be taken up when a recording ends.
 const LAST_PROGRAMS: Duration = Duration::from_millis(500);
 
+/// The time until recording begins, beyond which it is told.
+const SLOW_START: Duration = Duration::from_secs(3);
+
 /// Who wants to know how far a recording is.
 pub trait Watch {
     /// It is recording: for so long, and with so many programs.
@@ -236,6 +239,7 @@ struct Session<'a> {
     looked: Instant,
     /// Looks at the programs' threads.
     watcher: Watcher,
+    /// When recording began; before that, when the session began to prepare it.
     began: Instant,
     failed: bool,
     /// It was told to stop.
@@ -314,7 +318,6 @@ impl<'a> Session<'a> {
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        self.began = Instant::now();
         self.look_at_steal();
         if let Sink::Chunk(chunk) = &self.sink {
             chunk.announce()?;
@@ -346,6 +349,15 @@ impl<'a> Session<'a> {
         if self.options.confine {
             rights::confine();
         }
+        let prepared = self.began.elapsed();
+        if prepared > SLOW_START {
+            let seconds = prepared.as_secs_f64();
+            self.tell(format!(
+                "it took {seconds:.1} s until recording began: the machine was busy, as when real-time threads of others have its CPUs; \
+                 one that they leave free helps (taskset, sordino shield)"
+            ));
+        }
+        self.began = Instant::now();
         Ok(())
     }
 

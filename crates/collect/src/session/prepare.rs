@@ -38,6 +38,7 @@ impl<'a> Session<'a> {
         directory: Option<Directory>,
         ground: Option<&Ground>,
     ) -> Result<Self, Error> {
+        let began = Instant::now();
         let descriptors = limits::raise_descriptors();
         let clock = TraceClock::choose();
         let bell = Bell::new()?;
@@ -124,7 +125,7 @@ impl<'a> Session<'a> {
             steal: Steal::here(),
             looked: Instant::now(),
             watcher: Watcher::new(options.contexts),
-            began: Instant::now(),
+            began,
             failed: false,
             stopped: false,
             write_now: None,
