@@ -350,6 +350,7 @@ fn missing(recorded: Recorded) -> Vec<Missing> {
     let all = [
         (recorded.switches, Missing::Switches),
         (recorded.wakeups, Missing::Wakeups),
+        (recorded.migrations, Missing::Migrations),
         (recorded.irqs, Missing::Irqs),
         (recorded.softirqs, Missing::Softirqs),
         (recorded.vectors, Missing::Vectors),

@@ -322,4 +322,6 @@ pub enum Missing {
     Nmis,
     /// Signals that are delivered.
     Signals,
+    /// Moves of threads to other CPUs.
+    Migrations,
 }

@@ -87,6 +87,14 @@ impl Past {
         self.begin(tid, now, Did::Wait(behind.cloned()));
     }
 
+    /// `tid`, if it waits, does so for another CPU from now on, which `behind` has.
+    pub(crate) fn elsewhere(&mut self, tid: Tid, now: Time, behind: Option<&Thread>) {
+        let latest = self.spans.get(&tid).and_then(VecDeque::back);
+        if latest.is_some_and(|span| matches!(&span.did, Did::Wait(before) if before.as_ref() != behind)) {
+            self.begin(tid, now, Did::Wait(behind.cloned()));
+        }
+    }
+
     /// `tid` sleeps from now on.
     pub(crate) fn sleep(&mut self, tid: Tid, now: Time) {
         self.begin(tid, now, Did::Sleep(None));
@@ -94,6 +102,7 @@ impl Past {
 
     fn begin(&mut self, tid: Tid, now: Time, did: Did) {
         let spans = self.spans.entry(tid).or_default();
+        let now = now.max(self.whole_since);
         let now = spans.back().map_or(now, |latest| now.max(latest.from));
         spans.back_mut().into_iter().for_each(|latest| latest.to = now);
         if spans.len() == REMEMBERED {
@@ -109,6 +118,12 @@ impl Past {
         let mut chain = Chain { past: self, sleeper, links: Vec::new() };
         chain.follow(1, waker, from, to);
         chain.links
+    }
+
+    /// Returns until when a thread has a CPU that it has at this time; that time itself if it is not known to have one.
+    fn runs_until(&self, tid: Tid, at: Time) -> Time {
+        let runs = |span: &&Span| span.did == Did::Run && span.from <= at && at < span.to;
+        self.spans.get(&tid).into_iter().flatten().find(runs).map_or(at, |span| span.to)
     }
 
     /// Returns the time from which on it is remembered what `tid` did.
@@ -146,13 +161,9 @@ impl Chain<'_> {
         let past = self.past;
         for Span { from: begin, to: end, did } in past.spans.get(&thread.tid).into_iter().flatten() {
             let (begin, end) = (from.max(*begin), to.min(*end));
-            let mut link = |to: Time, did: Did| {
-                if begin < to {
-                    self.links.push(Link {
-                        level,
-                        thread: thread.clone(),
-                        span: Span { from: begin, to, did },
-                    });
+            let mut link = |from: Time, to: Time, did: Did| {
+                if from < to {
+                    self.links.push(Link { level, thread: thread.clone(), span: Span { from, to, did } });
                 }
             };
             match did {
@@ -161,13 +172,19 @@ impl Chain<'_> {
                     if level < LEVELS && waker.tid != self.sleeper =>
                 {
                     let known = past.earliest(waker.tid).clamp(begin, end);
-                    link(known, Did::Sleep(None));
+                    link(begin, known, Did::Sleep(None));
                     if self.links.len() < LINKS_MAX {
                         self.follow(level + 1, waker, known, end);
                     }
                 }
                 Did::Unknown => {}
-                did => link(end, did.clone()),
+                Did::Wait(Some(behind)) => {
+                    // Who has the CPU after that one is not known.
+                    let until = past.runs_until(behind.tid, begin).clamp(begin, end);
+                    link(begin, until, did.clone());
+                    link(until, end, Did::Wait(None));
+                }
+                did => link(begin, end, did.clone()),
             }
         }
     }

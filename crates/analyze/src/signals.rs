@@ -2,41 +2,74 @@
 
 use crate::cause::Waker;
 use sordino_event::{Pid, Tid};
+use sordino_timeline::kernel::Sent;
 use std::collections::HashMap;
 
-/// Signals that were sent and not delivered yet, of each thread: at most as many are remembered.
+/// Signals that were sent and not delivered yet, of each thread or process: at most as many are remembered.
 const PENDING_MAX: usize = 64;
+/// From this number on, each signal that is sent comes: real-time signals.
+const QUEUED: i64 = 32;
 
-/// Who sent the signals that are not delivered yet.
+/// Who may get a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    Thread(Tid),
+    Process(Pid),
+}
+
+impl Target {
+    /// Of a signal that was sent to this thread, or to its process.
+    pub(crate) fn of(tid: Tid, is_for_process: Option<bool>, pid: Option<Pid>) -> Self {
+        let process = pid.unwrap_or(Pid(tid.0));
+        // Who sends to a process names its first thread.
+        match is_for_process.unwrap_or(process.0 == tid.0) {
+            true => Self::Process(process),
+            false => Self::Thread(tid),
+        }
+    }
+}
+
+/// Who sent the signals that are not delivered yet, the earliest first.
 #[derive(Debug, Default)]
-pub(crate) struct Signals(HashMap<Tid, Vec<(i64, Waker)>>);
+pub(crate) struct Signals(HashMap<Target, Vec<(i64, Waker)>>);
 
 impl Signals {
-    /// Takes in that `sender` sends a signal to this thread, or to the process that it is the first thread of. A signal that is pending is
-    /// not sent again.
-    pub(crate) fn send(&mut self, to: Tid, signal: i64, sender: Waker) {
+    /// Takes in that `sender` sends a signal. One that is pending is not sent again; whether it was taken without a delivery (`sigwait`), the
+    /// result tells.
+    pub(crate) fn send(&mut self, to: Target, signal: i64, result: Option<Sent>, sender: Waker) {
+        if result == Some(Sent::Dropped) {
+            return;
+        }
         let pending = self.0.entry(to).or_default();
-        if pending.len() < PENDING_MAX && pending.iter().all(|(other, _)| *other != signal) {
-            pending.push((signal, sender));
+        let has_room = pending.len() < PENDING_MAX;
+        match pending.iter_mut().find(|(other, _)| *other == signal && signal < QUEUED) {
+            Some((_, known)) => match result {
+                Some(Sent::Again) => {}
+                Some(_) => *known = sender,
+                None if *known == sender => {}
+                None => *known = Waker::Unknown,
+            },
+            None if has_room => pending.push((signal, sender)),
+            None => {}
         }
     }
 
-    /// Returns who sent a signal that this thread of this process gets.
+    /// Returns who sent a signal that this thread of this process gets: what was sent to the thread comes first.
     pub(crate) fn deliver(&mut self, tid: Tid, pid: Option<Pid>, signal: i64) -> Waker {
-        let process = pid.map(|pid| Tid(pid.0));
-        let sender = [Some(tid), process].into_iter().flatten().find_map(|to| self.take(to, signal));
-        sender.unwrap_or(Waker::Unknown)
+        let targets = [Target::Thread(tid), Target::Process(pid.unwrap_or(Pid(tid.0)))];
+        targets.into_iter().find_map(|to| self.take(to, signal)).unwrap_or(Waker::Unknown)
     }
 
-    fn take(&mut self, to: Tid, signal: i64) -> Option<Waker> {
+    fn take(&mut self, to: Target, signal: i64) -> Option<Waker> {
         let pending = self.0.get_mut(&to)?;
         let place = pending.iter().position(|(other, _)| *other == signal)?;
-        Some(pending.swap_remove(place).1)
+        Some(pending.remove(place).1)
     }
 
     /// Takes in that `tid` is no thread any more.
     pub(crate) fn remove(&mut self, tid: Tid) {
-        self.0.remove(&tid);
+        self.0.remove(&Target::Thread(tid));
+        self.0.remove(&Target::Process(Pid(tid.0)));
     }
 
     /// Takes in that records are missing: signals may have been delivered.

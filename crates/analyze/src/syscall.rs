@@ -28,6 +28,36 @@ impl Arch {
         name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
     }
 
+    /// Whether the call may change the priority of a thread, which leaves no event of its own.
+    pub(crate) fn sets_priorities(self, call: &Syscall<'_>) -> bool {
+        const NAMES: [&str; 4] = ["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"];
+        match *call {
+            Syscall::Name(name) => NAMES.contains(&name),
+            Syscall::Number(number) => match self {
+                Self::X86_64 => {
+                    use syscalls::x86_64::Sysno;
+                    let calls = [
+                        Sysno::sched_setattr,
+                        Sysno::sched_setparam,
+                        Sysno::sched_setscheduler,
+                        Sysno::setpriority,
+                    ];
+                    calls.iter().any(|call| *call as i64 == number)
+                }
+                Self::Aarch64 => {
+                    use syscalls::aarch64::Sysno;
+                    let calls = [
+                        Sysno::sched_setattr,
+                        Sysno::sched_setparam,
+                        Sysno::sched_setscheduler,
+                        Sysno::setpriority,
+                    ];
+                    calls.iter().any(|call| *call as i64 == number)
+                }
+            },
+        }
+    }
+
     /// The number of `futex`.
     fn futex(self) -> i64 {
         match self {

@@ -37,21 +37,21 @@ const fn inferred(kind: &'static str, needs: &'static [Missing]) -> Entry {
 
 /// Every kind of cause.
 pub const TABLE: &[Entry] = &{
-    use Missing::{Faults, Irqs, Nmis, Signals, Softirqs, Switches, Syscalls, Vectors};
+    use Missing::{Faults, Irqs, Migrations, Nmis, Signals, Softirqs, Switches, Syscalls, Vectors};
     [
         known("own", &[Switches, Syscalls]),
         known("own_or_syscall", &[Switches]),
         inferred("unexplained", &[Switches]),
         known("syscall", &[Switches, Syscalls]),
         known("recorder_wake_up", &[Switches, Syscalls]),
-        known("signal_handler", &[Switches, Syscalls, Signals]),
+        inferred("signal_handler", &[Switches, Syscalls, Signals]),
         Entry { kind: "page_fault", needs: &[Switches, Faults], certainty: Certainty::Estimated },
         known("irq", &[Switches, Irqs]),
         known("vector", &[Switches, Vectors]),
         known("softirq", &[Switches, Softirqs]),
         known("nmi", &[Switches, Nmis]),
         known("waiting", &[Switches]),
-        inferred("throttled", &[Switches]),
+        inferred("throttled", &[Switches, Migrations]),
         known("blocked", &[Switches]),
         known("late_timer", &[Switches, Vectors]),
         known("unknown", &[]),

@@ -19,8 +19,8 @@ pub(crate) struct Explained {
     pub(crate) cpu: Option<Cpu>,
     /// The system call it is in.
     pub(crate) syscall: Option<Call>,
-    /// Whether it is known to stand in the queue of its CPU while it waits.
-    pub(crate) is_queued: bool,
+    /// While it waits, since when it stands in the queue of its CPU for certain.
+    pub(crate) queued: Option<Time>,
     /// The signal handlers that it is in, the innermost last.
     pub(crate) handlers: Vec<Handler>,
     /// The page fault it may still be in, and since when.
@@ -107,7 +107,7 @@ impl Explained {
             changed: (Time::MIN, Serial::default()),
             cpu: None,
             syscall: None,
-            is_queued: false,
+            queued: None,
             handlers: Vec::new(),
             fault: None,
             activity: Activity::of(Cause::Unknown, Serial::default()),

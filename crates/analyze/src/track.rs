@@ -2,11 +2,12 @@
 
 mod entry;
 mod evidence;
+mod limits;
 
-use crate::cause::{After, Cause, Limit, Lock, Thread, Waker, function};
+use crate::cause::{After, Cause, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::past::Past;
-use crate::signals::Signals;
+use crate::signals::{Signals, Target};
 use crate::syscall::{Arch, Futex, Operation};
 use crate::thread::{Activity, Explained, Happening, Schedule, WakeUp};
 use crate::timers::Timers;
@@ -77,21 +78,27 @@ impl Tracker {
         }
         if let Some(kernel) = moment.kernel {
             match kernel {
-                Kernel::Waking { tid, cpu } => self.wake(tid, cpu, self.waker(moment), system),
-                Kernel::Woken { tid, cpu } => {
+                Kernel::Waking { tid, cpu, .. } => self.wake(tid, cpu, self.waker(moment), system),
+                Kernel::Woken { tid, cpu, .. } => {
                     self.wake(tid, cpu, Waker::Unknown, system);
-                    self.queued(tid, true);
+                    cpu.into_iter().for_each(|cpu| self.waits_elsewhere(tid, cpu));
+                    self.queued(tid);
                 }
                 Kernel::Migrate { tid, to, .. } => self.migrate(tid, to, system),
                 Kernel::Boost { tid, .. } => self.boost(tid, system),
-                Kernel::SignalSent { signal, tid } => self.signals.send(tid, signal, self.waker(moment)),
+                Kernel::SignalSent { signal, tid, is_for_process, result } => {
+                    let to = Target::of(tid, is_for_process, system.pid(tid));
+                    self.signals.send(to, signal, result, self.waker(moment));
+                }
                 Kernel::Gone { tid } => {
                     self.past.remove(tid);
                     self.signals.remove(tid);
                     self.futexes.remove(&tid);
                     self.works.remove(&tid);
                     self.softirqs.remove(&tid);
+                    self.ends_program(tid);
                 }
+                Kernel::Exec { tid, .. } => self.ends_program(tid),
                 _ => {
                     if let Some(cpu) = moment.cpu {
                         self.on_cpu(cpu, kernel, moment);
@@ -121,6 +128,9 @@ impl Tracker {
         self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
+            // Elsewhere it may have returned from them, or been pulled.
+            thread.queued = None;
+            thread.handlers.clear();
             // A sleeping thread sleeps on until it is seen again.
             if is_lost(thread.cpu) && !matches!(thread.schedule, Schedule::Blocked(_)) {
                 (thread.syscall, thread.fault) = (None, None);
@@ -194,12 +204,15 @@ impl Tracker {
             self.set(
                 index,
                 match state {
+                    TaskState::Runnable if self.awaits_period(index, system) => {
+                        Schedule::Blocked(TaskState::Interruptible)
+                    }
                     TaskState::Runnable => Schedule::Waiting(After::Preemption),
                     _ => Schedule::Blocked(state),
                 },
             );
             let thread = &mut self.threads[index];
-            thread.is_queued = state == TaskState::Runnable;
+            thread.queued = (state == TaskState::Runnable).then_some(now);
             if !self.recorded.syscalls {
                 // It may have slept in a system call after the fault.
                 thread.fault = None;
@@ -209,34 +222,21 @@ impl Tracker {
             self.place(index, cpu);
             self.set(index, Schedule::Running);
         }
-        self.throttle(cpu, system);
+        self.throttle(cpu, prev, system);
     }
 
-    /// Finds the threads that are kept from the CPU by a limit: they stand in its queue, and the scheduler has just given it to nobody, or to
-    /// a thread of a lower class. A real-time thread that has it shows that the limit of all real-time threads is over.
-    fn throttle(&mut self, cpu: Cpu, system: &System) {
-        let Some(processor) = self.cpus.get(&cpu) else { return };
-        let Some(next) = processor.running.as_ref().map(|run| run.thread.clone()) else { return };
-        for index in processor.explained.clone() {
-            let thread = &self.threads[index];
-            let limit = Limit::shown_by(&Thread::of(system, thread.tid), &next);
-            match (thread.schedule, limit) {
-                (Schedule::Waiting(_), Some(limit)) if thread.is_queued => {
-                    self.set(index, Schedule::Throttled(limit));
-                }
-                (Schedule::Throttled(Limit::RealTime), None) => {
-                    self.set(index, Schedule::Waiting(After::Preemption));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Notes whether a thread stands in the queue of its CPU for certain.
-    fn queued(&mut self, tid: Tid, is_queued: bool) {
+    /// What was a handler of the program that this thread ran is none any more.
+    fn ends_program(&mut self, tid: Tid) {
         if let Some(&index) = self.by_tid.get(&tid) {
-            self.threads[index].is_queued = is_queued;
+            self.threads[index].handlers.clear();
         }
+    }
+
+    /// A thread that waits for a CPU does so for this one from now on.
+    fn waits_elsewhere(&mut self, tid: Tid, cpu: Cpu) {
+        let run = self.cpus.get(&cpu).and_then(Processor::certainly_running);
+        let behind = run.map(|run| &run.thread).filter(|thread| thread.tid != tid);
+        self.past.elsewhere(tid, self.now, behind);
     }
 
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
@@ -250,9 +250,11 @@ impl Tracker {
             Schedule::Blocked(_) => {
                 self.woken(index, waker, system);
                 self.set(index, Schedule::Waiting(After::WakeUp));
-                self.threads[index].is_queued = false;
+                self.threads[index].queued = None;
             }
-            Schedule::Waiting(_) | Schedule::Throttled(_) => {}
+            Schedule::Waiting(_) => {}
+            // Who is woken has slept.
+            Schedule::Throttled(_) => self.may_run(index),
             // Already awake, or about to fall asleep and called back.
             Schedule::Running | Schedule::Unknown => return,
         }
@@ -310,19 +312,26 @@ impl Tracker {
         }
         match moment.tid {
             // Unless all interrupts are recorded, one may have come on top of the thread.
-            Some(tid) if tid != Tid(0) && self.recorded.irqs && self.recorded.vectors => {
+            Some(tid) if tid != Tid(0) && self.has_interrupts() => {
                 Waker::Thread { thread: Thread::of(moment.system, tid) }
             }
             _ => Waker::Unknown,
         }
     }
 
+    fn has_interrupts(&self) -> bool {
+        let Recorded { irqs, vectors, softirqs, .. } = self.recorded;
+        irqs && vectors && softirqs
+    }
+
     fn migrate(&mut self, tid: Tid, to: Cpu, system: &System) {
+        self.waits_elsewhere(tid, to);
         if let Some(&index) = self.by_tid.get(&tid)
             && self.threads[index].schedule != Schedule::Running
         {
             // It stands in the new queue a little later.
-            self.threads[index].is_queued = false;
+            self.threads[index].queued = None;
+            self.may_run(index);
             self.place(index, to);
             self.refresh(index, system);
         }
@@ -335,6 +344,10 @@ impl Tracker {
             self.refresh_cpu(cpu, system);
         }
         if let Some(&index) = self.by_tid.get(&tid) {
+            self.may_run(index);
+            if let Some(since) = &mut self.threads[index].queued {
+                *since = self.now;
+            }
             self.refresh(index, system);
         }
     }

@@ -7,7 +7,7 @@ use sordino_event::{Nanos, Pid, Tid};
 use sordino_timeline::Priority;
 use support::{
     HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain,
-    explain_longest, loops,
+    explain_longest, inversions, loops, name, parts,
 };
 
 /// The explanation of the longest `npt:loop`.
@@ -23,65 +23,6 @@ fn longest(script: &Script) -> Explanation {
 /// The loop ends.
 fn end(script: &mut Script, time: i64) -> &mut Script {
     script.at(time).cpu(1).user("npt:loop", NPT, &[])
-}
-
-fn name(cause: &Cause) -> String {
-    let called =
-        |call: &Option<std::sync::Arc<str>>| call.as_ref().map_or(String::new(), |c| format!(" in {c}"));
-    match cause {
-        Cause::Own => "own".into(),
-        Cause::Unexplained => "unexplained".into(),
-        Cause::Syscall { call } => format!("call {call}"),
-        Cause::RecorderWakeUp => "recorder wake-up".into(),
-        Cause::PageFault => "fault".into(),
-        Cause::Irq { number, name } => format!("irq {number} {name}"),
-        Cause::Vector { name } => name.to_string(),
-        Cause::Softirq { name, .. } => name.to_string(),
-        Cause::Nmi { handler } => format!("nmi {handler}"),
-        Cause::Waiting { after, behind, syscall } => {
-            let behind = behind.as_ref().map_or("?", |thread| thread.comm.as_deref().unwrap_or("?"));
-            format!(
-                "{} {behind}{}",
-                if *after == After::Preemption { "preempted" } else { "queued" },
-                called(syscall)
-            )
-        }
-        Cause::Blocked { in_page_fault: true, .. } => "blocked in a fault".into(),
-        Cause::Blocked { state, syscall, .. } => format!("blocked {}{}", state.letter(), called(syscall)),
-        Cause::LateTimer { in_slack: true, .. } => "in its slack".into(),
-        Cause::LateTimer { behind, .. } => {
-            format!("late by {}", behind.as_ref().and_then(|by| by.comm.as_deref()).unwrap_or("?"))
-        }
-        Cause::Throttled { limit, .. } => format!("throttled {limit:?}"),
-        Cause::SignalHandler { signal, sender: Waker::Thread { thread } } => {
-            format!("{signal} of {}", thread.tid)
-        }
-        Cause::SignalHandler { signal, .. } => signal.to_string(),
-        Cause::Unrecorded { events: Unrecorded::Kernel } => "no kernel".into(),
-        Cause::Unrecorded { events: Unrecorded::Switches } => "no switches".into(),
-        _ => "unknown".into(),
-    }
-}
-
-/// `cause time count`, longest first; own code without a count.
-fn parts(explanation: &Explanation) -> Vec<String> {
-    let line = |part: &Part| match part.cause {
-        Cause::Own => format!("own {}", part.time.0),
-        _ => format!("{} {} {}", name(&part.cause), part.time.0, part.count),
-    };
-    explanation.parts.iter().map(line).collect()
-}
-
-fn inversions(explanation: &Explanation) -> Vec<String> {
-    let how = |inversion: &Inversion| match &inversion.how {
-        Inverted::Runnable => "runnable".to_owned(),
-        Inverted::InSyscall { call } => format!("in {call}"),
-        Inverted::HeldUp { behind } => format!("held up behind {}", behind.comm.as_ref().unwrap()),
-    };
-    let line = |inversion: &Inversion| {
-        format!("{} {} {}", how(inversion), inversion.by.comm.as_ref().unwrap(), inversion.time.0)
-    };
-    explanation.inversions.iter().map(line).collect()
 }
 
 #[test]
@@ -773,7 +714,7 @@ fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
     assert_eq!(parts(&findings.intervals[0]), ["no kernel 4700 1"]);
     let main = findings.intervals[0].main.as_ref().unwrap();
     assert_eq!((main.part, main.excess), (0, None));
-    assert_eq!(findings.missing.len(), 9);
+    assert_eq!(findings.missing.len(), 10);
     assert!(explain(&loops("npt:loop"), "npt:loop", Options::default()).missing.is_empty());
 }
 

@@ -44,8 +44,8 @@ struct Machine {
     interrupts: [Vec<(bool, i64)>; 2],
     npt: Schedule,
     npt_cpu: usize,
-    /// Whether npt stands in the queue of its CPU for certain, and is throttled.
-    is_queued: bool,
+    /// Since when npt stands in the queue of its CPU for certain, and whether it is throttled.
+    queued: Option<i64>,
     is_throttled: bool,
     call: Option<i64>,
     truth: BTreeMap<String, i64>,
@@ -59,8 +59,8 @@ impl Machine {
         let running = [NPT, HOG];
         let (npt, npt_cpu, call) = (Schedule::Running, 0, None);
         let interrupts = [Vec::new(), Vec::new()];
-        let (is_queued, is_throttled, truth) = (false, false, BTreeMap::new());
-        Self { script, now: 0, running, interrupts, npt, npt_cpu, is_queued, is_throttled, call, truth }
+        let (queued, is_throttled, truth) = (None, false, BTreeMap::new());
+        Self { script, now: 0, running, interrupts, npt, npt_cpu, queued, is_throttled, call, truth }
     }
 
     fn truth(&self) -> String {
@@ -114,7 +114,7 @@ impl Machine {
                 self.is_throttled = false;
                 self.migrate(choice as usize % 2);
                 self.script.woken(NPT, self.npt_cpu as i64);
-                self.is_queued = true;
+                self.queued = Some(self.now);
             }
             8 if self.npt == Schedule::Waiting => self.migrate(choice as usize % 2),
             9 => {
@@ -142,11 +142,13 @@ impl Machine {
         self.script.switch(prev, if sleeps { SLEEPING } else { RUNNABLE }, next);
         if prev == NPT {
             self.npt = if sleeps { Schedule::Blocked } else { Schedule::Waiting };
-            (self.is_queued, self.is_throttled) = (true, false);
+            (self.queued, self.is_throttled) = (Some(self.now), false);
         }
         if self.npt == Schedule::Waiting && self.npt_cpu == cpu {
             // The hog ranks above npt, the idle thread and the worker below.
-            self.is_throttled = next != HOG && (self.is_throttled || self.is_queued);
+            // At the same nanosecond the choice may have come before the wake-up.
+            let is_sure = prev == NPT || self.queued.is_some_and(|since| since < self.now);
+            self.is_throttled = next != HOG && (self.is_throttled || is_sure);
         }
         if next == NPT {
             self.npt = Schedule::Running;
@@ -158,7 +160,7 @@ impl Machine {
         if to != self.npt_cpu {
             self.script.migrate(NPT, self.npt_cpu as i64, to as i64);
             self.npt_cpu = to;
-            self.is_queued = false;
+            (self.queued, self.is_throttled) = (None, false);
         }
     }
 }

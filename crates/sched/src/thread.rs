@@ -124,17 +124,23 @@ pub fn lock_memory(lock: Lock) -> io::Result<()> {
 /// # Errors
 /// The system call's error.
 pub fn set_turn(length: Duration) -> io::Result<()> {
-    // SAFETY: integers, for which zero is a value.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: 0 is the calling thread; the kernel writes `size` bytes at most.
-    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let mut attributes = attributes()?;
     attributes.sched_runtime = length.as_nanos() as u64;
     // SAFETY: 0 is the calling thread; the kernel reads as many bytes as `sched_getattr` said in `size`.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
         0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How the calling thread is scheduled.
+fn attributes() -> io::Result<libc::sched_attr> {
+    // SAFETY: integers, for which zero is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: 0 is the calling thread; the kernel writes `size` bytes at most.
+    match unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } {
+        0 => Ok(attributes),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -150,11 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_may_have_any_length_and_leaves_the_policy_as_it_is() {
+    fn a_turn_is_as_long_as_asked_for_within_bounds_and_leaves_the_policy_as_it_is() {
         std::thread::spawn(|| {
-            for length in [Duration::from_micros(100), Duration::from_secs(1)] {
-                set_turn(length).unwrap();
+            let lengths = [(10, 100_000), (300, 300_000), (1_000_000, 100_000_000)];
+            for (micros, kept) in lengths {
+                set_turn(Duration::from_micros(micros)).unwrap();
                 assert_eq!(policy().unwrap(), Policy::Other);
+                // Kernels before 6.12 tell 0.
+                let told = attributes().unwrap().sched_runtime;
+                assert!(told == kept || told == 0, "{micros} us: {told} ns");
             }
         })
         .join()

@@ -23,6 +23,8 @@ pub enum Kernel<'a> {
         tid: Tid,
         /// Where it ran last.
         cpu: Option<Cpu>,
+        /// Its priority as the tracer numbers it.
+        priority: Option<i32>,
     },
     /// A thread waits for its CPU from now on: woken, or new.
     Woken {
@@ -30,6 +32,8 @@ pub enum Kernel<'a> {
         tid: Tid,
         /// Where.
         cpu: Option<Cpu>,
+        /// Its priority as the tracer numbers it.
+        priority: Option<i32>,
     },
     /// A thread that may run is to do so elsewhere.
     Migrate {
@@ -39,6 +43,8 @@ pub enum Kernel<'a> {
         from: Option<Cpu>,
         /// Where it is now.
         to: Cpu,
+        /// Its priority as the tracer numbers it.
+        priority: Option<i32>,
     },
     /// A thread's priority changes, raised by a lock's waiter or lowered again.
     Boost {
@@ -92,8 +98,12 @@ pub enum Kernel<'a> {
     SignalSent {
         /// The signal's number.
         signal: i64,
-        /// A thread that is to get it, or the first thread of a process that is.
+        /// A thread that is to get it, or one of the process that is.
         tid: Tid,
+        /// True if any thread of the process may get it; `None` if the trace does not tell.
+        is_for_process: Option<bool>,
+        /// What became of it; `None` if the trace does not tell.
+        result: Option<Sent>,
     },
     /// The thread gets a signal, on its way to user code.
     SignalDelivered {
@@ -157,6 +167,17 @@ pub enum Kernel<'a> {
         /// What there was to see.
         seen: Seen<'a>,
     },
+}
+
+/// What becomes of a signal that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is pending from now on.
+    Pending,
+    /// It was pending already, and is so once.
+    Again,
+    /// Nobody gets it: it is ignored, or there is no room for it.
+    Dropped,
 }
 
 /// What a recorder saw of a thread besides its events.

@@ -136,7 +136,10 @@ impl System {
                     self.running.insert(cpu, next.tid);
                 }
             }
-            Kernel::Boost { tid, priority } => {
+            Kernel::Boost { tid, priority }
+            | Kernel::Waking { tid, priority: Some(priority), .. }
+            | Kernel::Woken { tid, priority: Some(priority), .. }
+            | Kernel::Migrate { tid, priority: Some(priority), .. } => {
                 self.threads.entry(tid).or_default().priority = Some(priority);
             }
             Kernel::Thread(born) => self.born(&born, maker),

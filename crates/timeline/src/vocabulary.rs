@@ -14,6 +14,8 @@ pub struct Recorded {
     pub switches: bool,
     /// `sched_waking` or `sched_wakeup`.
     pub wakeups: bool,
+    /// `sched_migrate_task`.
+    pub migrations: bool,
     /// `irq_handler_entry`.
     pub irqs: bool,
     /// `softirq_entry`.
@@ -115,10 +117,10 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
             "prev_state",
         ],
     ),
-    ("sched_waking", Kind::Waking, &["tid|pid", "target_cpu"]),
-    ("sched_wakeup", Kind::Woken, &["tid|pid", "target_cpu"]),
-    ("sched_wakeup_new", Kind::Woken, &["tid|pid", "target_cpu"]),
-    ("sched_migrate_task", Kind::Migrate, &["tid|pid", "orig_cpu", "dest_cpu"]),
+    ("sched_waking", Kind::Waking, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_wakeup", Kind::Woken, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_wakeup_new", Kind::Woken, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_migrate_task", Kind::Migrate, &["tid|pid", "orig_cpu", "dest_cpu", "prio"]),
     ("sched_pi_setprio", Kind::Boost, &["tid|pid", "newprio"]),
     ("irq_handler_entry", Kind::IrqEntry, &["irq", "name"]),
     ("irq_handler_exit", Kind::IrqExit, &["irq"]),
@@ -129,7 +131,7 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
     ("nmi_handler", Kind::Nmi, &["handler", "delta_ns"]),
     ("page_fault_user", Kind::UserFault, &[]),
     ("page_fault_kernel", Kind::KernelFault, &[]),
-    ("signal_generate", Kind::SignalSent, &["sig", "tid|pid"]),
+    ("signal_generate", Kind::SignalSent, &["sig", "tid|pid", "group", "result"]),
     ("signal_deliver", Kind::SignalDelivered, &["sig", "sa_handler"]),
     ("hrtimer_start", Kind::TimerStart, &["hrtimer", "softexpires", "expires"]),
     ("hrtimer_expire_entry", Kind::TimerEntry, &["function", "hrtimer", "now"]),
@@ -191,6 +193,7 @@ impl Vocabulary {
             let seen = match meaning.kind {
                 Kind::Switch => &mut recorded.switches,
                 Kind::Waking | Kind::Woken => &mut recorded.wakeups,
+                Kind::Migrate => &mut recorded.migrations,
                 Kind::IrqEntry => &mut recorded.irqs,
                 Kind::SoftirqEntry => &mut recorded.softirqs,
                 Kind::VectorEntry | Kind::IpiEntry => &mut recorded.vectors,

@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Step, Tid, Time, Value};
-use sordino_timeline::kernel::{Function, Interrupt, Syscall};
+use sordino_timeline::kernel::{Function, Interrupt, Sent, Syscall};
 use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
@@ -218,9 +218,20 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
             },
         );
     }
+    for (result, became) in
+        [(0, Sent::Pending), (1, Sent::Dropped), (2, Sent::Again), (3, Sent::Dropped), (4, Sent::Pending)]
+    {
+        let fields =
+            [("sig", number(10)), ("pid", number(7)), ("group", number(1)), ("result", number(result))];
+        says("signal_generate", &fields, |kernel, _| {
+            let (tid, is_for_process, result) = (Tid(7), Some(true), Some(became));
+            assert_eq!(kernel, Some(Kernel::SignalSent { signal: 10, tid, is_for_process, result }));
+        });
+    }
     for pid in ["tid", "pid"] {
         says("signal_generate", &[("sig", number(10)), (pid, number(7))], |kernel, _| {
-            assert_eq!(kernel, Some(Kernel::SignalSent { signal: 10, tid: Tid(7) }));
+            let (tid, is_for_process, result) = (Tid(7), None, None);
+            assert_eq!(kernel, Some(Kernel::SignalSent { signal: 10, tid, is_for_process, result }));
         });
     }
 }
@@ -257,7 +268,7 @@ fn an_event_without_the_fields_it_takes_says_nothing() {
     says("sched_waking", &huge, |kernel, _| assert_eq!(kernel, None));
     let no_cpu = [("tid", Value::signed(3)), ("target_cpu", Value::signed(-1))];
     says("sched_waking", &no_cpu, |kernel, _| {
-        assert_eq!(kernel, Some(Kernel::Waking { tid: Tid(3), cpu: None }));
+        assert_eq!(kernel, Some(Kernel::Waking { tid: Tid(3), cpu: None, priority: None }));
     });
     let negative = [("handler", Value::unsigned(9)), ("delta_ns", Value::signed(-5))];
     says("nmi_handler", &negative, |kernel, _| {

@@ -34,6 +34,9 @@ impl Tracker {
     ) {
         let Some(tid) = moment.tid else { return };
         self.seen(tid, Some(cpu), moment.system);
+        if call.is_some_and(|(call, _)| self.arch.sets_priorities(&call)) {
+            self.reorder();
+        }
         let futex = call.and_then(|(call, arguments)| Futex::of(self.arch, &call, arguments));
         match futex {
             Some(futex) => self.futexes.insert(tid, futex),
@@ -59,6 +62,8 @@ impl Tracker {
         let Some(tid) = moment.tid else { return };
         let sender = self.signals.deliver(tid, moment.system.pid(tid), signal);
         let Some(&index) = self.by_tid.get(&tid) else { return };
+        // The fault is over: often it is why the signal comes.
+        self.threads[index].fault = None;
         if !is_handled || !self.recorded.syscalls {
             return;
         }
@@ -87,7 +92,7 @@ impl Tracker {
             let activity = self.threads[index].activity.clone();
             self.spend(index, self.now, activity);
             self.spend(index, self.now, Activity::of(Cause::PageFault, self.serial));
-        } else {
+        } else if user {
             self.threads[index].fault = Some((self.now, self.serial));
         }
     }

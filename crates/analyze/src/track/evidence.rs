@@ -20,12 +20,17 @@ impl Tracker {
             return;
         }
         processor.miss();
+        // Where the idle thread leaves without a record, that one choice is missing; elsewhere a thread may have had the CPU and have left it.
+        let was_idle = believed == Some(Tid(0));
+        if !was_idle {
+            processor.explained.iter().for_each(|&index| self.threads[index].queued = None);
+        }
         if tid != Tid(0) {
             self.is_nowhere_else(tid, cpu, system);
         }
         let processor = self.cpus.entry(cpu).or_default();
         // Who was not seen on an idle CPU before came after its last record. Of a thread nobody knows until when it had the CPU.
-        let since = if believed == Some(Tid(0)) { seen } else { now };
+        let since = if was_idle { seen } else { now };
         for index in processor.explained.clone() {
             self.correct(index, believed, Some(tid), (seen, since));
         }
@@ -36,8 +41,12 @@ impl Tracker {
         let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
-        let left = processor.switch(Run { thread, work, since, serial }, softirqs);
         let explained = processor.explained.clone();
+        let left = processor.switch(Run { thread, work, since, serial }, softirqs);
+        match was_idle {
+            true => self.throttle(cpu, Tid(0), system),
+            false => explained.iter().for_each(|&index| self.may_run(index)),
+        }
         if let Some(believed) = believed.filter(|believed| *believed != Tid(0) && !left.is_empty()) {
             self.softirqs.insert(believed, left);
         }

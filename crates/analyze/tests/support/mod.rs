@@ -6,7 +6,10 @@ mod script;
 
 pub(crate) use script::*;
 
-use sordino_analyze::{Explainer, Explanation, Finder, Findings, Options, Survey};
+use sordino_analyze::{
+    After, Cause, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Options, Part, Survey,
+    Unrecorded, Waker,
+};
 
 /// The intervals of `rule`.
 pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
@@ -39,4 +42,65 @@ pub(crate) fn loops(event: &str) -> Script {
         script.at(time).cpu(1).user(event, NPT, &[]);
     }
     script
+}
+
+/// A cause in short.
+pub(crate) fn name(cause: &Cause) -> String {
+    let called =
+        |call: &Option<std::sync::Arc<str>>| call.as_ref().map_or(String::new(), |c| format!(" in {c}"));
+    match cause {
+        Cause::Own => "own".into(),
+        Cause::Unexplained => "unexplained".into(),
+        Cause::Syscall { call } => format!("call {call}"),
+        Cause::RecorderWakeUp => "recorder wake-up".into(),
+        Cause::PageFault => "fault".into(),
+        Cause::Irq { number, name } => format!("irq {number} {name}"),
+        Cause::Vector { name } => name.to_string(),
+        Cause::Softirq { name, .. } => name.to_string(),
+        Cause::Nmi { handler } => format!("nmi {handler}"),
+        Cause::Waiting { after, behind, syscall } => {
+            let behind = behind.as_ref().map_or("?", |thread| thread.comm.as_deref().unwrap_or("?"));
+            format!(
+                "{} {behind}{}",
+                if *after == After::Preemption { "preempted" } else { "queued" },
+                called(syscall)
+            )
+        }
+        Cause::Blocked { in_page_fault: true, .. } => "blocked in a fault".into(),
+        Cause::Blocked { state, syscall, .. } => format!("blocked {}{}", state.letter(), called(syscall)),
+        Cause::LateTimer { in_slack: true, .. } => "in its slack".into(),
+        Cause::LateTimer { behind, .. } => {
+            format!("late by {}", behind.as_ref().and_then(|by| by.comm.as_deref()).unwrap_or("?"))
+        }
+        Cause::Throttled { limit, .. } => format!("throttled {limit:?}"),
+        Cause::SignalHandler { signal, sender: Waker::Thread { thread } } => {
+            format!("{signal} of {}", thread.tid)
+        }
+        Cause::SignalHandler { signal, .. } => signal.to_string(),
+        Cause::Unrecorded { events: Unrecorded::Kernel } => "no kernel".into(),
+        Cause::Unrecorded { events: Unrecorded::Switches } => "no switches".into(),
+        _ => "unknown".into(),
+    }
+}
+
+/// `cause time count`, longest first; own code without a count.
+pub(crate) fn parts(explanation: &Explanation) -> Vec<String> {
+    let line = |part: &Part| match part.cause {
+        Cause::Own => format!("own {}", part.time.0),
+        _ => format!("{} {} {}", name(&part.cause), part.time.0, part.count),
+    };
+    explanation.parts.iter().map(line).collect()
+}
+
+/// Each inversion in short.
+pub(crate) fn inversions(explanation: &Explanation) -> Vec<String> {
+    let how = |inversion: &Inversion| match &inversion.how {
+        Inverted::Runnable => "runnable".to_owned(),
+        Inverted::InSyscall { call } => format!("in {call}"),
+        Inverted::HeldUp { behind } => format!("held up behind {}", behind.comm.as_ref().unwrap()),
+    };
+    let line = |inversion: &Inversion| {
+        format!("{} {} {}", how(inversion), inversion.by.comm.as_ref().unwrap(), inversion.time.0)
+    };
+    explanation.inversions.iter().map(line).collect()
 }

@@ -88,7 +88,7 @@ fn unpaired(findings: &Findings) -> Option<String> {
 }
 
 /// As many kinds of the kernel's events can be missing.
-const MISSING: usize = 9;
+const MISSING: usize = 10;
 
 /// Which of the kernel's events were not recorded, and how to record them.
 fn missing(missing: &[Missing]) -> Option<String> {
@@ -121,6 +121,7 @@ fn named(missing: Missing) -> (&'static str, &'static str) {
         Missing::Faults => ("page faults", "exceptions"),
         Missing::Nmis => ("non-maskable interrupts", "nmi"),
         Missing::Signals => ("signals that are delivered", "signal"),
+        Missing::Migrations => ("moves to other CPUs", "sched"),
         _ => ("other events", "all"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Kind, Meaning};
 use crate::context::Scheduling;
-use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Syscall, Task};
+use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Sent, Syscall, Task};
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
@@ -18,9 +18,14 @@ impl<'a> Reader<'a> {
             Kind::Switch => {
                 Kernel::Switch { prev: self.task(0)?, state: self.state(6)?, next: self.task(3)? }
             }
-            Kind::Waking => Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1) },
-            Kind::Woken => Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1) },
-            Kind::Migrate => Kernel::Migrate { tid: self.tid(0)?, from: self.cpu(1), to: self.cpu(2)? },
+            Kind::Waking => Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) },
+            Kind::Woken => Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) },
+            Kind::Migrate => Kernel::Migrate {
+                tid: self.tid(0)?,
+                from: self.cpu(1),
+                to: self.cpu(2)?,
+                priority: self.int32(3),
+            },
             Kind::Boost => Kernel::Boost { tid: self.tid(0)?, priority: self.int32(1)? },
             Kind::IrqEntry => {
                 Kernel::Enter(Interrupt::Irq(self.integer(0)?, self.text(1).unwrap_or_default()))
@@ -44,7 +49,12 @@ impl<'a> Reader<'a> {
                 arguments: [self.bits(0), self.bits(1), self.bits(2)],
             },
             Kind::SyscallExit => Kernel::SyscallExit,
-            Kind::SignalSent => Kernel::SignalSent { signal: self.integer(0)?, tid: self.tid(1)? },
+            Kind::SignalSent => Kernel::SignalSent {
+                signal: self.integer(0)?,
+                tid: self.tid(1)?,
+                is_for_process: self.integer(2).map(|group| group != 0),
+                result: self.integer(3).map(sent),
+            },
             Kind::SignalDelivered => {
                 // 0 is SIG_DFL, 1 is SIG_IGN.
                 Kernel::SignalDelivered { signal: self.integer(0)?, is_handled: self.bits(1)? > 1 }
@@ -167,6 +177,16 @@ impl<'a> Reader<'a> {
 
     fn text(&self, place: usize) -> Option<&'a [u8]> {
         self.event.text(self.meaning.fields[place]?)
+    }
+}
+
+/// Reads `result` of `signal_generate`: TRACE_SIGNAL_* of the kernel's <trace/events/signal.h>.
+fn sent(result: i64) -> Sent {
+    match result {
+        // DELIVERED, and LOSE_INFO: without what comes with it.
+        0 | 4 => Sent::Pending,
+        2 => Sent::Again,
+        _ => Sent::Dropped,
     }
 }
 

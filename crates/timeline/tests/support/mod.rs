@@ -58,6 +58,7 @@ impl Script {
         script
             .switch(IDLE, 0, IDLE)
             .waking(NPT, 0)
+            .migrate(NPT, 0, 0)
             .irq(0, "")
             .softirq(0)
             .vector("local_timer")
