@@ -1,8 +1,12 @@
 //! Shared memory: the system calls of this crate, but for those that vet a program's file.
 
 mod part;
+#[cfg(not(loom))]
+mod present;
 
 pub(crate) use part::{open, read_at};
+#[cfg(not(loom))]
+pub use present::populate;
 
 use sordino_percpu::primitive::AtomicU32;
 use std::ffi::CStr;
@@ -358,41 +362,6 @@ pub fn wait_any(seen: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<()>
         Ok(_) | Err((Some(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR), _)) => Ok(()),
         Err((_, error)) => Err(error),
     }
-}
-
-/// Makes the pages of `length` bytes from `address` in process `pid` present there, so that it does not fault
-/// when it touches them: reads a byte of each in its name. The kernel maps neighbours that are [up to date](fill) with the first one of
-/// 64 KiB; that each page is read is the proof that none was left out. Returns the number of pages that could not be read.
-///
-/// # Errors
-/// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
-#[cfg(not(loom))]
-pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
-    const BATCH: usize = 512;
-    let page = crate::layout::PAGE as u64;
-    let mut sink = [0u8; BATCH];
-    let mut missing = 0;
-    let mut at = address - address % page;
-    while at < address + length {
-        let pages = (address + length - at).div_ceil(page).min(BATCH as u64) as usize;
-        // No allocation: it may run in a process that shares this one's memory.
-        let remote: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
-            iov_base: (at + index as u64 * page) as *mut _,
-            iov_len: 1,
-        });
-        let local = libc::iovec { iov_base: sink.as_mut_ptr().cast(), iov_len: pages };
-        // SAFETY: the local vector is `sink`; the remote addresses are the other process's affair.
-        let read = unsafe { libc::process_vm_readv(pid, &local, 1, remote.as_ptr(), pages as u64, 0) };
-        // A page in the middle that can't be read ends the call early: go on behind it.
-        let done = match check(read) {
-            Ok(read) => read as usize,
-            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
-            Err(error) => return Err(error),
-        };
-        missing += u64::from(done < pages);
-        at += page * if done < pages { done as u64 + 1 } else { pages as u64 };
-    }
-    Ok(missing)
 }
 
 /// All pages are present in the model; it never fails.
