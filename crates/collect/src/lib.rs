@@ -6,7 +6,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `session` | a recording from its first second to its last |
-//! | `discover`, `listen` | finds programs: by `/proc`, or because they say that they are there |
+//! | `discover`, `listen`, `backlog` | finds programs: by `/proc`, or because they say that they are there; whether there was room for all |
 //! | `process_events` | which processes are new, so that `/proc` is not read for nothing |
 //! | `intake` | takes programs up beside the session's loop, each user's by a thread of its own |
 //! | `limits`, `refused` | what a recorder may use; who was sent away |
@@ -25,6 +25,7 @@
 //! | `list` | what could be recorded |
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod chunk;
 mod clock;
 pub mod command;

@@ -11,6 +11,7 @@
 //! `/proc/PID/fd` itself, and to close a descriptor of somebody else's may take for ever (FUSE).
 
 use crate::Error;
+use crate::backlog::{self, Backlog};
 use crate::discover::{Found, Hidden, announced_areas, area_at};
 use crate::refused::{Offence, Refused};
 use crate::runtime::{self, SOCKET};
@@ -42,8 +43,6 @@ const GO_ON: &[u8] = b"g";
 const WENT_ON: [u8; 1] = *b"w";
 /// How long a program that has connected may take to send its packet.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Programs that may wait to be looked at; the next ones wait to connect.
-const QUEUE: i32 = 1024;
 /// Connections that are looked at in one go: who connects all the time shall not keep the recorder from its work.
 const MOST: usize = 256;
 /// Connections that may be silent: who makes more shall not use up the recorder's descriptors.
@@ -69,6 +68,7 @@ pub struct Listener {
     refused: Refused,
     /// Until when nobody is accepted.
     paused: Option<Instant>,
+    backlog: Backlog,
 }
 
 /// A connection, and who is at its other end, as the kernel says.
@@ -116,14 +116,14 @@ impl Listener {
         let name = format!("sordino-{}-{number:016x}", std::process::id());
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(cannot_listen)?;
         let socket = bound(&address)?;
-        listen(&socket, QUEUE).map_err(cannot_listen)?;
+        listen(&socket, backlog::MOST).map_err(cannot_listen)?;
         let environment = format!("@{name}/{first:016x}{second:016x}").into();
         Ok(Self::of(socket, environment, None, Some([first, second])))
     }
 
     fn of(socket: OwnedFd, environment: OsString, directory: Option<OwnedFd>, token: Option<Token>) -> Self {
-        let (silent, refused, paused) = (Vec::new(), Refused::default(), None);
-        Self { socket, environment, directory, token, silent, refused, paused }
+        let (silent, refused, paused, backlog) = (Vec::new(), Refused::default(), None, Backlog::new());
+        Self { socket, environment, directory, token, silent, refused, paused, backlog }
     }
 
     /// For every program that looks into a [session's directory](crate::session_dir). A socket that an earlier recorder left
@@ -142,7 +142,7 @@ impl Listener {
         let socket = bound(&SocketAddrUnix::new(address).map_err(cannot_listen)?)?;
         // Whose programs may come the directory says.
         chmodat(&opened, SOCKET, Mode::from_raw_mode(0o666), AtFlags::empty()).map_err(cannot_listen)?;
-        listen(&socket, QUEUE).map_err(cannot_listen)?;
+        listen(&socket, backlog::MOST).map_err(cannot_listen)?;
         let environment = directory.join(SOCKET).into_os_string();
         Ok(Self::of(socket, environment, Some(opened), None))
     }
@@ -170,6 +170,11 @@ impl Listener {
 
     fn is_paused(&self) -> bool {
         self.paused.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Returns true if the backlog may have been full since this was last asked: programs that found no room may have ended unseen.
+    pub(crate) const fn was_full(&mut self) -> bool {
+        self.backlog.take_was_full()
     }
 
     /// What was sent away, for the notes.
@@ -217,6 +222,7 @@ impl Listener {
         for _ in 0..MOST {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(connection) => {
+                    self.backlog.count_accepted();
                     let Ok(peer) = Peer::of(connection) else { continue };
                     if may_announce(peer.user, geteuid()) {
                         peers.push(peer);
@@ -229,7 +235,10 @@ impl Listener {
                     break;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(_) => break,
+                Err(_) => {
+                    self.backlog.emptied();
+                    break;
+                }
             }
         }
         peers

@@ -298,7 +298,7 @@ impl Summary {
         self.state == State::Recording
             || self.cut_off
             || self.unplaced > 0
-            || self.unrecorded.uncounted > 0
+            || self.unrecorded.is_uncounted()
             || self.unanswered().uncounted
             || self.kernel.iter().any(|stream| stream.uncounted || stream.unconverted > 0)
             || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())

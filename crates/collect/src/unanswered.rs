@@ -36,6 +36,9 @@ pub struct Unrecorded {
     pub hits: u64,
     /// The number of these programs with hits that nobody counted.
     pub uncounted: u64,
+    /// True if any number of others may have come and ended unseen: the recorder's queue was full.
+    #[serde(default)]
+    pub unseen: bool,
 }
 
 impl Unanswered {
@@ -109,11 +112,21 @@ impl Unrecorded {
         }
     }
 
-    /// A line of text; `None` if no event is missing.
-    pub fn line(&self) -> Option<String> {
+    /// Returns true if more may be missing than was counted.
+    pub const fn is_uncounted(&self) -> bool {
+        self.uncounted > 0 || self.unseen
+    }
+
+    /// Lines of text; none if no event is missing.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
         let is_missing = self.hits > 0 || self.uncounted > 0;
         let (programs, missing) = (count(self.programs, "program"), events(self.hits, self.uncounted > 0));
-        is_missing.then(|| format!("{programs} could not be recorded, and {missing} of theirs"))
+        let counted =
+            is_missing.then(|| format!("{programs} could not be recorded, and {missing} of theirs"));
+        let unseen = self.unseen.then(|| {
+            "programs may be missing that ended before the recorder saw them: so many started at once that its queue was full".to_owned()
+        });
+        counted.into_iter().chain(unseen)
     }
 }
 
@@ -153,16 +166,21 @@ mod tests {
 
     #[test]
     fn programs_that_were_not_recorded_are_summed_up_in_a_line() {
-        let line = |programs, hits, uncounted| Unrecorded { programs, hits, uncounted }.line();
-        assert_eq!([line(0, 0, 0), line(1, 0, 0)], [None, None]);
-        assert_eq!(line(2, 1, 0).unwrap(), "2 programs could not be recorded, and 1 event of theirs");
+        let lines = |programs, hits, uncounted, unseen| -> Vec<String> {
+            Unrecorded { programs, hits, uncounted, unseen }.lines().collect()
+        };
+        assert!(lines(0, 0, 0, false).is_empty() && lines(1, 0, 0, false).is_empty());
+        assert_eq!(lines(2, 1, 0, false), ["2 programs could not be recorded, and 1 event of theirs"]);
         assert_eq!(
-            line(1, 5, 1).unwrap(),
-            "1 program could not be recorded, and 5 events and others that nobody counted of theirs"
+            lines(1, 5, 1, true),
+            [
+                "1 program could not be recorded, and 5 events and others that nobody counted of theirs",
+                "programs may be missing that ended before the recorder saw them: so many started at once that its queue was full"
+            ]
         );
         let mut all = Unrecorded::default();
         all.add(None);
         all.add(Some(Unanswered { hits: 4, uncounted: false }));
-        assert_eq!(all, Unrecorded { programs: 2, hits: 4, uncounted: 1 });
+        assert_eq!(all, Unrecorded { programs: 2, hits: 4, uncounted: 1, unseen: false });
     }
 }

@@ -144,7 +144,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     text += &programs::lines(&summary.programs);
     let unanswered = summary.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
     let unanswered = unanswered_lines(unanswered).into_iter();
-    for line in unanswered.chain(summary.unrecorded.line()) {
+    for line in unanswered.chain(summary.unrecorded.lines()) {
         text += &format!("  {}\n", printable(&line));
     }
     for stream in &summary.kernel {

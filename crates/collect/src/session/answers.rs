@@ -65,6 +65,17 @@ impl Session<'_> {
         }
     }
 
+    /// Notes that programs may have come that nobody saw.
+    pub(super) fn note_unseen(&mut self) {
+        match &mut self.sink {
+            Sink::Chunk(chunk) => chunk.summary.unrecorded.unseen = true,
+            Sink::Memory(_) => {
+                self.template.unrecorded.unseen = true;
+                self.misses.unseen = Some(self.clock.now()());
+            }
+        }
+    }
+
     fn add_unrecorded(&mut self, unanswered: Option<Unanswered>) {
         match &mut self.sink {
             Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
@@ -84,6 +95,8 @@ pub(super) struct Misses {
     /// The sum of earlier ones, and the time of the last of these in ticks.
     older: Unrecorded,
     until: u64,
+    /// The last time at which programs may have come unseen.
+    unseen: Option<u64>,
 }
 
 impl Misses {
@@ -104,6 +117,7 @@ impl Misses {
     pub(super) fn since(&self, ticks: u64) -> Unrecorded {
         let mut sum = if self.until >= ticks { self.older } else { Unrecorded::default() };
         self.newest.iter().filter(|(at, _)| *at >= ticks).for_each(|(_, unanswered)| sum.add(*unanswered));
+        sum.unseen = self.unseen.is_some_and(|at| at >= ticks);
         sum
     }
 }
@@ -119,11 +133,13 @@ mod tests {
         for at in 1..=Misses::MOST as u64 {
             misses.add(at, Some(Unanswered { hits: 2, uncounted: false }));
         }
-        let of = |programs| Unrecorded { programs, hits: 2 * programs, uncounted: 0 };
+        let of = |programs| Unrecorded { programs, hits: 2 * programs, uncounted: 0, unseen: false };
         assert_eq!([1, 901, 1001].map(|since| misses.since(since)), [of(1000), of(100), of(0)]);
         misses.add(2000, None);
         misses.add(2001, None);
-        assert_eq!(misses.since(2001), Unrecorded { programs: 1, hits: 0, uncounted: 1 });
+        assert_eq!(misses.since(2001), Unrecorded { programs: 1, hits: 0, uncounted: 1, unseen: false });
+        misses.unseen = Some(2001);
+        assert!(misses.since(2001).unseen && !misses.since(2002).unseen);
         // Two have lost their own times, and count with the younger of them.
         assert_eq!([1, 2, 3].map(|since| misses.since(since).programs), [1002, 1002, 1000]);
     }

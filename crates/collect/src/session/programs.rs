@@ -114,7 +114,11 @@ impl Session<'_> {
 
     /// Has those programs taken up that say that they are there, or that they have new tracepoints.
     pub(super) fn take_announced(&mut self) {
-        for announced in self.listener.accept() {
+        let announced = self.listener.accept();
+        if self.listener.was_full() && !self.options.kernel_only {
+            self.note_unseen();
+        }
+        for announced in announced {
             let (pid, user) = (announced.pid, announced.user);
             if self.options.kernel_only {
                 // It goes on when the connection closes.

@@ -49,7 +49,7 @@ pub(crate) fn whole(known: &Known) -> String {
     text += &format!("  memory of rings: {} of {} at most\n", bytes(memory.used), bytes(memory.budget));
     text += &status.programs.iter().map(program).collect::<String>();
     let unanswered = status.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
-    let early = unanswered_lines(unanswered).into_iter().chain(status.unrecorded.line());
+    let early = unanswered_lines(unanswered).into_iter().chain(status.unrecorded.lines());
     text += &early.map(|line| format!("  {}\n", printable(&line))).collect::<String>();
     if status.ended + status.forgotten as usize > 0 {
         let (ended, forgotten) = (count(status.ended, "ended program"), status.forgotten);
@@ -166,7 +166,7 @@ fn lost(status: &Status) -> u64 {
 
 /// Returns true if more events are missing than were counted.
 fn has_uncounted_loss(status: &Status) -> bool {
-    status.missing.is_any() || status.unanswered.uncounted || status.unrecorded.uncounted > 0
+    status.missing.is_any() || status.unanswered.uncounted || status.unrecorded.is_uncounted()
 }
 
 fn time(nanoseconds: u64) -> String {
