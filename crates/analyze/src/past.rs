@@ -1,15 +1,19 @@
 //! What threads did lately: all of them, because any may turn out to have kept an explained one waiting.
 
 use crate::cause::{Thread, Waker};
-use sordino_event::{Nanos, Tid, Time};
+use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::collections::{HashMap, VecDeque};
 
 /// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
+/// As many turns of threads on a CPU are remembered: those of some tens of milliseconds under load.
+const TURNS: usize = 1024;
 /// The number of wake-ups that a chain is followed back.
 const LEVELS: u32 = 4;
-/// The maximum number of links in a chain.
+/// The maximum number of links in a chain, beyond which it is followed no further.
 const LINKS_MAX: usize = 256;
+/// The maximum number of threads that one of them waits for in one go.
+const TURNS_MAX: usize = 64;
 
 /// A time in which a thread did one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(crate) struct Span {
     from: Time,
     to: Time,
     pub(crate) did: Did,
+    /// The CPU that it waited for, if it did and that is known.
+    cpu: Option<Cpu>,
 }
 
 /// What a thread did.
@@ -24,7 +30,7 @@ pub(crate) struct Span {
 pub(crate) enum Did {
     /// It had a CPU.
     Run,
-    /// It could have run, and this one did, at least at first; `None` if the trace does not tell.
+    /// It could have run, and this one did; `None` if the trace does not tell.
     Wait(Option<Thread>),
     /// It slept. Who ended that, if it is over.
     Sleep(Option<Waker>),
@@ -48,59 +54,71 @@ impl Span {
     }
 }
 
-/// The latest spans of every thread.
+/// The latest spans of every thread, and turns on every CPU.
 #[derive(Debug)]
 pub(crate) struct Past {
     spans: HashMap<Tid, VecDeque<Span>>,
+    /// Who had a CPU from a time on, if that is known, the earliest first.
+    turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
     /// From here on no records are missing.
     whole_since: Time,
 }
 
 impl Default for Past {
     fn default() -> Self {
-        Self { spans: HashMap::new(), whole_since: Time::MIN }
+        Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN }
     }
 }
 
 impl Past {
     /// `tid` has a CPU from now on.
     pub(crate) fn run(&mut self, tid: Tid, now: Time) {
-        self.begin(tid, now, Did::Run);
+        self.begin(tid, now, Did::Run, None);
     }
 
-    /// `tid` could run on, but `behind` has its CPU.
-    pub(crate) fn wait(&mut self, tid: Tid, now: Time, behind: Thread) {
-        self.begin(tid, now, Did::Wait(Some(behind)));
+    /// A CPU is this thread's from now on, or that of nobody knows whom.
+    pub(crate) fn turn(&mut self, cpu: Cpu, now: Time, thread: Option<Thread>) {
+        let turns = self.turns.entry(cpu).or_default();
+        let now = turns.back().map_or(now, |(latest, _)| now.max(*latest));
+        if turns.len() == TURNS {
+            turns.pop_front();
+        }
+        turns.push_back((now, thread));
     }
 
-    /// `waker` ends the sleep of `tid`, which could run, but `behind` has the CPU. Changes nothing if it already waits.
-    pub(crate) fn wake(&mut self, tid: Tid, now: Time, waker: &Waker, behind: Option<&Thread>) {
+    /// `tid` could run on, but its CPU is another one's.
+    pub(crate) fn wait(&mut self, tid: Tid, now: Time, cpu: Cpu) {
+        self.begin(tid, now, Did::Wait(None), Some(cpu));
+    }
+
+    /// `waker` ends the sleep of `tid`, which waits for this CPU, if that is known. Changes nothing if it already waits.
+    pub(crate) fn wake(&mut self, tid: Tid, now: Time, waker: &Waker, cpu: Option<Cpu>) {
         match self.spans.get_mut(&tid).and_then(VecDeque::back_mut).map(|latest| &mut latest.did) {
             Some(Did::Wait(_)) => return,
             Some(Did::Sleep(ended)) => *ended = Some(waker.clone()),
             // A thread that is seen for the first time when it is woken has slept so far; a new one is never woken so.
             None if *waker != Waker::Unknown => {
-                self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())));
+                self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())), None);
             }
             Some(Did::Run | Did::Unknown) | None => {}
         }
-        self.begin(tid, now, Did::Wait(behind.cloned()));
+        self.begin(tid, now, Did::Wait(None), cpu);
     }
 
-    /// `tid`, if it waits, does so for another CPU from now on, which `behind` has.
-    pub(crate) fn elsewhere(&mut self, tid: Tid, now: Time, behind: Option<&Thread>) {
+    /// `tid`, if it waits, does so for this CPU from now on.
+    pub(crate) fn elsewhere(&mut self, tid: Tid, now: Time, cpu: Cpu) {
         let latest = self.spans.get(&tid).and_then(VecDeque::back);
-        if latest.is_some_and(|span| matches!(&span.did, Did::Wait(before) if before.as_ref() != behind)) {
-            self.begin(tid, now, Did::Wait(behind.cloned()));
+        if latest.is_some_and(|span| matches!(span.did, Did::Wait(_)) && span.cpu != Some(cpu)) {
+            self.begin(tid, now, Did::Wait(None), Some(cpu));
         }
     }
 
     /// `tid` sleeps from now on.
     pub(crate) fn sleep(&mut self, tid: Tid, now: Time) {
-        self.begin(tid, now, Did::Sleep(None));
+        self.begin(tid, now, Did::Sleep(None), None);
     }
 
-    fn begin(&mut self, tid: Tid, now: Time, did: Did) {
+    fn begin(&mut self, tid: Tid, now: Time, did: Did, cpu: Option<Cpu>) {
         let spans = self.spans.entry(tid).or_default();
         let now = now.max(self.whole_since);
         let now = spans.back().map_or(now, |latest| now.max(latest.from));
@@ -108,7 +126,7 @@ impl Past {
         if spans.len() == REMEMBERED {
             spans.pop_front();
         }
-        spans.push_back(Span { from: now, to: Time::MAX, did });
+        spans.push_back(Span { from: now, to: Time::MAX, did, cpu });
     }
 
     /// Returns what a sleep between two points in time waited for, as far as it is remembered: at each moment one thread, which did one
@@ -120,10 +138,23 @@ impl Past {
         chain.links
     }
 
-    /// Returns until when a thread has a CPU that it has at this time; that time itself if it is not known to have one.
-    fn runs_until(&self, tid: Tid, at: Time) -> Time {
-        let runs = |span: &&Span| span.did == Did::Run && span.from <= at && at < span.to;
-        self.spans.get(&tid).into_iter().flatten().find(runs).map_or(at, |span| span.to)
+    /// Returns who had a CPU between two points in time, as far as it is remembered: until when, and the thread.
+    fn turns(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Vec<(Time, Option<&Thread>)> {
+        let (mut found, mut thread) = (Vec::new(), None);
+        let turns = cpu.and_then(|cpu| self.turns.get(&cpu));
+        let first =
+            turns.map_or(0, |turns| turns.partition_point(|(since, _)| *since <= from).saturating_sub(1));
+        for (since, next) in turns.into_iter().flat_map(|turns| turns.range(first..)) {
+            if *since >= to {
+                break;
+            }
+            if *since > from {
+                found.push((*since, thread));
+            }
+            thread = next.as_ref();
+        }
+        found.push((to, thread));
+        found
     }
 
     /// Returns the time from which on it is remembered what `tid` did.
@@ -139,12 +170,13 @@ impl Past {
     /// What `tid` did so far is not known, nor what it does.
     pub(crate) fn forget(&mut self, tid: Tid, now: Time) {
         self.remove(tid);
-        self.begin(tid, now, Did::Unknown);
+        self.begin(tid, now, Did::Unknown, None);
     }
 
     /// Records are missing until now: what anybody does is unknown.
     pub(crate) fn clear(&mut self, now: Time) {
         self.spans.clear();
+        self.turns.clear();
         self.whole_since = now;
     }
 }
@@ -159,11 +191,12 @@ struct Chain<'a> {
 impl Chain<'_> {
     fn follow(&mut self, level: u32, thread: &Thread, from: Time, to: Time) {
         let past = self.past;
-        for Span { from: begin, to: end, did } in past.spans.get(&thread.tid).into_iter().flatten() {
+        for Span { from: begin, to: end, did, cpu } in past.spans.get(&thread.tid).into_iter().flatten() {
             let (begin, end) = (from.max(*begin), to.min(*end));
             let mut link = |from: Time, to: Time, did: Did| {
                 if from < to {
-                    self.links.push(Link { level, thread: thread.clone(), span: Span { from, to, did } });
+                    let span = Span { from, to, did, cpu: None };
+                    self.links.push(Link { level, thread: thread.clone(), span });
                 }
             };
             match did {
@@ -178,11 +211,14 @@ impl Chain<'_> {
                     }
                 }
                 Did::Unknown => {}
-                Did::Wait(Some(behind)) => {
-                    // Who has the CPU after that one is not known.
-                    let until = past.runs_until(behind.tid, begin).clamp(begin, end);
-                    link(begin, until, did.clone());
-                    link(until, end, Did::Wait(None));
+                Did::Wait(_) => {
+                    let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
+                    for (until, behind) in turns.into_iter().take(TURNS_MAX) {
+                        let behind = behind.filter(|behind| behind.tid != thread.tid);
+                        link(at, until, Did::Wait(behind.cloned()));
+                        at = until;
+                    }
+                    link(at, end, Did::Wait(None));
                 }
                 did => link(begin, end, did.clone()),
             }

@@ -186,12 +186,13 @@ impl Tracker {
         let thread = Thread::of(system, next);
         match state {
             _ if prev == Tid(0) => {}
-            TaskState::Runnable => self.past.wait(prev, now, thread.clone()),
+            TaskState::Runnable => self.past.wait(prev, now, cpu),
             _ => self.past.sleep(prev, now),
         }
         if next != Tid(0) {
             self.past.run(next, now);
         }
+        self.past.turn(cpu, now, Some(thread.clone()));
         let work = self.works.get(&next).cloned();
         let run = Run { thread, work, since: now, serial: self.serial };
         let softirqs = self.softirqs.remove(&next).unwrap_or_default();
@@ -234,16 +235,12 @@ impl Tracker {
 
     /// A thread that waits for a CPU does so for this one from now on.
     fn waits_elsewhere(&mut self, tid: Tid, cpu: Cpu) {
-        let run = self.cpus.get(&cpu).and_then(Processor::certainly_running);
-        let behind = run.map(|run| &run.thread).filter(|thread| thread.tid != tid);
-        self.past.elsewhere(tid, self.now, behind);
+        self.past.elsewhere(tid, self.now, cpu);
     }
 
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
-        let target_run = target.and_then(|cpu| self.cpus.get(&cpu)?.certainly_running());
-        let behind = target_run.map(|run| &run.thread).filter(|thread| thread.tid != tid);
         if system.cpu(tid).is_none() {
-            self.past.wake(tid, self.now, &waker, behind);
+            self.past.wake(tid, self.now, &waker, target);
         }
         let Some(&index) = self.by_tid.get(&tid) else { return };
         match self.threads[index].schedule {
@@ -341,6 +338,7 @@ impl Tracker {
         let running = self.cpus.iter_mut().find(|(_, processor)| processor.running_tid() == Some(tid));
         if let Some((&cpu, processor)) = running {
             processor.running.iter_mut().for_each(|run| run.thread = Thread::of(system, tid));
+            self.past.turn(cpu, self.now, Some(Thread::of(system, tid)));
             self.refresh_cpu(cpu, system);
         }
         if let Some(&index) = self.by_tid.get(&tid) {

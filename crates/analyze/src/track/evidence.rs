@@ -23,7 +23,13 @@ impl Tracker {
         // Where the idle thread leaves without a record, that one choice is missing; elsewhere a thread may have had the CPU and have left it.
         let was_idle = believed == Some(Tid(0));
         if !was_idle {
-            processor.explained.iter().for_each(|&index| self.threads[index].queued = None);
+            let sleeps_seen = self.recorded.syscalls && self.recorded.faults && self.recorded.signals;
+            for &index in &processor.explained {
+                let thread = &mut self.threads[index];
+                if !sleeps_seen || thread.is_in_kernel() {
+                    thread.queued = None;
+                }
+            }
         }
         if tid != Tid(0) {
             self.is_nowhere_else(tid, cpu, system);
@@ -39,6 +45,8 @@ impl Tracker {
             self.past.run(tid, since);
         }
         let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
+        self.past.turn(cpu, seen, None);
+        self.past.turn(cpu, since, Some(thread.clone()));
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();
@@ -63,6 +71,7 @@ impl Tracker {
             processor.miss();
             processor.running = None;
             let (seen, explained) = (processor.seen, processor.explained.clone());
+            self.past.turn(other, seen, None);
             for &index in &explained {
                 self.correct(index, Some(tid), None, (seen, self.now));
             }

@@ -1,0 +1,69 @@
+//! A waker that waited for a CPU did so behind each thread that had it meanwhile.
+
+mod support;
+
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain_longest};
+
+const LOW: Task = Task(41, "low", 110);
+const MEDIUM: Task = Task(42, "medium", 80);
+
+fn sorted<const N: usize>(mut expected: [(Option<i32>, i64); N]) -> Vec<(Option<i32>, i64)> {
+    expected.sort_unstable();
+    expected.to_vec()
+}
+
+/// npt sleeps on what `low` is to do, which `meanwhile` keeps from cpu0 from 1100 to 1900.
+fn waited_behind(meanwhile: impl Fn(&mut Script)) -> Vec<(Option<i32>, i64)> {
+    let mut script = Script::new();
+    script.at(900).cpu(0).by(IDLE).switch(IDLE, 0, LOW);
+    script.at(900).cpu(1).by(IDLE).switch(IDLE, 0, NPT).user("a:b", NPT, &[]);
+    script.at(1000).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
+    script.at(1100).cpu(0).by(LOW).switch(LOW, RUNNABLE, HOG);
+    meanwhile(&mut script);
+    script.at(2000).cpu(0).by(LOW).waking(NPT, 1);
+    script.at(2000).cpu(1).by(IDLE).switch(IDLE, 0, NPT);
+    script.at(2050).by(NPT).user("a:b", NPT, &[("id", V::I(1))]);
+    let explanation = explain_longest(&script, "a:b").0;
+    let links = explanation.parts.iter().flat_map(|part| &part.wakers).flat_map(|woken| &woken.chain);
+    let mut waited: Vec<_> = links
+        .flat_map(|link| &link.waited)
+        .map(|wait| (wait.thread.as_ref().map(|thread| thread.tid.0), wait.time.0))
+        .collect();
+    waited.sort_unstable();
+    waited
+}
+
+#[test]
+fn each_thread_that_had_the_cpu_is_named() {
+    let waited = waited_behind(|script| {
+        script.at(1300).cpu(0).by(HOG).switch(HOG, SLEEPING, MEDIUM);
+        script.at(1700).by(MEDIUM).switch(MEDIUM, RUNNABLE, HOG);
+        script.at(1900).by(HOG).switch(HOG, SLEEPING, LOW);
+    });
+    assert_eq!(waited, sorted([(Some(HOG.0), 400), (Some(MEDIUM.0), 400)]));
+}
+
+#[test]
+fn where_a_switch_is_missing_nobody_is_named_until_the_next_record() {
+    let waited = waited_behind(|script| {
+        script.at(1300).cpu(0).by(HOG).irq(5, "e");
+        script.at(1300).irq_exit(5);
+        // The hog's switch to the worker is missing.
+        script.at(1500).by(KWORKER).irq(5, "e");
+        script.at(1500).irq_exit(5);
+        script.at(1900).by(KWORKER).switch(KWORKER, SLEEPING, LOW);
+    });
+    assert_eq!(waited, sorted([(None, 200), (Some(HOG.0), 200), (Some(KWORKER.0), 400)]));
+}
+
+#[test]
+fn a_waker_that_moves_waits_behind_who_has_its_new_cpu() {
+    let waited = waited_behind(|script| {
+        script.at(1050).cpu(2).by(IDLE).switch(IDLE, 0, MEDIUM);
+        script.at(1300).cpu(0).by(HOG).migrate(LOW, 0, 2);
+        script.at(1800).cpu(2).by(MEDIUM).switch(MEDIUM, SLEEPING, KWORKER);
+        script.at(1850).cpu(2).by(KWORKER).migrate(LOW, 2, 0);
+        script.at(1900).cpu(0).by(HOG).switch(HOG, SLEEPING, LOW);
+    });
+    assert_eq!(waited, sorted([(Some(HOG.0), 250), (Some(MEDIUM.0), 500), (Some(KWORKER.0), 50)]));
+}
