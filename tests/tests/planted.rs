@@ -47,113 +47,74 @@ fn at_most(_: &Value) -> i64 {
     -1
 }
 
+const fn kind(
+    name: &'static str,
+    cause: &'static str,
+    details: &'static [&'static str],
+    length: fn(&Value) -> i64,
+) -> Kind {
+    Kind { name, cause, details, length }
+}
+
 const KINDS: &[Kind] = &[
-    Kind { name: "own", cause: "own", details: &[], length: excess },
-    Kind { name: "call", cause: "syscall", details: &[r#""call":"getrandom""#], length: time },
-    Kind {
-        name: "preempted",
-        cause: "waiting",
-        details: &[r#""after":"preemption""#, r#""comm":"hog""#],
-        length: time,
-    },
-    Kind {
-        name: "woken_behind",
-        cause: "waiting",
-        details: &[r#""after":"wake_up""#, r#""comm":"hog""#],
-        length: time,
-    },
-    Kind {
-        name: "lock",
-        cause: "blocked",
-        details: &[r#""lock":"inferred""#, r#""comm":"holder""#],
-        length: longest,
-    },
-    Kind {
-        name: "lending_lock",
-        cause: "blocked",
-        details: &[r#""lock":"held""#, r#""comm":"holder""#],
-        length: time,
-    },
-    Kind {
-        name: "condition",
-        cause: "blocked",
-        details: &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "barrier",
-        cause: "blocked",
-        details: &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "semaphore",
-        cause: "blocked",
-        details: &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "pipe",
-        cause: "blocked",
-        details: &[r#""syscall":"read""#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "socket",
-        cause: "blocked",
-        details: &[r#""syscall":"read""#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "eventfd",
-        cause: "blocked",
-        details: &[r#""syscall":"read""#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "poll",
-        cause: "blocked",
-        details: &[r#""syscall":"poll""#, r#""comm":"worker""#],
-        length: ran,
-    },
-    Kind {
-        name: "chain",
-        cause: "blocked",
-        details: &[r#""syscall":"read""#, r#""comm":"third""#, r#""comm":"second""#],
-        length: ran,
-    },
-    Kind {
-        name: "signal",
-        cause: "signal_handler",
-        details: &[r#""signal":"SIGUSR1""#, r#""comm":"sender""#],
-        length: time,
-    },
-    Kind { name: "stopped", cause: "blocked", details: &[r#""state":"T""#], length: time },
-    Kind { name: "faults", cause: "page_fault", details: &[], length: at_most },
-    Kind { name: "page_reads", cause: "blocked", details: &[r#""in_page_fault":true"#], length: at_most },
-    Kind { name: "sleep", cause: "blocked", details: &[r#""syscall":"clock_nanosleep""#], length: excess },
-    Kind { name: "slack", cause: "late_timer", details: &[r#""in_slack":true"#], length: longest },
-    Kind { name: "sync", cause: "blocked", details: &[r#""syscall":"fsync""#], length: at_most },
-    Kind {
-        name: "yield",
-        cause: "waiting",
-        details: &[r#""after":"preemption""#, r#""comm":"peer""#, r#""syscall":"sched_yield""#],
-        length: time,
-    },
-    Kind {
-        name: "moved",
-        cause: "waiting",
-        details: &[r#""comm":"hog""#, r#""syscall":"sched_setaffinity""#],
-        length: time,
-    },
-    Kind {
-        name: "fair_server",
-        cause: "throttled",
-        details: &[r#""limit":"real_time""#, r#""comm":"fair""#],
-        length: beside,
-    },
-    Kind { name: "deadline", cause: "throttled", details: &[r#""limit":"deadline""#], length: time },
-    Kind { name: "quota", cause: "throttled", details: &[r#""limit":"control_group""#], length: time },
+    kind("own", "own", &[], excess),
+    kind("spin_lock", "own", &[], excess),
+    kind("call", "syscall", &[r#""call":"getrandom""#], time),
+    kind("unmap", "syscall", &[r#""call":"munmap""#], time),
+    kind("fork", "syscall", &[r#""call":"clone""#], time),
+    kind("lock_memory", "syscall", &[r#""call":"mlock""#], time),
+    kind("signal", "signal_handler", &[r#""signal":"SIGUSR1""#, r#""comm":"sender""#], time),
+    kind("alarm", "signal_handler", &[r#""signal":"SIGALRM""#], time),
+    kind("faults", "page_fault", &[], at_most),
+    kind("copy_on_write", "page_fault", &[], at_most),
+    kind("huge_pages", "page_fault", &[], at_most),
+    kind("preempted", "waiting", &[r#""after":"preemption""#, r#""comm":"hog""#], time),
+    kind("deadline_thread", "waiting", &[r#""after":"preemption""#, r#""comm":"hog""#], time),
+    kind("woken_behind", "waiting", &[r#""after":"wake_up""#, r#""comm":"hog""#], time),
+    kind("same_priority", "waiting", &[r#""after":"wake_up""#, r#""comm":"hog""#], time),
+    kind("round_robin", "waiting", &[r#""after":"wake_up""#, r#""comm":"hog""#], time),
+    kind(
+        "yield",
+        "waiting",
+        &[r#""after":"preemption""#, r#""comm":"peer""#, r#""syscall":"sched_yield""#],
+        time,
+    ),
+    kind("moved", "waiting", &[r#""comm":"hog""#, r#""syscall":"sched_setaffinity""#], time),
+    kind("fair_server", "throttled", &[r#""limit":"real_time""#, r#""comm":"fair""#], beside),
+    kind("deadline", "throttled", &[r#""limit":"deadline""#], time),
+    kind("quota", "throttled", &[r#""limit":"control_group""#], time),
+    kind("lock", "blocked", &[r#""lock":"inferred""#, r#""comm":"holder""#], longest),
+    kind("lending_lock", "blocked", &[r#""lock":"held""#, r#""comm":"holder""#], time),
+    kind("write_lock", "blocked", &[r#""syscall":"futex""#, r#""comm":"holder""#], longest),
+    kind("file_lock", "blocked", &[r#""syscall":"flock""#, r#""comm":"holder""#], longest),
+    kind(
+        "inversion",
+        "blocked",
+        &[r#""syscall":"futex""#, r#""comm":"holder""#, r#""comm":"third""#],
+        longest,
+    ),
+    kind("condition", "blocked", &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#], ran),
+    kind("barrier", "blocked", &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#], ran),
+    kind("semaphore", "blocked", &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#], ran),
+    kind("join", "blocked", &[r#""syscall":"futex""#, r#""lock":null"#, r#""comm":"worker""#], ran),
+    kind("child", "blocked", &[r#""syscall":"wait4""#, r#""comm":"child""#], ran),
+    kind("signal_wait", "blocked", &[r#""syscall":"rt_sigtimedwait""#, r#""comm":"worker""#], ran),
+    kind("pipe", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
+    kind("full_pipe", "blocked", &[r#""syscall":"write""#, r#""comm":"worker""#], ran),
+    kind("socket", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
+    kind("eventfd", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
+    kind("poll", "blocked", &[r#""syscall":"poll""#, r#""comm":"worker""#], ran),
+    kind("epoll", "blocked", &[r#""syscall":"epoll_wait""#, r#""comm":"worker""#], ran),
+    kind("message", "blocked", &[r#""syscall":"mq_timedreceive""#, r#""comm":"worker""#], ran),
+    kind("chain", "blocked", &[r#""syscall":"read""#, r#""comm":"third""#, r#""comm":"second""#], ran),
+    kind("stopped", "blocked", &[r#""state":"T""#], time),
+    kind("page_reads", "blocked", &[r#""in_page_fault":true"#], at_most),
+    kind("brought_page", "blocked", &[r#""in_page_fault":true"#, r#""comm":"worker""#], ran),
+    kind("direct_read", "blocked", &[r#""syscall":"pread64""#], at_most),
+    kind("sync", "blocked", &[r#""syscall":"fsync""#], at_most),
+    kind("sleep", "blocked", &[r#""syscall":"clock_nanosleep""#], excess),
+    kind("timer", "blocked", &[r#""syscall":"read""#], time),
+    kind("slack", "late_timer", &[r#""in_slack":true"#], longest),
 ];
 
 /// The planted rounds of a recording, as the program measured them: number and length in ns.
@@ -196,38 +157,77 @@ impl Drop for Group {
     }
 }
 
-/// Records the kind on a CPU, with these events; its findings of the planted rounds, with the length of each. `None` where the machine
-/// does not have it.
-fn record(scene: &Scene, kind: &str, cpu: &str, events: &str) -> Option<Vec<(Value, i64)>> {
-    let program = scene.program("planter.c");
-    let program = program.to_str().unwrap();
-    let group = Group::new();
-    let in_group = match (kind, &group) {
-        ("quota", Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
-        ("quota", None) => {
-            Scene::not_measured("a quota of CPU time: no control group's cpu controller is mounted");
+/// The compiled planter, and where it is recorded.
+struct Planter {
+    scene: Scene,
+    program: PathBuf,
+}
+
+impl Planter {
+    fn new() -> Option<Self> {
+        let scene = Scene::checked().as_root()?;
+        let program = scene.program("planter/planter.c");
+        Some(Self { scene, program })
+    }
+
+    /// Records a kind on a CPU, with these events and so many plants; its findings of the planted rounds, with the length of each. `None`
+    /// where the machine does not have it.
+    fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
+        let (scene, program) = (&self.scene, self.program.display());
+        let group = Group::new();
+        let in_group = match (kind, &group) {
+            ("quota", Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
+            ("quota", None) => {
+                Scene::not_measured("a quota of CPU time: no control group's cpu controller is mounted");
+                return None;
+            }
+            _ => String::new(),
+        };
+        // The planter plants into each third round, but not into the first.
+        let number = (3 * plants + 1).to_string();
+        let script = format!("{in_group}exec {program} {kind} {cpu} {number}");
+        let recording = scene.record(&["--kernel", events, "--kernel-buffer", "32M"], &["sh", "-c", &script]);
+        let output = &recording.ended.output;
+        if recording.ended.status == 3 {
+            Scene::not_measured(output.split_once("refused: ").expect("a reason").1);
             return None;
         }
-        _ => String::new(),
-    };
-    let script = format!("{in_group}exec {program} {kind} {cpu}");
-    let recording = scene.record(&["--kernel", events, "--kernel-buffer", "32M"], &["sh", "-c", &script]);
-    let output = &recording.ended.output;
-    if recording.ended.status == 3 {
-        Scene::not_measured(output.split_once("refused: ").expect("a reason").1);
-        return None;
+        assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{kind}: {}", recording.ended.errors);
+        let rounds = planted(output);
+        assert_eq!(rounds.len(), plants, "{kind}: {output}");
+        let arguments = ["--begin", "plant:begin", "--end", "plant:end", "--top", &number, "--json"];
+        let ended = scene.sordino(&[&["explain", recording.name()], &arguments[..]].concat());
+        let findings: Value = serde_json::from_str(ended.succeeded()).unwrap();
+        let of = |number: i64| {
+            let mut intervals = findings["intervals"].as_array().unwrap().iter();
+            intervals.find(|interval| interval["begin_fields"]["round"] == number).unwrap().clone()
+        };
+        Some(rounds.into_iter().map(|(number, length)| (of(number), length)).collect())
     }
-    assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{kind}: {}", recording.ended.errors);
-    let rounds = planted(output);
-    assert_eq!(rounds.len(), 3, "{kind}: {output}");
-    let arguments = ["--begin", "plant:begin", "--end", "plant:end", "--top", "8", "--json"];
-    let ended = scene.sordino(&[&["explain", recording.name()], &arguments[..]].concat());
-    let findings: Value = serde_json::from_str(ended.succeeded()).unwrap();
-    let of = |number: i64| {
-        let mut intervals = findings["intervals"].as_array().unwrap().iter();
-        intervals.find(|interval| interval["begin_fields"]["round"] == number).unwrap().clone()
-    };
-    Some(rounds.into_iter().map(|(number, length)| (of(number), length)).collect())
+
+    /// What is wrong in one recording of a kind on a CPU.
+    fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Vec<String> {
+        let judged = self.record(kind.name, cpu, "rt", plants).unwrap_or_default();
+        judged.into_iter().filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect()
+    }
+
+    /// What is wrong with a kind in three plants on one CPU, in the first of three tries if none is right: what else runs on the machine may be
+    /// the larger disturbance, and is named then.
+    fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
+        let first = self.wrong(kind, cpu, 3);
+        let is_right = first.is_empty() || (1..3).any(|_| self.wrong(kind, cpu, 3).is_empty());
+        if is_right { Vec::new() } else { first }
+    }
+
+    /// What is wrong with a kind in as many plants, half of them on each CPU, without another try.
+    fn wrong_of_many(&self, kind: &Kind, cpus: &[String], plants: usize) -> Vec<String> {
+        const IN_ONE: usize = 17;
+        let recordings = (plants / 2).div_ceil(IN_ONE);
+        let on = cpus[..2].iter().flat_map(|cpu| std::iter::repeat_n(cpu, recordings));
+        let wrong: Vec<String> = on.flat_map(|cpu| self.wrong(kind, cpu, IN_ONE)).collect();
+        println!("{}: {} wrong of {}", kind.name, wrong.len(), 2 * recordings * IN_ONE);
+        wrong
+    }
 }
 
 /// The part that explains an interval.
@@ -235,65 +235,68 @@ fn main_part(interval: &Value) -> &Value {
     &interval["parts"][interval["main"]["part"].as_u64().unwrap() as usize]
 }
 
-/// The recordings of each kind on each of two CPUs, with three plants each and no second try; by default one on one CPU.
-fn runs() -> Option<usize> {
-    let runs = std::env::var("PLANTED_RUNS").ok()?;
-    Some(runs.parse().expect("PLANTED_RUNS is a number"))
-}
-
-/// What is wrong in one recording of a kind on a CPU; `None` where the machine does not have it.
-fn wrong(scene: &Scene, kind: &Kind, cpu: &str) -> Option<Vec<String>> {
-    let judge = |(interval, length): (Value, i64)| {
-        let (part, text) = (main_part(&interval), main_part(&interval).to_string());
-        let found = (kind.length)(part);
+impl Kind {
+    /// What is wrong with the findings on a round into which so many ns were planted.
+    fn objection(&self, cpu: &str, interval: &Value, length: i64) -> Option<String> {
+        let (part, text) = (main_part(interval), main_part(interval).to_string());
+        let found = (self.length)(part);
+        // What came on top of the thread meanwhile has parts of its own.
+        let on_top = ["irq", "vector", "softirq", "nmi", "page_fault"];
+        let parts = interval["parts"].as_array().unwrap().iter();
+        let elsewhere: i64 = parts
+            .filter(|other| on_top.iter().any(|kind| other["cause"]["kind"] == *kind) && *other != part)
+            .map(time)
+            .sum();
         // Beside a throttled thread, the program's clock counts the time of those that wait for nobody, too.
-        let part_of = if kind.cause == "throttled" { 10 } else { 20 };
-        let is_near = found < 0 || (found - length).abs() <= (length / part_of).max(20_000);
+        let part_of = if self.cause == "throttled" { 10 } else { 20 };
+        let tolerance = (length / part_of).max(20_000);
+        let is_near = found < 0 || (length - elsewhere - tolerance..=length + tolerance).contains(&found);
         // Of a page that is read, the fault itself may take longer than the wait.
-        let is_fault = kind.name == "page_reads" && part["cause"]["kind"] == "page_fault";
-        let has_details = || kind.details.iter().all(|detail| text.contains(detail));
-        let is_named = is_fault || part["cause"]["kind"] == kind.cause && has_details();
-        (!is_named || !is_near)
-            .then(|| format!("{} on CPU {cpu}: {length} ns, found {found}: {interval}", kind.name))
-    };
-    Some(record(scene, kind.name, cpu, "rt")?.into_iter().filter_map(judge).collect())
+        let is_fault = self.name == "page_reads" && part["cause"]["kind"] == "page_fault";
+        let has_details = || self.details.iter().all(|detail| text.contains(detail));
+        let is_named = is_fault || part["cause"]["kind"] == self.cause && has_details();
+        let is_right = is_named && is_near;
+        (!is_right).then(|| format!("{} on CPU {cpu}: {length} ns, found {found}: {interval}", self.name))
+    }
 }
 
-/// The tries that a kind has: what else runs on the machine may be the larger disturbance, and is named then.
-const TRIES: usize = 3;
+/// The plants of each kind, from the environment; by default three on one CPU.
+fn many() -> Option<usize> {
+    let plants = std::env::var("PLANTS").ok()?;
+    Some(plants.parse().expect("PLANTS is a number"))
+}
+
+/// The kinds, or those that the environment names.
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    let only = std::env::var("PLANT_KINDS").ok();
+    let is_named =
+        move |kind: &&Kind| only.as_ref().is_none_or(|only| only.split(',').any(|name| name == kind.name));
+    KINDS.iter().filter(is_named)
+}
 
 #[test]
 fn what_is_planted_is_named_first_with_its_length() {
-    let Some(scene) = Scene::checked().as_root() else { return };
+    let Some(planter) = Planter::new() else { return };
     let mut cpus: Vec<String> =
         sordino_sched::affinity().unwrap().as_slice().iter().map(ToString::to_string).collect();
     if cpus.len() < 2 {
         return Scene::not_measured("disturbances from another CPU: there is one CPU only");
     }
-    let mut all_wrong = Vec::new();
-    for kind in KINDS {
+    let mut wrong = Vec::new();
+    for kind in kinds() {
         cpus.rotate_left(1);
-        match runs() {
-            Some(runs) => {
-                let on = cpus[..2].iter().flat_map(|cpu| std::iter::repeat_n(cpu, runs));
-                all_wrong.extend(on.filter_map(|cpu| wrong(&scene, kind, cpu)).flatten());
-            }
-            None => {
-                let mut tries = (0..TRIES).map(|_| wrong(&scene, kind, &cpus[0]).unwrap_or_default());
-                let first = tries.next().unwrap();
-                if !first.is_empty() && !tries.any(|wrong| wrong.is_empty()) {
-                    all_wrong.extend(first);
-                }
-            }
-        }
+        wrong.extend(match many() {
+            Some(plants) => planter.wrong_of_many(kind, &cpus, plants),
+            None => planter.wrong_in_each_try(kind, &cpus[0]),
+        });
     }
-    assert!(all_wrong.is_empty(), "{} wrong:\n{}", all_wrong.len(), all_wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// The weaker statement, and never a wrong cause.
 #[test]
 fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
-    let Some(scene) = Scene::checked().as_root() else { return };
+    let Some(planter) = Planter::new() else { return };
     let cpu = last_cpu();
     for name in ["own", "call", "preempted", "woken_behind", "lock", "pipe", "signal", "faults", "stopped"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
@@ -302,7 +305,7 @@ fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
             recorded => recorded,
         };
         let events = "sched_switch,sched_waking,sched_wakeup";
-        for (interval, _) in record(&scene, name, &cpu, events).unwrap_or_default() {
+        for (interval, _) in planter.record(name, &cpu, events, 3).unwrap_or_default() {
             let part = main_part(&interval);
             assert_eq!(part["cause"]["kind"], expected, "{name}: {interval}");
             assert!(part["cause"]["syscall"].is_null(), "{name}: {interval}");
