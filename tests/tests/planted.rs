@@ -82,7 +82,7 @@ const KINDS: &[Kind] = &[
     kind("moved", "waiting", &[r#""comm":"hog""#, r#""syscall":"sched_setaffinity""#], time),
     kind("fair_server", "throttled", &[r#""limit":"real_time""#, r#""comm":"fair""#], beside),
     kind("deadline", "throttled", &[r#""limit":"deadline""#], time),
-    kind("quota", "throttled", &[r#""limit":"control_group""#], time),
+    kind("quota", "throttled", &[r#""limit":"control_group""#, r#""runtime_ns":4000000"#], time),
     kind("lock", "blocked", &[r#""lock":"inferred""#, r#""comm":"holder""#], longest),
     kind("lending_lock", "blocked", &[r#""lock":"held""#, r#""comm":"holder""#], time),
     kind("write_lock", "blocked", &[r#""syscall":"futex""#, r#""comm":"holder""#], longest),

@@ -306,6 +306,7 @@ impl Sum {
             time,
             usual: Nanos::ZERO,
             entry: Nanos::ZERO,
+            share: None,
             count,
             longest,
             longest_at,

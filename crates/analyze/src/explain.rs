@@ -11,7 +11,7 @@ use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::{UsualSample, outside};
-use crate::{Interval, Rule, Survey};
+use crate::{Interval, Rule, Shares, Survey};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
@@ -58,6 +58,7 @@ pub struct Explainer {
     entry_costs: EntryCosts<Role>,
     sample: UsualSample,
     ends: EndFields,
+    shares: Shares,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -125,6 +126,7 @@ impl Explainer {
             own,
             sample: UsualSample::default(),
             ends,
+            shares: Shares::default(),
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
@@ -138,6 +140,12 @@ impl Explainer {
                 .unwrap_or(Time::MIN),
             survey,
         }
+    }
+
+    /// Says what limits allow the programs.
+    #[must_use]
+    pub fn with_shares(self, shares: Shares) -> Self {
+        Self { shares, ..self }
     }
 
     /// Takes the next item of the trace.
@@ -170,6 +178,9 @@ impl Explainer {
         for explained in &mut self.detailed {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
+            for part in &mut explained.parts {
+                part.share = self.shares.of(&part.cause, explained.interval.pid);
+            }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
         }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));

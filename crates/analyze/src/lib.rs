@@ -66,6 +66,7 @@ mod past;
 mod ranking;
 mod rhythm;
 mod rule;
+mod shares;
 mod signals;
 mod survey;
 mod syscall;
@@ -85,6 +86,7 @@ pub use findings::{
     MissingSwitches, Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
 };
 pub use rule::{Error, Key, Point, Rule};
+pub use shares::{Share, Shares};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
 pub use table::{Certainty, Entry, TABLE};

@@ -5,11 +5,13 @@ mod recordings;
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
+use sordino_analyze::{Share, Shares};
 use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
-use sordino_event::{Classes, Event, Pid, Step, Time};
+use sordino_event::{Classes, Event, Nanos, Pid, Step, Time};
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How often the progress of a pass is looked at, in items.
 const EACH: u64 = 1 << 16;
@@ -34,6 +36,9 @@ struct Program {
     name: String,
     /// Where it has the futex that it wakes sordino's recorder by, if it does.
     wake_up: Option<u64>,
+    /// The shares of CPU time of real-time threads and of its control group.
+    real_time: Option<Share>,
+    group: Option<Share>,
 }
 
 impl Recording {
@@ -116,6 +121,16 @@ impl Recording {
         trace
     }
 
+    /// What limits allow the programs, as their traces say.
+    pub(crate) fn shares(&self) -> Shares {
+        let mut shares = Shares::default();
+        for Program { pid, real_time, group, .. } in &self.programs {
+            shares.real_time.extend(real_time.clone().map(|share| (*pid, share)));
+            shares.groups.extend(group.clone().map(|share| (*pid, share)));
+        }
+        shares
+    }
+
     /// Gives each item of the trace to `take`, until that answers `false`; says on the terminal `what` it is for.
     pub(crate) fn pass(
         &mut self,
@@ -183,5 +198,16 @@ fn program(trace: &read::Trace) -> Option<Program> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
     let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
-    Some(Program { pid: Pid(pid), name: environment.text("procname")?.to_owned(), wake_up })
+    let microseconds = |name| Some(Nanos(environment.integer(name)?.saturating_mul(1000)));
+    let share = |runtime, period, group: Option<&str>| {
+        let group = group.and_then(|name| environment.text(name)).map(Arc::from);
+        Some(Share { runtime: microseconds(runtime)?, period: microseconds(period)?, group })
+    };
+    Some(Program {
+        pid: Pid(pid),
+        name: environment.text("procname")?.to_owned(),
+        wake_up,
+        real_time: share("sched_rt_runtime_us", "sched_rt_period_us", None),
+        group: share("cpu_quota_us", "cpu_period_us", Some("cpu_quota_group")),
+    })
 }

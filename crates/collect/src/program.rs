@@ -83,13 +83,32 @@ impl Traced {
     ) -> Result<(Self, Order), Error> {
         let taken_up = taken.ran_before.then(clock.now());
         let Taken {
-            pid, claim, identity, pidfd, program, mut attached, mut notes, reader, mut learned, ..
+            pid,
+            claim,
+            identity,
+            shares,
+            pidfd,
+            program,
+            mut attached,
+            mut notes,
+            reader,
+            mut learned,
+            ..
         } = taken;
         let wake_up = (options.polling == Polling::Wakeup).then(|| program.wake_address(attached.slot));
         notes.append(&mut learned.notes);
         let tracepoints = Arc::new(std::mem::take(&mut learned.tracepoints));
-        let trace =
-            ProgramTrace { number, pid, identity, wake_up, taken_up, tracepoints, lack: None, place: None };
+        let trace = ProgramTrace {
+            number,
+            pid,
+            identity,
+            shares,
+            wake_up,
+            taken_up,
+            tracepoints,
+            lack: None,
+            place: None,
+        };
         let readers = std::mem::take(&mut attached.readers);
         let mut traced = Self {
             trace,

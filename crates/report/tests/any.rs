@@ -107,6 +107,7 @@ fn part() -> impl Strategy<Value = Part> {
             count,
             longest,
             inside,
+            share: None,
             beside,
             wakers,
         })

@@ -8,6 +8,7 @@ use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
 use crate::proc::{self, Stat};
 use crate::program::{Learned, Reader};
+use crate::shares::Shares;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
@@ -31,6 +32,8 @@ pub(crate) struct Wishes {
     is_sparse: bool,
     /// Some tracepoints are wanted conditionally.
     conditions: bool,
+    /// The kernel is recorded.
+    with_kernel: bool,
     /// A session takes smaller rings where there is no room for larger ones.
     is_session: bool,
     /// Every program is wanted, but not the commands of this very program.
@@ -51,6 +54,8 @@ pub(crate) struct Taken {
     pub(crate) pid: i32,
     pub(crate) claim: Claim,
     pub(crate) identity: Identity,
+    /// What limits allow it, if that explains the kernel's events.
+    pub(crate) shares: Shares,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Program,
@@ -83,6 +88,7 @@ impl Wishes {
             block: options.block,
             is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
             conditions: options.user.has_conditions() || options.contexts.counters,
+            with_kernel: !options.kernel.is_empty(),
             is_session: options.session.is_some(),
             skip_ours: matches!(options.programs, Programs::All),
         }
@@ -167,6 +173,7 @@ impl Candidate {
         if self.program.own_pid() as i32 != identity.own_pid {
             return Attach::Refused(self, "its area is another process's".to_owned());
         }
+        let shares = if wishes.with_kernel { Shares::of(self.pid) } else { Shares::default() };
         let mut notes = Vec::new();
         let attached = match self.attach_or_smaller(wishes, &mut notes) {
             Ok(Some(attached)) => attached,
@@ -177,8 +184,19 @@ impl Candidate {
         let mut reader = Reader::default();
         let learned = reader.learn(&program, usize::MAX);
         let ran_before = true;
-        let taken =
-            Taken { pid, claim, identity, pidfd, program, attached, notes, ran_before, reader, learned };
+        let taken = Taken {
+            pid,
+            claim,
+            identity,
+            shares,
+            pidfd,
+            program,
+            attached,
+            notes,
+            ran_before,
+            reader,
+            learned,
+        };
         Attach::Taken(Box::new(taken))
     }
 

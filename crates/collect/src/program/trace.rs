@@ -5,6 +5,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
 use crate::output::Output;
+use crate::shares::Shares;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
@@ -30,6 +31,7 @@ pub(crate) struct ProgramTrace {
     pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
+    pub(super) shares: Shares,
     /// Where it has the futex that it wakes the collector by, if it does.
     pub(super) wake_up: Option<u64>,
     /// The time at which it was taken up, in ticks of the trace's clock, if it ran before. Its earlier hits are not recorded.
@@ -201,6 +203,7 @@ impl ProgramTrace {
         if let Some(ticks) = self.taken_up {
             environment.set("taken_up", ticks.cast_signed());
         }
+        self.shares.tell(&mut environment);
         Ok(preamble(place.uuid, &environment, clock)?)
     }
 }

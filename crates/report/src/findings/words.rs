@@ -4,8 +4,8 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Thread, Unrecorded,
-    Waker, Woken,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Share, Thread,
+    Unrecorded, Waker, Woken,
 };
 use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
@@ -54,7 +54,7 @@ pub(super) fn cause(cause: &Cause) -> String {
             how + &inside(syscall.as_deref())
         }
         Cause::Throttled { limit, syscall } => {
-            format!("throttled{}: {}", inside(syscall.as_deref()), self::limit(*limit))
+            format!("throttled{}: {}", inside(syscall.as_deref()), self::limit(*limit, None))
         }
         Cause::Blocked { state, in_page_fault: true, .. } => {
             format!("{} in a page fault", sleep(*state))
@@ -68,12 +68,18 @@ pub(super) fn cause(cause: &Cause) -> String {
     }
 }
 
-/// Whose time is used up.
-fn limit(limit: Limit) -> &'static str {
+/// Whose time is used up, and how much that is.
+fn limit(limit: Limit, share: Option<&Share>) -> String {
+    let each = share
+        .map_or(String::new(), |share| format!(" of {} in each {}", span(share.runtime), span(share.period)));
+    let group = share.and_then(|share| share.group.as_deref());
+    let group = group.map_or(String::new(), |group| format!(" {}", name(group)));
     match limit {
-        Limit::ControlGroup => "the quota of its control group (cpu.max) is used up",
-        Limit::RealTime => "real-time threads have used up their share (fair server, sched_rt_runtime_us)",
-        Limit::Deadline => "its SCHED_DEADLINE runtime is used up",
+        Limit::ControlGroup => format!("the quota{each} of its control group{group} is used up (cpu.max)"),
+        Limit::RealTime => {
+            format!("real-time threads have used up their share{each} (fair server, sched_rt_runtime_us)")
+        }
+        Limit::Deadline => "its SCHED_DEADLINE runtime is used up".to_owned(),
     }
 }
 
@@ -321,7 +327,7 @@ fn sentence(main: &Main, part: &Part) -> String {
             let beside = beside.filter(|beside| beside.time.0 >= part.time.0 / 2);
             let beside = beside.and_then(|beside| beside.thread.as_ref());
             let beside = beside.map_or(String::new(), |by| format!("; {} had its CPU", thread(by)));
-            format!("throttled {time}{call}: {}{beside}{waits}", self::limit(*limit))
+            format!("throttled {time}{call}: {}{beside}{waits}", self::limit(*limit, part.share.as_ref()))
         }
         Cause::Blocked { state, syscall, in_page_fault } => {
             let call = if *in_page_fault { " in a page fault".into() } else { inside(syscall.as_deref()) };
