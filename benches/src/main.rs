@@ -8,6 +8,7 @@ mod collector;
 mod conditions;
 mod cost;
 mod gaps;
+mod kernel;
 mod knob;
 mod many;
 mod ordinary;
@@ -45,6 +46,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("reading", reading::measure),
     ("start", start::measure),
     ("many", many::measure),
+    ("kernel", kernel::measure),
     ("sessions", sessions::measure),
     ("oslat", oslat::measure),
 ];

@@ -82,7 +82,12 @@ const KINDS: &[Kind] = &[
     kind("moved", "waiting", &[r#""comm":"hog""#, r#""syscall":"sched_setaffinity""#], time),
     kind("fair_server", "throttled", &[r#""limit":"real_time""#, r#""comm":"fair""#], beside),
     kind("deadline", "throttled", &[r#""limit":"deadline""#], time),
-    kind("quota", "throttled", &[r#""limit":"control_group""#, r#""runtime_ns":4000000"#], time),
+    kind(
+        "quota",
+        "throttled",
+        &[r#""limit":"control_group""#, r#""period_ns":40000000,"runtime_ns":4000000}"#],
+        time,
+    ),
     kind("lock", "blocked", &[r#""lock":"inferred""#, r#""comm":"holder""#], longest),
     kind("lending_lock", "blocked", &[r#""lock":"held""#, r#""comm":"holder""#], time),
     kind("write_lock", "blocked", &[r#""syscall":"futex""#, r#""comm":"holder""#], longest),
@@ -130,9 +135,19 @@ fn planted(output: &str) -> Vec<(i64, i64)> {
 struct Group(PathBuf);
 
 impl Group {
+    const NAME: &str = "sordino-planted-";
+
+    /// Removes groups that tests left which were killed; those of others that run have threads, or can be made again.
+    fn clear(place: &Path) {
+        let groups = fs::read_dir(place).into_iter().flatten().flatten();
+        let left = groups.filter(|group| group.file_name().to_string_lossy().starts_with(Self::NAME));
+        left.for_each(|group| _ = fs::remove_dir(group.path()));
+    }
+
     fn new() -> Option<Self> {
-        let name = format!("sordino-planted-{}", std::process::id());
+        let name = format!("{}{}", Self::NAME, std::process::id());
         let (one, two) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
+        [one, two].into_iter().for_each(Self::clear);
         if one.join("cpu.cfs_quota_us").exists() || one.join("cpu.cfs_period_us").exists() {
             let group = Self(one.join(name));
             fs::create_dir(&group.0).ok()?;
@@ -174,14 +189,14 @@ impl Planter {
     /// where the machine does not have it.
     fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
         let (scene, program) = (&self.scene, self.program.display());
-        let group = Group::new();
-        let in_group = match (kind, &group) {
-            ("quota", Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
-            ("quota", None) => {
+        let group = (kind == "quota").then(Group::new);
+        let in_group = match &group {
+            Some(Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
+            Some(None) => {
                 Scene::not_measured("a quota of CPU time: no control group's cpu controller is mounted");
                 return None;
             }
-            _ => String::new(),
+            None => String::new(),
         };
         // The planter plants into each third round, but not into the first.
         let number = (3 * plants + 1).to_string();
@@ -205,17 +220,18 @@ impl Planter {
         Some(rounds.into_iter().map(|(number, length)| (of(number), length)).collect())
     }
 
-    /// What is wrong in one recording of a kind on a CPU.
-    fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Vec<String> {
-        let judged = self.record(kind.name, cpu, "rt", plants).unwrap_or_default();
-        judged.into_iter().filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect()
+    /// What is wrong in one recording of a kind on a CPU; `None` where the machine does not have it.
+    fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Vec<String>> {
+        let judged = self.record(kind.name, cpu, "rt", plants)?.into_iter();
+        Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
     }
 
     /// What is wrong with a kind in three plants on one CPU, in the first of three tries if none is right: what else runs on the machine may be
     /// the larger disturbance, and is named then.
     fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
-        let first = self.wrong(kind, cpu, 3);
-        let is_right = first.is_empty() || (1..3).any(|_| self.wrong(kind, cpu, 3).is_empty());
+        let Some(first) = self.wrong(kind, cpu, 3) else { return Vec::new() };
+        let again = || self.wrong(kind, cpu, 3).is_some_and(|wrong| wrong.is_empty());
+        let is_right = first.is_empty() || (1..3).any(|_| again());
         if is_right { Vec::new() } else { first }
     }
 
@@ -224,8 +240,9 @@ impl Planter {
         const IN_ONE: usize = 17;
         let recordings = (plants / 2).div_ceil(IN_ONE);
         let on = cpus[..2].iter().flat_map(|cpu| std::iter::repeat_n(cpu, recordings));
-        let wrong: Vec<String> = on.flat_map(|cpu| self.wrong(kind, cpu, IN_ONE)).collect();
-        println!("{}: {} wrong of {}", kind.name, wrong.len(), 2 * recordings * IN_ONE);
+        let judged: Vec<Vec<String>> = on.filter_map(|cpu| self.wrong(kind, cpu, IN_ONE)).collect();
+        let (plants, wrong) = (judged.len() * IN_ONE, judged.concat());
+        println!("{}: {} wrong of {plants}", kind.name, wrong.len());
         wrong
     }
 }
@@ -263,12 +280,16 @@ impl Kind {
 /// The plants of each kind, from the environment; by default three on one CPU.
 fn many() -> Option<usize> {
     let plants = std::env::var("PLANTS").ok()?;
-    Some(plants.parse().expect("PLANTS is a number"))
+    let plants = plants.parse().ok().filter(|plants| *plants >= 2);
+    Some(plants.expect("PLANTS is the number of plants of each kind, two at least"))
 }
 
 /// The kinds, or those that the environment names.
 fn kinds() -> impl Iterator<Item = &'static Kind> {
     let only = std::env::var("PLANT_KINDS").ok();
+    for name in only.iter().flat_map(|only| only.split(',')) {
+        assert!(KINDS.iter().any(|kind| kind.name == name), "PLANT_KINDS: there is no kind '{name}'");
+    }
     let is_named =
         move |kind: &&Kind| only.as_ref().is_none_or(|only| only.split(',').any(|name| name == kind.name));
     KINDS.iter().filter(is_named)

@@ -306,7 +306,7 @@ impl Sum {
             time,
             usual: Nanos::ZERO,
             entry: Nanos::ZERO,
-            share: None,
+            quota: None,
             count,
             longest,
             longest_at,

@@ -11,7 +11,7 @@ use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::{UsualSample, outside};
-use crate::{Interval, Rule, Shares, Survey};
+use crate::{Interval, Quotas, Rule, Survey};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
@@ -58,7 +58,7 @@ pub struct Explainer {
     entry_costs: EntryCosts<Role>,
     sample: UsualSample,
     ends: EndFields,
-    shares: Shares,
+    quotas: Quotas,
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
@@ -126,7 +126,7 @@ impl Explainer {
             own,
             sample: UsualSample::default(),
             ends,
-            shares: Shares::default(),
+            quotas: Quotas::default(),
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
@@ -142,10 +142,10 @@ impl Explainer {
         }
     }
 
-    /// Says what limits allow the programs.
+    /// Says what control groups allow the programs.
     #[must_use]
-    pub fn with_shares(self, shares: Shares) -> Self {
-        Self { shares, ..self }
+    pub fn with_quotas(self, quotas: Quotas) -> Self {
+        Self { quotas, ..self }
     }
 
     /// Takes the next item of the trace.
@@ -179,7 +179,7 @@ impl Explainer {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
             for part in &mut explained.parts {
-                part.share = self.shares.of(&part.cause, explained.interval.pid);
+                part.quota = self.quotas.of(&part.cause, explained.interval.pid);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
         }

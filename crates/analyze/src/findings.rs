@@ -2,7 +2,7 @@
 
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::ends::EventFields;
-use crate::shares::Share;
+use crate::quota::Quota;
 use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
@@ -126,8 +126,8 @@ pub struct Part {
     pub certainty: Certainty,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// What the limit allows that kept the thread from its CPU, if the trace tells.
-    pub share: Option<Share>,
+    /// What the control group has whose limit kept the thread from its CPU, if the trace tells.
+    pub quota: Option<Quota>,
     /// Who had the CPU while a limit kept the thread from it, longest first.
     pub beside: Vec<Behind>,
     /// Who ended it, if it was sleep; who ended the longest first.

@@ -63,10 +63,10 @@ mod findings;
 mod lost;
 mod number;
 mod past;
+mod quota;
 mod ranking;
 mod rhythm;
 mod rule;
-mod shares;
 mod signals;
 mod survey;
 mod syscall;
@@ -85,8 +85,8 @@ pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
 };
+pub use quota::{Quota, Quotas};
 pub use rule::{Error, Key, Point, Rule};
-pub use shares::{Share, Shares};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
 pub use table::{Certainty, Entry, TABLE};

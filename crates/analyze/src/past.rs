@@ -1,6 +1,6 @@
 //! What threads did lately: all of them, because any may turn out to have kept an explained one waiting.
 
-use crate::cause::{Thread, Waker};
+use crate::cause::{Limit, Thread, Waker};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::collections::{HashMap, VecDeque};
 
@@ -62,15 +62,16 @@ pub(crate) struct Past {
     turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
     /// From here on no records are missing.
     whole_since: Time,
-}
-
-impl Default for Past {
-    fn default() -> Self {
-        Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN }
-    }
+    /// True if moves of threads from one CPU to another are recorded: else nobody knows for how long one waits for a CPU.
+    knows_moves: bool,
 }
 
 impl Past {
+    /// Nothing yet; whether moves of threads from one CPU to another are recorded.
+    pub(crate) fn new(knows_moves: bool) -> Self {
+        Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN, knows_moves }
+    }
+
     /// `tid` has a CPU from now on.
     pub(crate) fn run(&mut self, tid: Tid, now: Time) {
         self.begin(tid, now, Did::Run, None);
@@ -213,9 +214,13 @@ impl Chain<'_> {
                 Did::Unknown => {}
                 Did::Wait(_) => {
                     let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
-                    for (until, behind) in turns.into_iter().take(TURNS_MAX) {
-                        let behind = behind.filter(|behind| behind.tid != thread.tid);
-                        link(at, until, Did::Wait(behind.cloned()));
+                    let most = if past.knows_moves { TURNS_MAX } else { 1 };
+                    for (until, behind) in turns.into_iter().take(most) {
+                        // Behind one of a lower class it did not stand in the queue, or a limit kept it there.
+                        let is_possible = |behind: &&Thread| {
+                            behind.tid != thread.tid && Limit::shown_by(thread, behind).is_none()
+                        };
+                        link(at, until, Did::Wait(behind.filter(is_possible).cloned()));
                         at = until;
                     }
                     link(at, end, Did::Wait(None));

@@ -99,11 +99,6 @@ pub(crate) struct WakeUp {
 }
 
 impl Explained {
-    /// Returns true if it may be in the kernel, where it can fall asleep without another record than a switch.
-    pub(crate) const fn is_in_kernel(&self) -> bool {
-        self.syscall.is_some() || self.fault.is_some()
-    }
-
     /// Nothing is known yet.
     pub(crate) fn new(tid: Tid) -> Self {
         Self {

@@ -48,7 +48,7 @@ impl Tracker {
             by_tid: tids.iter().copied().zip(0..).collect(),
             softirqs: HashMap::new(),
             works: HashMap::new(),
-            past: Past::default(),
+            past: Past::new(recorded.migrations),
             signals: Signals::default(),
             timers: Timers::default(),
             futexes: HashMap::new(),

@@ -5,13 +5,12 @@ mod recordings;
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::progress::Progress;
-use sordino_analyze::{Share, Shares};
+use sordino_analyze::{Quota, Quotas};
 use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
 use sordino_event::{Classes, Event, Nanos, Pid, Step, Time};
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// How often the progress of a pass is looked at, in items.
 const EACH: u64 = 1 << 16;
@@ -36,9 +35,8 @@ struct Program {
     name: String,
     /// Where it has the futex that it wakes sordino's recorder by, if it does.
     wake_up: Option<u64>,
-    /// The shares of CPU time of real-time threads and of its control group.
-    real_time: Option<Share>,
-    group: Option<Share>,
+    /// The quota of its control group, if that is known.
+    quota: Option<Quota>,
 }
 
 impl Recording {
@@ -121,14 +119,11 @@ impl Recording {
         trace
     }
 
-    /// What limits allow the programs, as their traces say.
-    pub(crate) fn shares(&self) -> Shares {
-        let mut shares = Shares::default();
-        for Program { pid, real_time, group, .. } in &self.programs {
-            shares.real_time.extend(real_time.clone().map(|share| (*pid, share)));
-            shares.groups.extend(group.clone().map(|share| (*pid, share)));
-        }
-        shares
+    /// What control groups allow the programs, as their traces say.
+    pub(crate) fn quotas(&self) -> Quotas {
+        let mut quotas = Quotas::default();
+        self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
+        quotas
     }
 
     /// Gives each item of the trace to `take`, until that answers `false`; says on the terminal `what` it is for.
@@ -199,15 +194,10 @@ fn program(trace: &read::Trace) -> Option<Program> {
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
     let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
     let microseconds = |name| Some(Nanos(environment.integer(name)?.saturating_mul(1000)));
-    let share = |runtime, period, group: Option<&str>| {
-        let group = group.and_then(|name| environment.text(name)).map(Arc::from);
-        Some(Share { runtime: microseconds(runtime)?, period: microseconds(period)?, group })
+    let quota = || {
+        let group = environment.text("cpu_quota_group")?.into();
+        Some(Quota { group, runtime: microseconds("cpu_quota_us")?, period: microseconds("cpu_period_us")? })
     };
-    Some(Program {
-        pid: Pid(pid),
-        name: environment.text("procname")?.to_owned(),
-        wake_up,
-        real_time: share("sched_rt_runtime_us", "sched_rt_period_us", None),
-        group: share("cpu_quota_us", "cpu_period_us", Some("cpu_quota_group")),
-    })
+    let name = environment.text("procname")?.to_owned();
+    Some(Program { pid: Pid(pid), name, wake_up, quota: quota() })
 }

@@ -16,7 +16,7 @@
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
 //! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
-//! | `shares` | the CPU time that limits allow a program |
+//! | `quota` | the CPU time that a control group allows a program |
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
 //! | `threads`, `rights` | the recorder's own threads, and what they may do |
@@ -54,6 +54,7 @@ mod placement;
 mod proc;
 mod process_events;
 mod program;
+mod quota;
 mod rank;
 mod received;
 mod recover;
@@ -62,7 +63,6 @@ mod rights;
 mod runtime;
 mod series;
 mod session;
-mod shares;
 mod shortfall;
 mod similar;
 mod steal;

@@ -177,6 +177,11 @@ impl Listener {
         self.backlog.take_was_full()
     }
 
+    /// Returns true if all who had connected were accepted in the last go.
+    pub(crate) const fn has_accepted_all(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
     /// What was sent away, for the notes.
     pub(crate) fn refused(&self) -> impl Iterator<Item = String> {
         self.refused.notes()
@@ -219,10 +224,11 @@ impl Listener {
             return peers;
         }
         self.paused = None;
+        let (mut accepted, mut are_all) = (0, false);
         for _ in 0..MOST {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(connection) => {
-                    self.backlog.count_accepted();
+                    accepted += 1;
                     let Ok(peer) = Peer::of(connection) else { continue };
                     if may_announce(peer.user, geteuid()) {
                         peers.push(peer);
@@ -235,12 +241,13 @@ impl Listener {
                     break;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(_) => {
-                    self.backlog.emptied();
+                Err(error) => {
+                    are_all = error == Errno::AGAIN;
                     break;
                 }
             }
         }
+        self.backlog.accepted(accepted, are_all, &self.socket);
         peers
     }
 

@@ -107,7 +107,7 @@ fn part() -> impl Strategy<Value = Part> {
             count,
             longest,
             inside,
-            share: None,
+            quota: None,
             beside,
             wakers,
         })

@@ -78,7 +78,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         longest: Nanos(1000),
         longest_at: Time(500),
         inside: Vec::new(),
-        share: None,
+        quota: None,
         beside: Vec::new(),
         wakers: Vec::new(),
     };
@@ -178,13 +178,12 @@ fn every_cause_has_a_headline_and_a_row() {
             all += "\n";
         }
     }
-    for (limit, group) in [(Limit::ControlGroup, Some("/dist".into())), (Limit::RealTime, None)] {
-        let mut throttled = taking(4_900_000, vec![Cause::Throttled { limit, syscall: None }], main(0));
-        throttled.parts[0].share =
-            Some(Share { runtime: Nanos(20_000_000), period: Nanos(50_000_000), group });
-        all += &headline(&throttled);
-        all += "\n";
-    }
+    let of_group = Cause::Throttled { limit: Limit::ControlGroup, syscall: None };
+    let mut throttled = taking(4_900_000, vec![of_group], main(0));
+    let (runtime, period) = (Nanos(20_000_000), Nanos(50_000_000));
+    throttled.parts[0].quota = Some(Quota { group: "/dist".into(), runtime, period });
+    all += &headline(&throttled);
+    all += "\n";
     let mut own = all_causes();
     own.push(Cause::Own);
     // An interval has room for sixteen.

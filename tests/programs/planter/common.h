@@ -91,11 +91,16 @@ static pthread_t start(const char *name, void *(*run)(void *), void *argument, i
 /* A process of its own, which ends with this one. No library hears of it, so it is no traced program. */
 static pid_t fork_bare(void)
 {
+    const pid_t parent = getpid();
     const pid_t child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (child < 0)
         refused("a process");
-    if (child == 0)
+    if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        /* It may have ended before that. */
+        if (getppid() != parent)
+            _exit(0);
+    }
     return child;
 }
 

@@ -1,6 +1,7 @@
 /* Kinds in which the victim sleeps: locks, messages, files, timers. */
 #include "common.h"
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/userfaultfd.h>
 #include <mqueue.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/timerfd.h>
 
 /* Locks. */
@@ -463,9 +465,13 @@ static void write_file(void)
 {
     static const char bytes[BLOCK];
     close_file();
+    struct statfs system;
     file = open(FILE_NAME, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || posix_fallocate(file, 0, FILE_SIZE) != 0)
+    if (file < 0 || fstatfs(file, &system) != 0 || posix_fallocate(file, 0, FILE_SIZE) != 0)
         refused(FILE_NAME);
+    errno = ENODEV;
+    if (system.f_type == TMPFS_MAGIC)
+        refused("a disk: files are in memory here");
     for (long place = 0; place < FILE_SIZE; place += STEP)
         if (pwrite(file, bytes, BLOCK, place) != BLOCK)
             refused(FILE_NAME);

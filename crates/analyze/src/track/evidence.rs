@@ -23,13 +23,7 @@ impl Tracker {
         // Where the idle thread leaves without a record, that one choice is missing; elsewhere a thread may have had the CPU and have left it.
         let was_idle = believed == Some(Tid(0));
         if !was_idle {
-            let sleeps_seen = self.recorded.syscalls && self.recorded.faults && self.recorded.signals;
-            for &index in &processor.explained {
-                let thread = &mut self.threads[index];
-                if !sleeps_seen || thread.is_in_kernel() {
-                    thread.queued = None;
-                }
-            }
+            processor.explained.iter().for_each(|&index| self.threads[index].queued = None);
         }
         if tid != Tid(0) {
             self.is_nowhere_else(tid, cpu, system);
@@ -46,7 +40,7 @@ impl Tracker {
         }
         let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
         self.past.turn(cpu, seen, None);
-        self.past.turn(cpu, since, Some(thread.clone()));
+        self.past.turn(cpu, now, Some(thread.clone()));
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();

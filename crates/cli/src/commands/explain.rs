@@ -208,7 +208,7 @@ pub(crate) fn explain(
         Ok(true)
     })?;
     let recorded = recording.super_trace().recorded();
-    let mut explainer = Explainer::new(finder.finish(), recorded, wanted).with_shares(recording.shares());
+    let mut explainer = Explainer::new(finder.finish(), recorded, wanted).with_quotas(recording.quotas());
     recording.pass(Some("explaining them"), |item| {
         explainer.take(item);
         Ok(true)

@@ -8,7 +8,7 @@ use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
 use crate::proc::{self, Stat};
 use crate::program::{Learned, Reader};
-use crate::shares::Shares;
+use crate::quota::Quota;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
@@ -54,8 +54,8 @@ pub(crate) struct Taken {
     pub(crate) pid: i32,
     pub(crate) claim: Claim,
     pub(crate) identity: Identity,
-    /// What limits allow it, if that explains the kernel's events.
-    pub(crate) shares: Shares,
+    /// What its control group allows it, if that explains the kernel's events.
+    pub(crate) quota: Option<Quota>,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Program,
@@ -173,13 +173,13 @@ impl Candidate {
         if self.program.own_pid() as i32 != identity.own_pid {
             return Attach::Refused(self, "its area is another process's".to_owned());
         }
-        let shares = if wishes.with_kernel { Shares::of(self.pid) } else { Shares::default() };
         let mut notes = Vec::new();
         let attached = match self.attach_or_smaller(wishes, &mut notes) {
             Ok(Some(attached)) => attached,
             Ok(None) => return Attach::Locked(self),
             Err(reason) => return Attach::Refused(self, reason),
         };
+        let quota = if wishes.with_kernel { Quota::of(self.pid) } else { None };
         let Self { pid, program, claim, .. } = self;
         let mut reader = Reader::default();
         let learned = reader.learn(&program, usize::MAX);
@@ -188,7 +188,7 @@ impl Candidate {
             pid,
             claim,
             identity,
-            shares,
+            quota,
             pidfd,
             program,
             attached,

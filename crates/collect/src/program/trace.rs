@@ -5,7 +5,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
 use crate::output::Output;
-use crate::shares::Shares;
+use crate::quota::Quota;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
@@ -31,7 +31,7 @@ pub(crate) struct ProgramTrace {
     pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
-    pub(super) shares: Shares,
+    pub(super) quota: Option<Quota>,
     /// Where it has the futex that it wakes the collector by, if it does.
     pub(super) wake_up: Option<u64>,
     /// The time at which it was taken up, in ticks of the trace's clock, if it ran before. Its earlier hits are not recorded.
@@ -203,7 +203,7 @@ impl ProgramTrace {
         if let Some(ticks) = self.taken_up {
             environment.set("taken_up", ticks.cast_signed());
         }
-        self.shares.tell(&mut environment);
+        self.quota.iter().for_each(|quota| quota.tell(&mut environment));
         Ok(preamble(place.uuid, &environment, clock)?)
     }
 }

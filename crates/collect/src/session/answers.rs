@@ -67,6 +67,9 @@ impl Session<'_> {
 
     /// Notes that programs may have come that nobody saw.
     pub(super) fn note_unseen(&mut self) {
+        if self.options.kernel_only {
+            return;
+        }
         match &mut self.sink {
             Sink::Chunk(chunk) => chunk.summary.unrecorded.unseen = true,
             Sink::Memory(_) => {

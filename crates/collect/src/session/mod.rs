@@ -372,7 +372,7 @@ impl<'a> Session<'a> {
     /// Takes what is left everywhere and makes what is on disk what it is at rest.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Ended, Error> {
         // A program that announced itself and ended at once is still taken up.
-        self.take_announced();
+        self.take_all_announced_until(Instant::now() + LAST_PROGRAMS);
         self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
         self.programs.iter().for_each(Traced::disable);
         self.look_at_steal();

@@ -115,7 +115,7 @@ impl Session<'_> {
     /// Has those programs taken up that say that they are there, or that they have new tracepoints.
     pub(super) fn take_announced(&mut self) {
         let announced = self.listener.accept();
-        if self.listener.was_full() && !self.options.kernel_only {
+        if self.listener.was_full() {
             self.note_unseen();
         }
         for announced in announced {
@@ -131,6 +131,19 @@ impl Session<'_> {
                 let area = (pid, announced.inode);
                 let ticket = self.intake.submit(pid, user, Source::Announced(announced));
                 self.expected.insert(ticket, area);
+            }
+        }
+    }
+
+    /// The same with all that have connected, or until `end`: those who come all the time shall not keep a session from its end.
+    pub(super) fn take_all_announced_until(&mut self, end: Instant) {
+        loop {
+            self.take_announced();
+            if self.listener.has_accepted_all() {
+                return;
+            }
+            if Instant::now() >= end {
+                return self.note_unseen();
             }
         }
     }

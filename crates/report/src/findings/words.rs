@@ -4,7 +4,7 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Share, Thread,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, Thread,
     Unrecorded, Waker, Woken,
 };
 use sordino_event::text::count;
@@ -68,18 +68,24 @@ pub(super) fn cause(cause: &Cause) -> String {
     }
 }
 
-/// Whose time is used up, and how much that is.
-fn limit(limit: Limit, share: Option<&Share>) -> String {
-    let each = share
-        .map_or(String::new(), |share| format!(" of {} in each {}", span(share.runtime), span(share.period)));
-    let group = share.and_then(|share| share.group.as_deref());
-    let group = group.map_or(String::new(), |group| format!(" {}", name(group)));
-    match limit {
-        Limit::ControlGroup => format!("the quota{each} of its control group{group} is used up (cpu.max)"),
-        Limit::RealTime => {
-            format!("real-time threads have used up their share{each} (fair server, sched_rt_runtime_us)")
+/// Whose time is used up, and how much that is, if it is known.
+fn limit(limit: Limit, quota: Option<&Quota>) -> String {
+    let all = |quota: &Quota| {
+        let Quota { group, runtime, period } = quota;
+        format!(
+            "the quota of {} in each {} of its control group {} is used up (cpu.max)",
+            span(*runtime),
+            span(*period),
+            name(group)
+        )
+    };
+    match (limit, quota) {
+        (Limit::ControlGroup, Some(quota)) => all(quota),
+        (Limit::ControlGroup, None) => "the quota of its control group is used up (cpu.max)".into(),
+        (Limit::RealTime, _) => {
+            "real-time threads have used up their share (fair server, sched_rt_runtime_us)".into()
         }
-        Limit::Deadline => "its SCHED_DEADLINE runtime is used up".to_owned(),
+        (Limit::Deadline, _) => "its SCHED_DEADLINE runtime is used up".into(),
     }
 }
 
@@ -327,7 +333,7 @@ fn sentence(main: &Main, part: &Part) -> String {
             let beside = beside.filter(|beside| beside.time.0 >= part.time.0 / 2);
             let beside = beside.and_then(|beside| beside.thread.as_ref());
             let beside = beside.map_or(String::new(), |by| format!("; {} had its CPU", thread(by)));
-            format!("throttled {time}{call}: {}{beside}{waits}", self::limit(*limit, part.share.as_ref()))
+            format!("throttled {time}{call}: {}{beside}{waits}", self::limit(*limit, part.quota.as_ref()))
         }
         Cause::Blocked { state, syscall, in_page_fault } => {
             let call = if *in_page_fault { " in a page fault".into() } else { inside(syscall.as_deref()) };

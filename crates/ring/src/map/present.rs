@@ -21,9 +21,10 @@ const BATCH: usize = 512;
 pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
     const BYTES: u64 = (BATCH * PAGE) as u64;
     let table = PageTable::of(pid).ok();
+    let end = address.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
     let (mut missing, mut from) = (0, address - address % PAGE as u64);
-    while from < address + length {
-        let to = (from + BYTES - from % BYTES).min(address + length);
+    while from < end {
+        let to = from + (BYTES - from % BYTES).min(end - from);
         missing += populate_batch(pid, table.as_ref(), from..to)?;
         from = to;
     }
@@ -34,7 +35,7 @@ fn populate_batch(pid: i32, table: Option<&PageTable>, addresses: Range<u64>) ->
     let each = |start: u64, step| (start..addresses.end).step_by(step);
     let all = each(addresses.start, PAGE);
     let Some(table) = table else { return read_each(pid, all) };
-    let aligned = (addresses.start + 1).next_multiple_of(AROUND as u64);
+    let aligned = (addresses.start + 1).checked_next_multiple_of(AROUND as u64).unwrap_or(u64::MAX);
     read_each(pid, std::iter::once(addresses.start).chain(each(aligned, AROUND)))?;
     let pages = (addresses.end - addresses.start).div_ceil(PAGE as u64);
     match table.present(addresses.start, pages as usize) {
