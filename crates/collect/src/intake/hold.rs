@@ -6,7 +6,6 @@ use super::pages::Pages;
 use super::portion::portion;
 use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
-use crate::proc::{self, Stat};
 use crate::program::{Learned, Reader};
 use crate::quota::Quota;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -99,10 +98,10 @@ impl Wishes {
         self.cpus.len() + 1
     }
 
-    /// Returns the request to a program that ran on CPU `last`. Its rings begin with less, the less memory is left and the more programs of
-    /// its user came within the last second.
-    fn wanted(&self, memory: Memory, arrivals: usize, last: Option<u32>, is_restartable: bool) -> Wanted<'_> {
-        let portion = || portion(self.geometry, &self.cpus, last, memory, arrivals, is_restartable);
+    /// Returns the request to a program. Its rings begin with less, the less memory is left and the more programs of its user came within
+    /// the last second.
+    fn wanted(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
+        let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
         Wanted {
             name: &self.name,
             geometry: self.geometry,
@@ -156,8 +155,7 @@ impl Candidate {
     }
 
     fn wanted<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
-        let last = if wishes.is_sparse { last_cpu(self.pid) } else { None };
-        wishes.wanted(self.claim.memory(), self.claim.arrivals(), last, self.program.is_restartable())
+        wishes.wanted(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
     /// Attaches without waiting.
@@ -227,13 +225,6 @@ impl Candidate {
             too_large.get_or_insert(reason);
         }
     }
-}
-
-/// The CPU on which the process's first thread ran last.
-fn last_cpu(pid: i32) -> Option<u32> {
-    const PROCESSOR: usize = 39;
-    let text = proc::read(&format!("/proc/{pid}/task/{pid}/stat"))?;
-    Stat::parse(&text)?.field(PROCESSOR).parse().ok()
 }
 
 fn smaller(geometry: Geometry, why: &str) -> String {

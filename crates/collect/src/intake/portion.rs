@@ -13,35 +13,25 @@ const FIRST: u64 = 128 << 20;
 const CROWD: usize = 4;
 /// The part of what is left of a session's budget that one more program begins with, at most.
 const PART: u64 = 64;
-/// The part of an equal share that the CPUs have on which the program did not run last.
-const LESS: u32 = 4;
 
-/// Returns the portion of a program with rings for these CPUs, one of `arrivals` within a second, that ran on CPU `last`: there it will
-/// probably write first. The shared ring has most of it if threads are not restartable.
+/// Returns the portion of a program with rings for so many CPUs, one of `arrivals` within a second. The shared ring has most of it if
+/// threads are not restartable.
 pub(super) fn portion(
     geometry: Geometry,
-    cpus: &[u32],
-    last: Option<u32>,
+    cpus: usize,
     memory: Memory,
     arrivals: usize,
     is_restartable: bool,
 ) -> Portion {
-    let number = cpus.len() as u32;
     let left = memory.budget.saturating_sub(memory.used) / PART;
-    let used = if is_restartable { number.max(1).into() } else { 1 };
+    let used = if is_restartable { cpus.max(1) as u64 } else { 1 };
     let sub_buffers =
         |bytes: u64| ((bytes.min(left) / used) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
     let alone = if memory.used < FIRST { BYTES_FIRST } else { BYTES };
     let first = sub_buffers(alone >> (arrivals / CROWD).min(u64::BITS as usize - 1));
-    let last = last.filter(|last| cpus.contains(last));
-    match (is_restartable, last) {
-        (false, _) => Portion { cpu: 1, likely: None, shared: first },
-        (true, None) => Portion { cpu: first, likely: None, shared: 1 },
-        (true, Some(last)) => {
-            let each = (first / LESS).max(1);
-            let its = (first * number).saturating_sub(each * (number - 1)).max(each);
-            Portion { cpu: each, likely: Some((last, its.min(geometry.count))), shared: 1 }
-        }
+    match is_restartable {
+        true => Portion { cpu: first, shared: 1 },
+        false => Portion { cpu: 1, shared: first },
     }
 }
 
@@ -52,40 +42,24 @@ mod tests {
     const RING: Geometry = Geometry { bits: 17, count: 256, overwrite: false };
 
     fn of(cpus: usize, used: u64, is_restartable: bool) -> Portion {
-        let all: Vec<u32> = (0..cpus as u32).collect();
-        portion(RING, &all, None, Memory { used, budget: 1 << 30, short: 0 }, 1, is_restartable)
-    }
-
-    #[test]
-    fn the_cpu_on_which_it_ran_has_most() {
-        let of = |cpus: u32, last| {
-            let all: Vec<u32> = (0..cpus).collect();
-            let memory = Memory { used: 0, budget: 1 << 30, short: 0 };
-            portion(RING, &all, Some(last), memory, 1, true)
-        };
-        assert_eq!(of(2, 1), Portion { cpu: 6, likely: Some((1, 42)), shared: 1 });
-        assert_eq!(of(64, 63), Portion { cpu: 1, likely: Some((63, 1)), shared: 1 });
-        assert_eq!(of(1, 0), Portion { cpu: 12, likely: Some((0, 48)), shared: 1 });
-        // It ran where it has no ring.
-        assert_eq!(of(2, 2), Portion { cpu: 24, likely: None, shared: 1 });
+        portion(RING, cpus, Memory { used, budget: 1 << 30, short: 0 }, 1, is_restartable)
     }
 
     #[test]
     fn in_a_crowd_each_begins_with_less() {
-        let of = |arrivals| {
-            portion(RING, &[0, 1], None, Memory { used: 0, budget: 1 << 30, short: 0 }, arrivals, true).cpu
-        };
+        let of =
+            |arrivals| portion(RING, 2, Memory { used: 0, budget: 1 << 30, short: 0 }, arrivals, true).cpu;
         assert_eq!([1, 4, 8, 16, 256].map(of), [24, 12, 6, 1, 1]);
     }
 
     #[test]
     fn the_more_cpus_and_the_less_memory_the_less_has_a_ring() {
-        assert_eq!(of(2, 0, true), Portion { cpu: 24, likely: None, shared: 1 });
-        assert_eq!(of(2, 200 << 20, true), Portion { cpu: 8, likely: None, shared: 1 });
-        assert_eq!(of(64, 0, true), Portion { cpu: 1, likely: None, shared: 1 });
-        assert_eq!(of(2, 1000 << 20, true), Portion { cpu: 1, likely: None, shared: 1 });
+        assert_eq!(of(2, 0, true), Portion { cpu: 24, shared: 1 });
+        assert_eq!(of(2, 200 << 20, true), Portion { cpu: 8, shared: 1 });
+        assert_eq!(of(64, 0, true), Portion { cpu: 1, shared: 1 });
+        assert_eq!(of(2, 1000 << 20, true), Portion { cpu: 1, shared: 1 });
         assert_eq!(of(2, 2 << 30, true).cpu, 1);
         assert_eq!(of(0, 0, true).cpu, 48);
-        assert_eq!(of(2, 0, false), Portion { cpu: 1, likely: None, shared: 48 });
+        assert_eq!(of(2, 0, false), Portion { cpu: 1, shared: 48 });
     }
 }

@@ -73,8 +73,7 @@ pub(super) struct Ring {
     revoked: Option<Instant>,
 }
 
-/// The urgency of a ring's next step, the least most: rings that are used come first, and of those the ones with the least ahead. Of the
-/// others, the one that [began](crate::intake) with most does: there the program will probably write.
+/// The urgency of a ring's next step, the least most: rings that are used come first, and of those the ones with the least ahead.
 pub(super) type Urgency = (Reverse<bool>, u32);
 
 impl Ring {
@@ -145,7 +144,7 @@ impl Ring {
             self.target = self.pager.geometry().count;
         }
         self.has_moved |= has_begun;
-        Some((Reverse(self.has_moved), if self.has_moved { ahead } else { u32::MAX - ahead }))
+        Some((Reverse(self.has_moved), ahead))
     }
 
     /// The writers have used half of what they had.

@@ -37,8 +37,6 @@ use std::sync::Arc;
 pub struct Portion {
     /// Sub-buffers of each CPU's ring.
     pub cpu: u32,
-    /// The CPU on which the program will probably write first, and the sub-buffers of its ring.
-    pub likely: Option<(u32, u32)>,
     /// Sub-buffers of the shared ring.
     pub shared: u32,
 }

@@ -57,11 +57,7 @@ impl<'a> Wanted<'a> {
 
     /// The sub-buffers of a ring that have pages at first.
     pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
-        let wanted = self.portion().map(|Portion { cpu: each, likely, shared }| match (cpu, likely) {
-            (None, _) => shared,
-            (Some(cpu), Some((likely, its))) if cpu == likely => its,
-            (Some(_), _) => each,
-        });
+        let wanted = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
         // The head is in the first.
         wanted.map_or(self.geometry.count, |wanted| wanted.clamp(1, self.geometry.count))
     }

@@ -12,7 +12,7 @@ const PID: i32 = 1;
 
 /// Four sub-buffers, of which two have pages at first.
 fn sparse() -> Wanted<'static> {
-    let portion = Some(Portion { cpu: 2, likely: None, shared: 2 });
+    let portion = Some(Portion { cpu: 2, shared: 2 });
     Wanted { geometry: Geometry { count: 4, ..SMALL }, portion, ..wanted(&[0], u32::MAX) }
 }
 
