@@ -2,9 +2,11 @@
 
 use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
-use crate::cpu::Serial;
+use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
-use crate::findings::{Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, Woken};
+use crate::findings::{
+    Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, Sender, Woken,
+};
 use crate::past::{self, Did};
 use crate::thread::{Activity, WakeUp};
 use sordino_event::{Cpu, Nanos, Tid, Time};
@@ -51,6 +53,7 @@ struct Sum {
     last: Option<(Serial, Time, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
     beside: BTreeMap<Thread, Nanos>,
+    senders: BTreeMap<Message, u64>,
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
 
@@ -257,6 +260,7 @@ impl Default for Sum {
             last: None,
             inside: BTreeMap::new(),
             beside: BTreeMap::new(),
+            senders: BTreeMap::new(),
             wakers: BTreeMap::new(),
         }
     }
@@ -268,6 +272,9 @@ impl Sum {
             Some((serial, began, before)) if serial == activity.serial => (began, before + time),
             _ => {
                 self.count += 1;
+                for message in activity.messages.iter().flat_map(|messages| messages.iter()) {
+                    *self.senders.entry(message.clone()).or_default() += 1;
+                }
                 (at, time)
             }
         };
@@ -296,6 +303,9 @@ impl Sum {
         let mut beside: Vec<_> =
             self.beside.into_iter().map(|(thread, time)| Behind { thread: Some(thread), time }).collect();
         beside.sort_by_key(|beside| Reverse(beside.time));
+        let mut senders: Vec<_> =
+            self.senders.into_iter().map(|((by, function), count)| Sender { by, function, count }).collect();
+        senders.sort_by_key(|sender| Reverse(sender.count));
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.time));
@@ -313,6 +323,7 @@ impl Sum {
             certainty,
             inside,
             beside,
+            senders,
             wakers,
         }
     }

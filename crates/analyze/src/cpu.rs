@@ -1,6 +1,6 @@
 //! What the trace shows of one CPU: who runs on it, and what interrupts that.
 
-use crate::cause::{Cause, Thread};
+use crate::cause::{Cause, Thread, Waker};
 use sordino_event::{Tid, Time};
 use sordino_timeline::kernel::Interrupt;
 use std::collections::HashSet;
@@ -10,6 +10,12 @@ use std::sync::Arc;
 const DEPTH_MAX: usize = 32;
 /// The maximum number of threads that are remembered as leaving a CPU without a record. With more, no thread is certain to run.
 const SILENT_MAX: usize = 1024;
+
+/// Messages from other CPUs that are remembered until their interrupt comes; more come together, too.
+const MESSAGES_MAX: usize = 32;
+
+/// Who interrupts a CPU from another one, and the function that it is to call; `None` if it is to look which thread it has to run.
+pub(crate) type Message = (Waker, Option<Arc<str>>);
 
 /// Tells one occurrence from the next: no two things that begin share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +34,8 @@ pub(crate) struct Processor {
     silent: HashSet<Tid>,
     /// What interrupts it, the innermost last.
     interrupts: Vec<Handling>,
+    /// Messages whose interrupts have not come.
+    messages: Vec<Message>,
     /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
     pub(crate) explained: Vec<usize>,
 }
@@ -50,6 +58,8 @@ pub(crate) struct Handling {
     pub(crate) inside: Option<Arc<str>>,
     /// When that timer was due: first, and at the latest.
     pub(crate) due: Option<[Time; 2]>,
+    /// Who asked for it, of an interrupt that another CPU sends.
+    pub(crate) messages: Option<Arc<[Message]>>,
     since: Time,
     pub(crate) serial: Serial,
 }
@@ -62,6 +72,7 @@ impl Default for Processor {
             missing: 0,
             silent: HashSet::new(),
             interrupts: Vec::new(),
+            messages: Vec::new(),
             explained: Vec::new(),
         }
     }
@@ -94,9 +105,29 @@ impl Processor {
 
     pub(crate) fn enter(&mut self, interrupt: &Interrupt<'_>, now: Time, serial: Serial) {
         if self.interrupts.len() < DEPTH_MAX {
+            let messages = self.messages_of(interrupt);
             let cause = Cause::of_interrupt(interrupt);
-            self.interrupts.push(Handling { cause, inside: None, due: None, since: now, serial });
+            self.interrupts.push(Handling { cause, inside: None, due: None, messages, since: now, serial });
         }
+    }
+
+    /// Another CPU asks for an interrupt here.
+    pub(crate) fn message(&mut self, message: Message) {
+        if self.messages.len() < MESSAGES_MAX {
+            self.messages.push(message);
+        }
+    }
+
+    /// Takes the messages that an interrupt brings.
+    fn messages_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Arc<[Message]>> {
+        let calls = match interrupt {
+            Interrupt::Vector("reschedule") => false,
+            Interrupt::Vector("call_function" | "call_function_single") => true,
+            _ => return None,
+        };
+        let its = self.messages.extract_if(.., |(_, function)| function.is_some() == calls);
+        let its: Vec<Message> = its.collect();
+        (!its.is_empty()).then(|| its.into())
     }
 
     /// Leaves the innermost interrupt of that name and what is inside it, whose exits were not seen.
@@ -117,6 +148,8 @@ impl Processor {
     /// they can be preempted. Other interrupts cannot, so they are over.
     pub(crate) fn switch(&mut self, run: Run, softirqs: Vec<Handling>) -> Vec<Handling> {
         self.running = Some(run);
+        // An idle CPU takes messages without an interrupt.
+        self.messages.clear();
         let mut left = std::mem::replace(&mut self.interrupts, softirqs);
         left.retain(|handling| matches!(handling.cause, Cause::Softirq { .. }));
         left
@@ -131,5 +164,6 @@ impl Processor {
     pub(crate) fn forget(&mut self) {
         self.running = None;
         self.interrupts.clear();
+        self.messages.clear();
     }
 }

@@ -130,8 +130,21 @@ pub struct Part {
     pub quota: Option<Quota>,
     /// Who had the CPU while a limit kept the thread from it, longest first.
     pub beside: Vec<Behind>,
+    /// Who asked for it, of an interrupt that another CPU sends; who did most often first.
+    pub senders: Vec<Sender>,
     /// Who ended it, if it was sleep; who ended the longest first.
     pub wakers: Vec<Woken>,
+}
+
+/// Who asked for an interrupt from another CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sender {
+    /// Who.
+    pub by: Waker,
+    /// The function that the CPU was to call, by its name or address; `None` if it was to look which thread it had to run.
+    pub function: Option<Arc<str>>,
+    /// How many times.
+    pub count: u64,
 }
 
 /// A function that ran inside a cause.

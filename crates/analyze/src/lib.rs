@@ -83,7 +83,7 @@ pub use explain::{Explainer, Options};
 pub use find::{Finder, IsWanted};
 pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
-    MissingSwitches, Part, Ranked, SCHEMA_VERSION, Stolen, Woken,
+    MissingSwitches, Part, Ranked, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use quota::{Quota, Quotas};
 pub use rule::{Error, Key, Point, Rule};

@@ -1,7 +1,7 @@
 //! What an explained thread does at one moment.
 
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
-use crate::cpu::{Processor, Serial};
+use crate::cpu::{Message, Processor, Serial};
 use crate::past::Link;
 use crate::syscall::is_made_to_wait;
 use sordino_event::{Cpu, Tid, Time};
@@ -68,6 +68,8 @@ pub(crate) struct Activity {
     pub(crate) inverted: Option<Thread>,
     /// Who has the CPU while a limit keeps the thread from it.
     pub(crate) beside: Option<Thread>,
+    /// Who asked for it, of an interrupt that another CPU sends.
+    pub(crate) messages: Option<Arc<[Message]>>,
     /// Which occurrence of the cause it is.
     pub(crate) serial: Serial,
 }
@@ -188,13 +190,13 @@ fn is_sleep(state: TaskState) -> bool {
 
 fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
     let handling = processor?.interrupt()?;
-    let inside = handling.inside.clone();
-    Some(Activity { inside, ..Activity::of(handling.cause.clone(), handling.serial) })
+    let (inside, messages) = (handling.inside.clone(), handling.messages.clone());
+    Some(Activity { inside, messages, ..Activity::of(handling.cause.clone(), handling.serial) })
 }
 
 impl Activity {
     /// Without anything beside the cause.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
-        Self { cause, inside: None, inverted: None, beside: None, serial }
+        Self { cause, inside: None, inverted: None, beside: None, messages: None, serial }
     }
 }

@@ -90,6 +90,10 @@ impl Tracker {
                     let to = Target::of(tid, is_for_process, system.pid(tid));
                     self.signals.send(to, signal, result, self.waker(moment));
                 }
+                Kernel::Message { to, function: called } => {
+                    let message = (self.waker(moment), called.map(|called| function(system, &called)));
+                    self.cpus.get_mut(&to).into_iter().for_each(|cpu| cpu.message(message.clone()));
+                }
                 Kernel::Gone { tid } => {
                     self.past.remove(tid);
                     self.signals.remove(tid);

@@ -7,7 +7,7 @@ use sordino_tracefs::Format;
 use std::collections::{HashMap, HashSet};
 
 /// Fields that hold a function's address.
-const FIELDS: [&str; 2] = ["function", "handler"];
+const FIELDS: [&str; 3] = ["function", "handler", "func"];
 
 /// The functions that events mention.
 #[derive(Debug)]

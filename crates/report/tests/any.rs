@@ -108,6 +108,7 @@ fn part() -> impl Strategy<Value = Part> {
             longest,
             inside,
             quota: None,
+            senders: Vec::new(),
             beside,
             wakers,
         })

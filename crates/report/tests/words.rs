@@ -79,6 +79,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         longest_at: Time(500),
         inside: Vec::new(),
         quota: None,
+        senders: Vec::new(),
         beside: Vec::new(),
         wakers: Vec::new(),
     };
@@ -208,6 +209,26 @@ fn what_is_usual_is_told_where_it_is_much() {
     let own = told(vec![Cause::Own], 5_190_000, Some(1_810_000)).0;
     assert_eq!(own, "its own code took 1.81 ms longer than usual");
     assert_eq!(told(vec![Cause::Own], 0, None).0, "its own code took 7.00 ms");
+}
+
+#[test]
+fn an_interrupt_of_another_cpu_has_its_sender() {
+    let mut explanation = taking(4_900_000, vec![Cause::Vector { name: "call_function".into() }], main(0));
+    let sent = |function: Option<&str>, count| {
+        let by = Waker::Thread { thread: thread(5, "hog", 4) };
+        vec![Sender { by, function: function.map(Into::into), count }]
+    };
+    explanation.parts[0].count = 7;
+    explanation.parts[0].senders = sent(Some("flush"), 4);
+    assert_eq!(
+        headline(&explanation),
+        "interrupted 4.90 ms by interrupt call_function, sent by hog/5 (RT 95) for flush"
+    );
+    let row = text(&findings(vec![explanation.clone()]));
+    assert!(row.contains("sent 4 times by hog/5 (RT 95) for flush"), "{row}");
+    // Of half of them, nobody knows.
+    explanation.parts[0].senders = sent(None, 3);
+    assert_eq!(headline(&explanation), "interrupted 4.90 ms by interrupt call_function");
 }
 
 #[test]

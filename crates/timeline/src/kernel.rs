@@ -80,6 +80,13 @@ pub enum Kernel<'a> {
         /// How far back that may lie.
         window: Nanos,
     },
+    /// Another CPU is interrupted, by who runs here or what interrupts it.
+    Message {
+        /// That CPU.
+        to: Cpu,
+        /// The function that it is to call; `None` if it is to look which thread it has to run.
+        function: Option<Function<'a>>,
+    },
     /// A page fault begins.
     Fault {
         /// Whether the thread was in user code.

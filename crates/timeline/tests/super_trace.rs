@@ -228,6 +228,17 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
             assert_eq!(kernel, Some(Kernel::SignalSent { signal: 10, tid, is_for_process, result }));
         });
     }
+    let to = Cpu(3);
+    let sent = [("cpu", number(3)), ("callback", Value::unsigned(0))];
+    says("ipi_send_cpu", &sent, |kernel, _| {
+        assert_eq!(kernel, Some(Kernel::Message { to, function: None }));
+    });
+    let called = [("cpu", number(3)), ("callback", Value::unsigned(0x10))];
+    says("ipi_send_cpu", &called, |kernel, _| assert_eq!(kernel, None));
+    says("csd_queue_cpu", &[("cpu", number(3)), ("func", Value::unsigned(0x10))], |kernel, _| {
+        let function = Some(Function::Address(0x10));
+        assert_eq!(kernel, Some(Kernel::Message { to, function }));
+    });
     for pid in ["tid", "pid"] {
         says("signal_generate", &[("sig", number(10)), (pid, number(7))], |kernel, _| {
             let (tid, is_for_process, result) = (Tid(7), None, None);

@@ -29,7 +29,7 @@ impl fmt::Display for EventName {
 }
 
 /// The set `rt`: what explains the time of a real-time thread. A kernel has most of them; interrupts of the CPU itself depend on the architecture.
-const RT: [&str; 17] = [
+const RT: [&str; 18] = [
     "sched:sched_switch",
     "sched:sched_wak*",
     "sched:sched_migrate_task",
@@ -47,6 +47,7 @@ const RT: [&str; 17] = [
     "raw_syscalls:*",
     "signal:*",
     "ipi:*",
+    "csd:csd_queue_cpu",
 ];
 /// The name of the set [`RT`].
 const RT_NAME: &str = "rt";

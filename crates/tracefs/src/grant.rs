@@ -19,9 +19,10 @@ pub const SHARED: [(&str, u32); 3] = [(".", 0o001), ("instances", 0o005), ("avai
 
 /// The groups of events that members may record unless they are given all: who runs where, what interrupts, and system calls. Their
 /// fields hold names of programs and of executed files, addresses of the kernel's code and data (`timer`, `workqueue`, `irq`, `ipi`,
-/// `nmi`) and of programs' (`exceptions`, `signal`), and system calls' arguments as numbers; not the content of files, packets,
+/// `csd`, `nmi`) and of programs' (`exceptions`, `signal`), and system calls' arguments as numbers; not the content of files, packets,
 /// buses (`i2c`, `spi`), block commands or user memory (`syscalls`), nor the kernel's allocations (`kmem`).
-pub const USUAL: [&str; 12] = [
+pub const USUAL: [&str; 13] = [
+    "csd",
     "exceptions",
     "ipi",
     "irq",

@@ -1,11 +1,12 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{DETAILS_MAX, cause, cpu, inversion, lost, thread, tied_headline, woken};
+use super::words::{DETAILS_MAX, cause, cpu, inversion, lost, sent, thread, tied_headline, woken};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
 use sordino_analyze::{Explanation, Migration, Part, Stolen};
 use sordino_event::Nanos;
+use sordino_event::text::count;
 
 /// What is said of an interval stands this far right of its number.
 const INDENT: &str = "    ";
@@ -78,9 +79,10 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
     let inside = functions().map(|inside| format!("{} in {}", span(inside.time), name(&inside.function)));
     let beside = part.beside.iter().filter_map(|beside| Some((beside.time, beside.thread.as_ref()?)));
     let beside = beside.map(|(time, by)| format!("{} had its CPU for {}", thread(by), span(time)));
+    let senders = part.senders.iter().map(|by| format!("sent {} by {}", count(by.count, "time"), sent(by)));
     let woken = part.wakers.iter().map(woken);
-    let more = |count: usize, what: &str| {
-        let hidden = count - shown(count, DETAILS_MAX);
+    let more = |all: usize, what: &str| {
+        let hidden = all - shown(all, DETAILS_MAX);
         (hidden > 0).then(|| format!("and {hidden} more {what}"))
     };
     let (functions, wakers, others) = (functions().count(), part.wakers.len(), part.beside.len());
@@ -89,6 +91,8 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         .chain(more(functions, "functions"))
         .chain(beside.take(shown(others, DETAILS_MAX)))
         .chain(more(others, "threads"))
+        .chain(senders.take(shown(part.senders.len(), DETAILS_MAX)))
+        .chain(more(part.senders.len(), "senders"))
         .chain(woken.take(shown(wakers, DETAILS_MAX)).flatten())
         .chain(more(wakers, "wakers"))
         .collect();

@@ -4,8 +4,8 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, Thread,
-    Unrecorded, Waker, Woken,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, Sender,
+    Thread, Unrecorded, Waker, Woken,
 };
 use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
@@ -103,6 +103,12 @@ fn sent_by(sender: &Waker) -> String {
         Waker::Unknown => String::new(),
         sender => format!(", sent by {}", waker(sender)),
     }
+}
+
+/// Who asked for an interrupt of another CPU, and for what.
+pub(super) fn sent(Sender { by, function, .. }: &Sender) -> String {
+    let by = waker(by);
+    function.as_ref().map_or(by.clone(), |function| format!("{by} for {}", name(function)))
 }
 
 fn unrecorded(events: Unrecorded) -> &'static str {
@@ -355,7 +361,11 @@ fn sentence(main: &Main, part: &Part) -> String {
         }
         Cause::Unknown => format!("{time} unknown: the trace does not show the thread"),
         Cause::Unrecorded { events } => format!("{time} unknown: {}", unrecorded(*events)),
-        by => format!("interrupted {time} by {}{by_others}", interrupt(by)),
+        by => {
+            let sender = part.senders.first().filter(|sender| sender.count * 2 > part.count);
+            let sender = sender.map_or(String::new(), |by| format!(", sent by {}", sent(by)));
+            format!("interrupted {time} by {}{by_others}{sender}", interrupt(by))
+        }
     };
     text + &longer
 }

@@ -37,6 +37,10 @@ impl<'a> Reader<'a> {
             Kind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
             Kind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
             Kind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
+            // Messages with a callback are those of calls, which have events of their own.
+            Kind::Reschedule if self.bits(1)? != 0 => return None,
+            Kind::Reschedule => Kernel::Message { to: self.cpu(0)?, function: None },
+            Kind::Call => Kernel::Message { to: self.cpu(0)?, function: Some(self.function(1)?) },
             Kind::Nmi => Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) },
             Kind::UserFault => Kernel::Fault { user: true },
             Kind::KernelFault => Kernel::Fault { user: false },
