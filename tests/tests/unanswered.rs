@@ -201,7 +201,10 @@ fn the_hits_of_a_program_that_has_ended_are_counted_where_its_area_is_left() {
     let Some(scene) = Scene::new().as_root() else { return };
     let recording = record_as_user(&scene, "kill -STOP $PPID; \"$0\" 3 once; kill -CONT $PPID");
     assert_eq!((recording.ended.status, recording.lost()), (1, 3), "{}", recording.summary);
-    assert_eq!(recording.summary["unrecorded"], json!({"programs": 1, "hits": 3, "uncounted": 0}));
+    assert_eq!(
+        recording.summary["unrecorded"],
+        json!({"programs": 1, "hits": 3, "uncounted": 0, "unseen": false})
+    );
     assert!(recording.notes().contains("it ended before it was looked at"), "{}", recording.notes());
 }
 
