@@ -331,7 +331,10 @@ fn a_recorder_has_more_descriptors_than_its_command() {
     let sandbox = Sandbox::new(&scene, ATTACK);
     let ended = sandbox.run(
         "ulimit -Sn 300
-         \"$SORDINO\" record -o \"$SCENE/of-command\" -- sh -c 'echo command: $(ulimit -Sn) $(ulimit -Hn); grep files /proc/$PPID/limits'
+         \"$SORDINO\" record -o \"$SCENE/of-command\" -- sh -c 'echo command: $(ulimit -Sn) $(ulimit -Hn)
+             # The recorder has this limit, too, while it starts this.
+             for try in $(seq 50); do grep -q \"files  *300 \" /proc/$PPID/limits || break; sleep 0.1; done
+             grep files /proc/$PPID/limits'
          echo shell: $(ulimit -Sn) $(ulimit -Hn)",
     );
     let said = |what: &str| {
