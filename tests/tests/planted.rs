@@ -36,7 +36,7 @@ fn ran(part: &Value) -> i64 {
     links.map(|link| link["ran_ns"].as_i64().unwrap()).max().unwrap_or(0)
 }
 
-/// What the ordinary thread ran that the real-time limit left the CPU to.
+/// Returns the time of the ordinary thread to which the real-time limit left the CPU.
 fn beside(part: &Value) -> i64 {
     let mut others = part["beside"].as_array().unwrap().iter();
     others.find(|other| other["thread"]["comm"] == "fair").map_or(0, time)
@@ -220,14 +220,14 @@ impl Planter {
         Some(rounds.into_iter().map(|(number, length)| (of(number), length)).collect())
     }
 
-    /// What is wrong in one recording of a kind on a CPU; `None` where the machine does not have it.
+    /// Returns the objections to one recording of a kind on a CPU; `None` where the machine does not have it.
     fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Vec<String>> {
         let judged = self.record(kind.name, cpu, "rt", plants)?.into_iter();
         Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
     }
 
-    /// What is wrong with a kind in three plants on one CPU, in the first of three tries if none is right: what else runs on the machine may be
-    /// the larger disturbance, and is named then.
+    /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs may be the larger
+    /// disturbance, and are named then.
     fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
         let Some(first) = self.wrong(kind, cpu, 3) else { return Vec::new() };
         let again = || self.wrong(kind, cpu, 3).is_some_and(|wrong| wrong.is_empty());
@@ -235,7 +235,7 @@ impl Planter {
         if is_right { Vec::new() } else { first }
     }
 
-    /// What is wrong with a kind in as many plants, half of them on each CPU, without another try.
+    /// Returns the objections to as many plants, half of them on each CPU, without another try.
     fn wrong_of_many(&self, kind: &Kind, cpus: &[String], plants: usize) -> Vec<String> {
         const IN_ONE: usize = 17;
         let recordings = (plants / 2).div_ceil(IN_ONE);
@@ -253,7 +253,7 @@ fn main_part(interval: &Value) -> &Value {
 }
 
 impl Kind {
-    /// What is wrong with the findings on a round into which so many ns were planted.
+    /// Returns the objection to the findings on a round into which `length` ns were planted.
     fn objection(&self, cpu: &str, interval: &Value, length: i64) -> Option<String> {
         let (part, text) = (main_part(interval), main_part(interval).to_string());
         let found = (self.length)(part);

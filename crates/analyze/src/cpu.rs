@@ -14,7 +14,7 @@ const SILENT_MAX: usize = 1024;
 /// Messages from other CPUs that are remembered until their interrupt comes; more come together, too.
 const MESSAGES_MAX: usize = 32;
 
-/// Who interrupts a CPU from another one, and the function that it is to call; `None` if it is to look which thread it has to run.
+/// The sender of an interrupt to another CPU, and the function that this CPU is to call; `None` if it is to look which thread it has to run.
 pub(crate) type Message = (Waker, Option<Arc<str>>);
 
 /// Tells one occurrence from the next: no two things that begin share one.
@@ -58,7 +58,7 @@ pub(crate) struct Handling {
     pub(crate) inside: Option<Arc<str>>,
     /// When that timer was due: first, and at the latest.
     pub(crate) due: Option<[Time; 2]>,
-    /// Who asked for it, of an interrupt that another CPU sends.
+    /// The messages that an interrupt from another CPU brings.
     pub(crate) messages: Option<Arc<[Message]>>,
     since: Time,
     pub(crate) serial: Serial,

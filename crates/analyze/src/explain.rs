@@ -142,7 +142,7 @@ impl Explainer {
         }
     }
 
-    /// Says what control groups allow the programs.
+    /// Sets the quotas of the programs' control groups.
     #[must_use]
     pub fn with_quotas(self, quotas: Quotas) -> Self {
         Self { quotas, ..self }

@@ -126,24 +126,24 @@ pub struct Part {
     pub certainty: Certainty,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// What the control group has whose limit kept the thread from its CPU, if the trace tells.
+    /// The quota that is used up, if a control group's limit kept the thread from its CPU and the trace tells it.
     pub quota: Option<Quota>,
     /// Who had the CPU while a limit kept the thread from it, longest first.
     pub beside: Vec<Behind>,
-    /// Who asked for it, of an interrupt that another CPU sends; who did most often first.
+    /// The senders of an interrupt from another CPU, the most frequent first.
     pub senders: Vec<Sender>,
     /// Who ended it, if it was sleep; who ended the longest first.
     pub wakers: Vec<Woken>,
 }
 
-/// Who asked for an interrupt from another CPU.
+/// A sender of interrupts to another CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sender {
-    /// Who.
+    /// The thread or the interrupt that sends.
     pub by: Waker,
     /// The function that the CPU was to call, by its name or address; `None` if it was to look which thread it had to run.
     pub function: Option<Arc<str>>,
-    /// How many times.
+    /// The number of interrupts that it sent.
     pub count: u64,
 }
 
@@ -160,7 +160,7 @@ pub struct Inside {
 /// Who ended a sleep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Woken {
-    /// Who.
+    /// The thread or the interrupt that sends.
     pub by: Waker,
     /// Whether the sleep was for a lock that the waker held, as far as the trace tells.
     pub lock: Option<Lock>,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
-/// As many turns of threads on a CPU are remembered: those of some tens of milliseconds under load.
+/// The number of turns that are remembered of each CPU: those of some tens of milliseconds under load.
 const TURNS: usize = 1024;
 /// The number of wake-ups that a chain is followed back.
 const LEVELS: u32 = 4;
@@ -58,7 +58,7 @@ impl Span {
 #[derive(Debug)]
 pub(crate) struct Past {
     spans: HashMap<Tid, VecDeque<Span>>,
-    /// Who had a CPU from a time on, if that is known, the earliest first.
+    /// The threads that had a CPU, each with the time from which on, the earliest first; `None` if nobody knows which.
     turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
     /// From here on no records are missing.
     whole_since: Time,
@@ -67,7 +67,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Nothing yet; whether moves of threads from one CPU to another are recorded.
+    /// Returns an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
     pub(crate) fn new(knows_moves: bool) -> Self {
         Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN, knows_moves }
     }
@@ -77,7 +77,7 @@ impl Past {
         self.begin(tid, now, Did::Run, None);
     }
 
-    /// A CPU is this thread's from now on, or that of nobody knows whom.
+    /// Gives a CPU to a thread from now on; `None` if nobody knows to which.
     pub(crate) fn turn(&mut self, cpu: Cpu, now: Time, thread: Option<Thread>) {
         let turns = self.turns.entry(cpu).or_default();
         let now = turns.back().map_or(now, |(latest, _)| now.max(*latest));

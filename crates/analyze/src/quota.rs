@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// The CPU time in each period that a control group has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quota {
-    /// The group's path.
+    /// The path of the control group.
     pub group: Arc<str>,
-    /// The time on CPUs.
+    /// The time on CPUs that it may take.
     #[serde(rename = "runtime_ns", serialize_with = "number::span")]
     pub runtime: Nanos,
-    /// The period.
+    /// The time after which it has all of its runtime again.
     #[serde(rename = "period_ns", serialize_with = "number::span")]
     pub period: Nanos,
 }

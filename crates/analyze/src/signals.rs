@@ -10,7 +10,7 @@ const PENDING_MAX: usize = 64;
 /// From this number on, each signal that is sent comes: real-time signals.
 const QUEUED: i64 = 32;
 
-/// Who may get a signal.
+/// The receiver of a signal: one thread, or any thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     Thread(Tid),
@@ -18,7 +18,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Of a signal that was sent to this thread, or to its process.
+    /// Returns the receiver of a signal that names `tid`; the process is meant if that is its first thread and the trace does not tell.
     pub(crate) fn of(tid: Tid, is_for_process: Option<bool>, pid: Option<Pid>) -> Self {
         let process = pid.unwrap_or(Pid(tid.0));
         // Who sends to a process names its first thread.
@@ -29,7 +29,7 @@ impl Target {
     }
 }
 
-/// Who sent the signals that are not delivered yet, the earliest first.
+/// The senders of the signals that are not delivered yet, the earliest first.
 #[derive(Debug, Default)]
 pub(crate) struct Signals(HashMap<Target, Vec<(i64, Waker)>>);
 

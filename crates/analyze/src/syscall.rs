@@ -28,7 +28,7 @@ impl Arch {
         name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
     }
 
-    /// Whether the call may change the priority of a thread, which leaves no event of its own.
+    /// Returns true if the call may change the priority of a thread, which leaves no event of its own.
     pub(crate) fn sets_priorities(self, call: &Syscall<'_>) -> bool {
         const NAMES: [&str; 4] = ["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"];
         match *call {

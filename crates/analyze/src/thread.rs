@@ -68,7 +68,7 @@ pub(crate) struct Activity {
     pub(crate) inverted: Option<Thread>,
     /// Who has the CPU while a limit keeps the thread from it.
     pub(crate) beside: Option<Thread>,
-    /// Who asked for it, of an interrupt that another CPU sends.
+    /// The messages that an interrupt from another CPU brings.
     pub(crate) messages: Option<Arc<[Message]>>,
     /// Which occurrence of the cause it is.
     pub(crate) serial: Serial,

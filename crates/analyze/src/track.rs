@@ -92,7 +92,9 @@ impl Tracker {
                 }
                 Kernel::Message { to, function: called } => {
                     let message = (self.waker(moment), called.map(|called| function(system, &called)));
-                    self.cpus.get_mut(&to).into_iter().for_each(|cpu| cpu.message(message.clone()));
+                    if let Some(processor) = self.cpus.get_mut(&to) {
+                        processor.message(message);
+                    }
                 }
                 Kernel::Gone { tid } => {
                     self.past.remove(tid);
@@ -230,7 +232,7 @@ impl Tracker {
         self.throttle(cpu, prev, system);
     }
 
-    /// What was a handler of the program that this thread ran is none any more.
+    /// Forgets the handlers of the program that this thread ran.
     fn ends_program(&mut self, tid: Tid) {
         if let Some(&index) = self.by_tid.get(&tid) {
             self.threads[index].handlers.clear();

@@ -2,25 +2,27 @@
 
 mod support;
 
-use sordino_analyze::{Sender, Waker};
+use sordino_analyze::{Part, Sender, Waker};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, V, explain_longest, loops, name};
 
-/// In the loop that begins at 1000, on cpu1; who sent what, the most frequent first.
+/// Returns the senders of each interrupt in the loop that begins at 1000 on cpu1: the interrupt, who, for which function, how often.
 fn senders(fill: impl Fn(&mut Script)) -> Vec<String> {
     let mut script = loops("a:b");
     script.at(1000).cpu(0).by(IDLE).switch(IDLE, 0, HOG);
     fill(&mut script);
     script.at(5000).cpu(1).by(NPT).user("a:b", NPT, &[]);
     let explanation = explain_longest(&script, "a:b").0;
-    let told = |Sender { by, function, count }: &Sender| {
+    let told = |interrupt: String, Sender { by, function, count }: &Sender| {
         let by = match by {
             Waker::Thread { thread } => thread.comm.as_deref().unwrap_or("?").to_owned(),
             Waker::Interrupt { cause, .. } => name(cause),
             Waker::Unknown => "unknown".to_owned(),
         };
-        format!("{by} {} {count}", function.as_deref().unwrap_or("-"))
+        format!("{interrupt}: {by} {} {count}", function.as_deref().unwrap_or("-"))
     };
-    explanation.parts.iter().flat_map(|part| &part.senders).map(told).collect()
+    let of =
+        |part: &Part| part.senders.iter().map(|sender| told(name(&part.cause), sender)).collect::<Vec<_>>();
+    explanation.parts.iter().flat_map(of).collect()
 }
 
 fn call(script: &mut Script, to: i64, function: u64) -> &mut Script {
@@ -49,7 +51,7 @@ fn an_interrupt_has_those_who_sent_it() {
         call(script, 0, 0x10);
         script.at(4010).cpu(1).by(NPT).vector("reschedule").at(4020).vector_exit("reschedule");
     });
-    assert_eq!(told, ["hog flush 3", "hog - 1"]);
+    assert_eq!(told, ["call_function_single: hog flush 3", "reschedule: hog - 1"]);
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn a_message_that_brought_no_interrupt_is_nobodys() {
         script.at(1400).vector("call_function").at(1450).vector_exit("call_function");
         script.at(1500).vector("call_function").at(1550).vector_exit("call_function");
     });
-    assert_eq!(told, ["hog 0x0000000000000010 1"]);
+    assert_eq!(told, ["call_function: hog 0x0000000000000010 1"]);
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn a_handler_may_send_and_lost_records_forget() {
         script.at(1110).irq_exit(5);
         script.at(1200).cpu(1).by(NPT).vector("reschedule").at(1250).vector_exit("reschedule");
     });
-    assert_eq!(told, ["irq 5 disk - 1"]);
+    assert_eq!(told, ["reschedule: irq 5 disk - 1"]);
     let told = senders(|script| {
         script.at(1100).cpu(0).by(HOG);
         reschedule(script, 1, 0);

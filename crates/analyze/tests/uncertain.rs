@@ -25,7 +25,7 @@ fn loops_of(own: Task) -> Script {
     script
 }
 
-/// What the longest interval's time was spent on, longest first.
+/// Returns the parts of the longest interval, longest first.
 fn told(script: &Script) -> Vec<String> {
     parts(&explain_longest(script, "a:b").0)
 }
@@ -232,7 +232,7 @@ fn real_time_signals_come_as_often_as_they_were_sent_and_in_order() {
     assert_eq!(handled(&mut script, 1030, 40)[0], "signal 40 of 40 3970 1");
 }
 
-/// What is sent to the first thread alone is not what a worker gets.
+/// A signal that is sent to the first thread alone is not the one that a worker gets.
 #[test]
 fn a_process_gets_other_signals_than_its_first_thread() {
     const FIRST: Task = Task(11, "first", 4);

@@ -119,7 +119,7 @@ impl Recording {
         trace
     }
 
-    /// What control groups allow the programs, as their traces say.
+    /// Returns the quotas of the programs' control groups, as their traces say.
     pub(crate) fn quotas(&self) -> Quotas {
         let mut quotas = Quotas::default();
         self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));

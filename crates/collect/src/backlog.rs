@@ -22,7 +22,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// That of a socket which asks for [`MOST`].
+    /// Returns the backlog of a socket that asks for [`MOST`].
     pub(crate) fn new() -> Self {
         let limit = fs::read_to_string("/proc/sys/net/core/somaxconn");
         let limit = limit.ok().and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(usize::MAX);

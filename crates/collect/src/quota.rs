@@ -14,7 +14,7 @@ const MOST: u64 = 16 << 10;
 /// The CPU time in each period that a control group has, both in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
-    /// The group's path.
+    /// The path of the control group.
     group: String,
     runtime: i64,
     period: i64,

@@ -133,7 +133,7 @@ pub fn set_turn(length: Duration) -> io::Result<()> {
     }
 }
 
-/// How the calling thread is scheduled.
+/// Returns the calling thread's scheduling.
 fn attributes() -> io::Result<libc::sched_attr> {
     // SAFETY: integers, for which zero is a value.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };

@@ -23,7 +23,7 @@ pub enum Kernel<'a> {
         tid: Tid,
         /// Where it ran last.
         cpu: Option<Cpu>,
-        /// Its priority as the tracer numbers it.
+        /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
     /// A thread waits for its CPU from now on: woken, or new.
@@ -32,7 +32,7 @@ pub enum Kernel<'a> {
         tid: Tid,
         /// Where.
         cpu: Option<Cpu>,
-        /// Its priority as the tracer numbers it.
+        /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
     /// A thread that may run is to do so elsewhere.
@@ -43,7 +43,7 @@ pub enum Kernel<'a> {
         from: Option<Cpu>,
         /// Where it is now.
         to: Cpu,
-        /// Its priority as the tracer numbers it.
+        /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
     /// A thread's priority changes, raised by a lock's waiter or lowered again.
@@ -82,7 +82,7 @@ pub enum Kernel<'a> {
     },
     /// Another CPU is interrupted, by who runs here or what interrupts it.
     Message {
-        /// That CPU.
+        /// The CPU that is interrupted.
         to: Cpu,
         /// The function that it is to call; `None` if it is to look which thread it has to run.
         function: Option<Function<'a>>,
@@ -109,7 +109,7 @@ pub enum Kernel<'a> {
         tid: Tid,
         /// True if any thread of the process may get it; `None` if the trace does not tell.
         is_for_process: Option<bool>,
-        /// What became of it; `None` if the trace does not tell.
+        /// The signal's fate; `None` if the trace does not tell.
         result: Option<Sent>,
     },
     /// The thread gets a signal, on its way to user code.
@@ -176,7 +176,7 @@ pub enum Kernel<'a> {
     },
 }
 
-/// What becomes of a signal that is sent.
+/// The fate of a signal that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is pending from now on.

@@ -14,7 +14,7 @@ pub struct Recorded {
     pub switches: bool,
     /// `sched_waking` or `sched_wakeup`.
     pub wakeups: bool,
-    /// `sched_migrate_task`.
+    /// Moves of threads to other CPUs: `sched_migrate_task`.
     pub migrations: bool,
     /// `irq_handler_entry`.
     pub irqs: bool,

@@ -33,7 +33,7 @@ impl Tracker {
         }
     }
 
-    /// Whether it waits for its next period: what `sched_yield` is for under `SCHED_DEADLINE`.
+    /// Returns true if it waits for its next period: what `sched_yield` is for under `SCHED_DEADLINE`.
     pub(super) fn awaits_period(&self, index: usize, system: &System) -> bool {
         let thread = &self.threads[index];
         let yields = thread.syscall.as_ref().is_some_and(|call| &*call.name == "sched_yield");

@@ -53,7 +53,7 @@ pub(crate) struct Taken {
     pub(crate) pid: i32,
     pub(crate) claim: Claim,
     pub(crate) identity: Identity,
-    /// What its control group allows it, if that explains the kernel's events.
+    /// The quota of its control group, if the kernel is recorded.
     pub(crate) quota: Option<Quota>,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,

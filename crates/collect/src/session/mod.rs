@@ -239,7 +239,7 @@ struct Session<'a> {
     looked: Instant,
     /// Looks at the programs' threads.
     watcher: Watcher,
-    /// When recording began; before that, when the session began to prepare it.
+    /// The time at which recording began; before that, at which the session began to prepare it.
     began: Instant,
     failed: bool,
     /// It was told to stop.

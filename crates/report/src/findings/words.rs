@@ -68,7 +68,7 @@ pub(super) fn cause(cause: &Cause) -> String {
     }
 }
 
-/// Whose time is used up, and how much that is, if it is known.
+/// Returns the limit in words, with the control group's quota if that is known.
 fn limit(limit: Limit, quota: Option<&Quota>) -> String {
     let all = |quota: &Quota| {
         let Quota { group, runtime, period } = quota;
@@ -105,7 +105,7 @@ fn sent_by(sender: &Waker) -> String {
     }
 }
 
-/// Who asked for an interrupt of another CPU, and for what.
+/// Returns the sender of an interrupt in words, with the function that was to be called.
 pub(super) fn sent(Sender { by, function, .. }: &Sender) -> String {
     let by = waker(by);
     function.as_ref().map_or(by.clone(), |function| format!("{by} for {}", name(function)))

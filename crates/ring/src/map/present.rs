@@ -76,7 +76,7 @@ fn read_each(pid: i32, addresses: impl Iterator<Item = u64>) -> io::Result<u64> 
     }
 }
 
-/// A process's `/proc/PID/pagemap`.
+/// The page table of a process, as `/proc/PID/pagemap` shows it.
 struct PageTable(OwnedFd);
 
 impl PageTable {
@@ -90,9 +90,9 @@ impl PageTable {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(file) }))
     }
 
-    /// For each of `count` pages from `address` on, at most [`BATCH`], true if the process has it in its page table.
+    /// Returns true for each of `count` pages from `address` on, at most [`BATCH`], that the page table has.
     fn present(&self, address: u64, count: usize) -> io::Result<impl Iterator<Item = bool>> {
-        /// Set in the entry of a page that is present: Documentation/admin-guide/mm/pagemap.rst of the kernel.
+        /// The bit of an entry whose page is present: Documentation/admin-guide/mm/pagemap.rst of the kernel.
         const PRESENT: u64 = 1 << 63;
         let mut entries = [0u64; BATCH];
         let length = size_of_val(entries.get(..count).ok_or(io::ErrorKind::InvalidInput)?);
@@ -102,5 +102,80 @@ impl PageTable {
         let read = check(read)? as usize / size_of::<u64>();
         // What is not told of is not known to be present.
         Ok(entries.into_iter().enumerate().map(move |(index, entry)| index < read && entry & PRESENT != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fresh pages of this process, none of which is present, with a page behind them that is not mapped.
+    struct Fresh(u64, usize);
+
+    impl Fresh {
+        fn new(pages: usize) -> Self {
+            let (access, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a new mapping anywhere.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), (pages + 1) * PAGE, access, flags, -1, 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            // SAFETY: within that mapping, which nobody uses; huge pages would make neighbours present.
+            unsafe { libc::madvise(start, pages * PAGE, libc::MADV_NOHUGEPAGE) };
+            // SAFETY: likewise.
+            unsafe { libc::munmap(start.wrapping_byte_add(pages * PAGE), PAGE) };
+            Self(start.addr() as u64, pages)
+        }
+
+        fn present(&self) -> usize {
+            let table = PageTable::of(here()).unwrap();
+            let batches = (0..self.1).step_by(BATCH);
+            let of = |first: usize| {
+                let (address, count) = (self.0 + (first * PAGE) as u64, BATCH.min(self.1 - first));
+                table.present(address, count).unwrap().take(count).filter(|present| *present).count()
+            };
+            batches.map(of).sum()
+        }
+    }
+
+    impl Drop for Fresh {
+        fn drop(&mut self) {
+            // SAFETY: its own mapping.
+            unsafe { libc::munmap(self.0 as *mut _, self.1 * PAGE) };
+        }
+    }
+
+    fn here() -> i32 {
+        std::process::id() as i32
+    }
+
+    /// Pages of no file have no neighbours that come with them: all but one of each 64 KiB are found in the page table.
+    #[test]
+    fn each_page_is_present_that_a_part_touches_and_no_other() {
+        for pages in [1, 15, 16, 17, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5] {
+            let fresh = Fresh::new(pages);
+            assert_eq!(fresh.present(), 0);
+            assert_eq!(populate(here(), fresh.0, (pages * PAGE) as u64).unwrap(), 0);
+            assert_eq!(fresh.present(), pages);
+        }
+        let fresh = Fresh::new(40);
+        assert_eq!(populate(here(), fresh.0 + 3 * PAGE as u64 + 5, 20 * PAGE as u64).unwrap(), 0);
+        assert_eq!(fresh.present(), 21);
+    }
+
+    #[test]
+    fn pages_that_are_not_there_are_counted_once() {
+        let fresh = Fresh::new(40);
+        assert_eq!(populate(here(), fresh.0 + 30 * PAGE as u64, 11 * PAGE as u64).unwrap(), 1);
+        assert_eq!(fresh.present(), 10);
+        assert_eq!(populate_batch(here(), None, fresh.0..fresh.0 + 41 * PAGE as u64).unwrap(), 1);
+        assert_eq!(fresh.present(), 40);
+    }
+
+    /// A program says where its memory is.
+    #[test]
+    fn addresses_at_the_end_of_the_address_space_come_to_an_end() {
+        let end = u64::MAX - PAGE as u64 + 1;
+        assert_eq!(populate(here(), end - 30 * PAGE as u64, 30 * PAGE as u64).unwrap(), 30);
+        assert!(populate(here(), end, 2 * PAGE as u64).is_err());
     }
 }
