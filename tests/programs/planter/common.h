@@ -104,6 +104,54 @@ static pid_t fork_bare(void)
     return child;
 }
 
+/* What a thread does when it has worked for the victim. */
+struct work {
+    void (*end)(void);
+};
+
+static void *works(void *argument)
+{
+    const struct work *work = argument;
+    for (;;) {
+        sem_wait(&asked);
+        measured = spin(3 * MS);
+        work->end();
+    }
+    return NULL;
+}
+
+/* A lock, as one of its users takes it. */
+struct lock {
+    int (*take)(void *);
+    int (*release)(void *);
+    void *what;
+};
+
+static void *holds(void *argument)
+{
+    const struct lock *lock = argument;
+    for (;;) {
+        sem_wait(&asked);
+        lock->take(lock->what);
+        sem_post(&answered);
+        measured = spin(3 * MS);
+        lock->release(lock->what);
+    }
+    return NULL;
+}
+
+/* The time until the victim has a lock that another thread holds. */
+static long takes(const struct lock *lock)
+{
+    ask();
+    sem_wait(&answered);
+    const long begin = now();
+    lock->take(lock->what);
+    const long end = now();
+    lock->release(lock->what);
+    return end - begin;
+}
+
 /* The longest time without the CPU, while there is something to do for this long, or until one was so long. */
 static long longest_stop(long ns, long enough)
 {

@@ -8,34 +8,28 @@ static long own(void)
     return spin(3 * MS);
 }
 
-static pthread_spinlock_t spin_lock;
+static pthread_spinlock_t word;
+
+static int take_spin(void *lock)
+{
+    return pthread_spin_lock(lock);
+}
+
+static int release_spin(void *lock)
+{
+    return pthread_spin_unlock(lock);
+}
+
+static struct lock spin_lock = { take_spin, release_spin, (void *)&word };
 
 static void make_spin_lock(void)
 {
-    pthread_spin_init(&spin_lock, PTHREAD_PROCESS_PRIVATE);
-}
-
-static void *holds_spin_lock(void *unused)
-{
-    for (;;) {
-        sem_wait(&asked);
-        pthread_spin_lock(&spin_lock);
-        sem_post(&answered);
-        spin(3 * MS);
-        pthread_spin_unlock(&spin_lock);
-    }
-    return unused;
+    pthread_spin_init(&word, PTHREAD_PROCESS_PRIVATE);
 }
 
 static long takes_spin_lock(void)
 {
-    ask();
-    sem_wait(&answered);
-    const long begin = now();
-    pthread_spin_lock(&spin_lock);
-    const long end = now();
-    pthread_spin_unlock(&spin_lock);
-    return end - begin;
+    return takes(&spin_lock);
 }
 
 /* System calls that take long. */

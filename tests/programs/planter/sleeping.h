@@ -16,85 +16,59 @@
 
 /* Locks. */
 
-static pthread_mutex_t plain_lock = PTHREAD_MUTEX_INITIALIZER, lending_lock;
-static pthread_rwlock_t shared_lock = PTHREAD_RWLOCK_INITIALIZER;
+static int take_mutex(void *mutex)
+{
+    return pthread_mutex_lock(mutex);
+}
+
+static int release_mutex(void *mutex)
+{
+    return pthread_mutex_unlock(mutex);
+}
+
+static int take_to_read(void *lock)
+{
+    return pthread_rwlock_rdlock(lock);
+}
+
+static int take_to_write(void *lock)
+{
+    return pthread_rwlock_wrlock(lock);
+}
+
+static int release_shared(void *lock)
+{
+    return pthread_rwlock_unlock(lock);
+}
+
+static pthread_mutex_t plain_mutex = PTHREAD_MUTEX_INITIALIZER, lending_mutex;
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+static struct lock plain_lock = { take_mutex, release_mutex, &plain_mutex };
+static struct lock lending_lock = { take_mutex, release_mutex, &lending_mutex };
+static struct lock read_lock = { take_to_read, release_shared, &shared };
+static struct lock write_lock = { take_to_write, release_shared, &shared };
 
 static void make_lending_lock(void)
 {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
-    pthread_mutex_init(&lending_lock, &attributes);
-}
-
-static void *holds(void *lock)
-{
-    for (;;) {
-        sem_wait(&asked);
-        pthread_mutex_lock(lock);
-        sem_post(&answered);
-        measured = spin(3 * MS);
-        pthread_mutex_unlock(lock);
-    }
-    return NULL;
-}
-
-static void *holds_to_read(void *unused)
-{
-    for (;;) {
-        sem_wait(&asked);
-        pthread_rwlock_rdlock(&shared_lock);
-        sem_post(&answered);
-        measured = spin(3 * MS);
-        pthread_rwlock_unlock(&shared_lock);
-    }
-    return unused;
-}
-
-static long takes(int (*lock)(void *), int (*unlock)(void *), void *what)
-{
-    ask();
-    sem_wait(&answered);
-    const long begin = now();
-    lock(what);
-    const long end = now();
-    unlock(what);
-    return end - begin;
-}
-
-static int lock_mutex(void *mutex)
-{
-    return pthread_mutex_lock(mutex);
-}
-
-static int unlock_mutex(void *mutex)
-{
-    return pthread_mutex_unlock(mutex);
-}
-
-static int lock_to_write(void *lock)
-{
-    return pthread_rwlock_wrlock(lock);
-}
-
-static int unlock_shared(void *lock)
-{
-    return pthread_rwlock_unlock(lock);
+    pthread_mutex_init(&lending_mutex, &attributes);
 }
 
 static long takes_plain(void)
 {
-    return takes(lock_mutex, unlock_mutex, &plain_lock);
+    return takes(&plain_lock);
 }
 
 static long takes_lending(void)
 {
-    return takes(lock_mutex, unlock_mutex, &lending_lock);
+    return takes(&lending_lock);
 }
 
 static long takes_to_write(void)
 {
-    return takes(lock_to_write, unlock_shared, &shared_lock);
+    return takes(&write_lock);
 }
 
 static sem_t third_asked;
@@ -120,9 +94,9 @@ static long takes_inverted(void)
     sem_wait(&answered);
     sem_post(&third_asked);
     const long begin = now();
-    pthread_mutex_lock(&plain_lock);
+    pthread_mutex_lock(&plain_mutex);
     const long end = now();
-    pthread_mutex_unlock(&plain_lock);
+    pthread_mutex_unlock(&plain_mutex);
     return end - begin;
 }
 
@@ -132,27 +106,24 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 static int turn;
 
-static void *signals_condition(void *unused)
+static void signal_condition(void)
 {
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        pthread_mutex_lock(&plain_lock);
-        turn = 1;
-        pthread_mutex_unlock(&plain_lock);
-        pthread_cond_signal(&condition);
-    }
-    return unused;
+    pthread_mutex_lock(&plain_mutex);
+    turn = 1;
+    pthread_mutex_unlock(&plain_mutex);
+    pthread_cond_signal(&condition);
 }
+
+static struct work before_condition = { signal_condition };
 
 static long waits_for_condition(void)
 {
     ask();
-    pthread_mutex_lock(&plain_lock);
+    pthread_mutex_lock(&plain_mutex);
     while (!turn)
-        pthread_cond_wait(&condition, &plain_lock);
+        pthread_cond_wait(&condition, &plain_mutex);
     turn = 0;
-    pthread_mutex_unlock(&plain_lock);
+    pthread_mutex_unlock(&plain_mutex);
     return measured;
 }
 
@@ -161,15 +132,12 @@ static void make_barrier(void)
     pthread_barrier_init(&barrier, NULL, 2);
 }
 
-static void *meets(void *unused)
+static void meet(void)
 {
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        pthread_barrier_wait(&barrier);
-    }
-    return unused;
+    pthread_barrier_wait(&barrier);
 }
+
+static struct work before_barrier = { meet };
 
 static long waits_at_barrier(void)
 {
@@ -178,15 +146,12 @@ static long waits_at_barrier(void)
     return measured;
 }
 
-static void *posts(void *unused)
+static void post(void)
 {
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        sem_post(&answered);
-    }
-    return unused;
+    sem_post(&answered);
 }
+
+static struct work before_post = { post };
 
 static long waits_for_semaphore(void)
 {
@@ -228,15 +193,12 @@ static void block_signal(void)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
-static void *signals_victim(void *unused)
+static void signal_victim(void)
 {
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        pthread_kill(victim, SIGUSR2);
-    }
-    return unused;
+    pthread_kill(victim, SIGUSR2);
 }
+
+static struct work before_signal = { signal_victim };
 
 static long waits_for_signal(void)
 {
@@ -267,17 +229,14 @@ static void make_eventfd(void)
     ends[0] = ends[1] = eventfd(0, 0);
 }
 
-static void *writes(void *unused)
+static void write_one(void)
 {
     const uint64_t one = 1;
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        if (write(ends[1], &one, sizeof one) < 0)
-            exit(2);
-    }
-    return unused;
+    if (write(ends[1], &one, sizeof one) < 0)
+        exit(2);
 }
+
+static struct work before_write = { write_one };
 
 static long reads(void)
 {
@@ -326,21 +285,18 @@ static long polls_many(void)
 
 enum { FULL = 256 << 10 };
 
-static void *empties(void *unused)
+static void empty(void)
 {
     static char bytes[FULL];
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        for (long left = FULL; left > 0;) {
-            const long length = read(ends[0], bytes, left);
-            if (length <= 0)
-                exit(2);
-            left -= length;
-        }
+    for (long left = FULL; left > 0;) {
+        const long length = read(ends[0], bytes, left);
+        if (length <= 0)
+            exit(2);
+        left -= length;
     }
-    return unused;
 }
+
+static struct work before_read = { empty };
 
 static long fills(void)
 {
@@ -364,15 +320,12 @@ static void make_queue(void)
     mq_unlink(name);
 }
 
-static void *sends_message(void *unused)
+static void send_message(void)
 {
-    for (;;) {
-        sem_wait(&asked);
-        measured = spin(3 * MS);
-        mq_send(queue, "message", 8, 0);
-    }
-    return unused;
+    mq_send(queue, "message", 8, 0);
 }
+
+static struct work before_message = { send_message };
 
 static long receives_message(void)
 {
@@ -524,42 +477,33 @@ static long syncs(void)
     return now() - begin;
 }
 
-static void *holds_file(void *unused)
+/* Two descriptors: the lock is theirs, not the process's. */
+static int own_file, holders_file;
+
+static int take_file(void *descriptor)
 {
-    const int mine = open(FILE_NAME, O_RDWR | O_CREAT, 0600);
-    for (;;) {
-        sem_wait(&asked);
-        flock(mine, LOCK_EX);
-        sem_post(&answered);
-        measured = spin(3 * MS);
-        flock(mine, LOCK_UN);
-    }
-    return unused;
+    return flock(*(int *)descriptor, LOCK_EX);
 }
 
-static void open_file(void)
+static int release_file(void *descriptor)
 {
-    if (!file)
-        file = open(FILE_NAME, O_RDWR | O_CREAT, 0600);
-    if (file < 0)
+    return flock(*(int *)descriptor, LOCK_UN);
+}
+
+static struct lock own_file_lock = { take_file, release_file, &own_file };
+static struct lock holders_file_lock = { take_file, release_file, &holders_file };
+
+static void open_files(void)
+{
+    own_file = open(FILE_NAME, O_RDWR | O_CREAT, 0600);
+    holders_file = open(FILE_NAME, O_RDWR);
+    if (own_file < 0 || holders_file < 0)
         refused(FILE_NAME);
-}
-
-static int lock_file(void *unused)
-{
-    (void)unused;
-    return flock(file, LOCK_EX);
-}
-
-static int unlock_file(void *unused)
-{
-    (void)unused;
-    return flock(file, LOCK_UN);
 }
 
 static long takes_file(void)
 {
-    return takes(lock_file, unlock_file, NULL);
+    return takes(&own_file_lock);
 }
 
 /* Pages that another thread brings. */
