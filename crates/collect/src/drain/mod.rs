@@ -199,6 +199,9 @@ impl Drain {
             }
             for program in &mut self.programs {
                 for stream in &mut program.streams {
+                    if stream.is_left_alone() {
+                        continue;
+                    }
                     let had_failed = stream.has_failed();
                     taken |= stream.drain(&mut self.room);
                     has_failed |= stream.has_failed() && !had_failed;

@@ -18,6 +18,8 @@ pub(crate) struct Stream {
     kept: Kept,
     /// The ring's position when it was last looked at.
     position: Option<u64>,
+    /// The time at which a sub-buffer of it waited first.
+    first_waited: Option<Instant>,
 }
 
 /// Copies that wait to be shown.
@@ -32,7 +34,7 @@ impl Stream {
     /// Of a ring that is read into `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
-        Self { reader, output, state, kept: Kept::default(), position }
+        Self { reader, output, state, kept: Kept::default(), position, first_waited: None }
     }
 
     /// Returns true if the ring's pager is to be called.
@@ -149,6 +151,8 @@ pub(crate) struct StreamFill {
 
 /// Bytes of sub-buffers that one system call writes: past the page cache, each waits for the disk.
 const RUN: u64 = 1 << 20;
+/// Time that the pages of a new ring take, at most, while its writers use it at full speed: 32 MiB, beside writers.
+const FIRST_LAP: Duration = Duration::from_millis(30);
 /// How long a file that can't be written to is left alone.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -189,6 +193,16 @@ impl Stream {
         let room = self.reader.geometry().count / 4 + 1;
         let is_full = |waiting: u32| waiting + room > self.reader.geometry().count;
         waits && !self.reader.waiting().is_ok_and(is_full)
+    }
+
+    /// Notes when a sub-buffer waits first, and returns true if the ring is left alone: it is new and still gets pages. To empty it now would
+    /// take the CPU from who gives them, and bring its writers nothing. Bounded by [`FIRST_LAP`].
+    pub(super) fn is_left_alone(&mut self) -> bool {
+        let waits = || self.reader.waiting().is_ok_and(|waiting| waiting > 0);
+        if self.first_waited.is_none() && waits() {
+            self.first_waited = Some(Instant::now());
+        }
+        self.reader.lacks_pages() && self.first_waited.is_none_or(|first| first.elapsed() < FIRST_LAP)
     }
 
     /// The ring's CPU, if there were records since this was asked last.

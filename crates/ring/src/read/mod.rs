@@ -126,6 +126,12 @@ impl Reader {
         self.room.calls()
     }
 
+    /// Returns true if some of the ring's sub-buffers have no pages: one that is given back is then of no use before the writers have
+    /// come round.
+    pub fn lacks_pages(&self) -> bool {
+        self.exchange.is_none() && self.room.bounds().length() < self.geometry.count
+    }
+
     /// How many sub-buffers wait to be read, the one being filled not among them.
     ///
     /// # Errors
