@@ -107,6 +107,8 @@ const KINDS: &[Kind] = &[
     kind("pipe", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
     kind("full_pipe", "blocked", &[r#""syscall":"write""#, r#""comm":"worker""#], ran),
     kind("socket", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
+    kind("connection", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
+    kind("short_sleeps", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
     kind("eventfd", "blocked", &[r#""syscall":"read""#, r#""comm":"worker""#], ran),
     kind("poll", "blocked", &[r#""syscall":"poll""#, r#""comm":"worker""#], ran),
     kind("epoll", "blocked", &[r#""syscall":"epoll_wait""#, r#""comm":"worker""#], ran),

@@ -72,6 +72,7 @@ struct Wakes {
 struct Meanwhile {
     ran: Nanos,
     slept: Nanos,
+    stopped: Nanos,
     waited: BTreeMap<Option<Thread>, Nanos>,
 }
 
@@ -230,6 +231,7 @@ impl Meanwhile {
         match did {
             Did::Run => self.ran += time,
             Did::Sleep(_) => self.slept += time,
+            Did::Stop => self.stopped += time,
             Did::Wait(behind) => *self.waited.entry(behind.clone()).or_default() += time,
             Did::Unknown => {}
         }
@@ -239,7 +241,7 @@ impl Meanwhile {
         let mut waited: Vec<_> =
             self.waited.into_iter().map(|(thread, time)| Behind { thread, time }).collect();
         waited.sort_by_key(|behind| Reverse(behind.time));
-        Link { level, thread, ran: self.ran, slept: self.slept, waited }
+        Link { level, thread, ran: self.ran, slept: self.slept, stopped: self.stopped, waited }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::cause::{Cause, Thread, Waker};
 use sordino_event::{Tid, Time};
-use sordino_timeline::kernel::Interrupt;
-use std::collections::HashSet;
+use sordino_timeline::kernel::{Interrupt, softirq_name};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Interrupts nest a few deep; a trace that claims more has lost their exits.
@@ -36,6 +36,8 @@ pub(crate) struct Processor {
     interrupts: Vec<Handling>,
     /// Messages whose interrupts have not come.
     messages: Vec<Message>,
+    /// The softirqs that were raised since the last switch and have not begun, and the thread if no interrupt raised them.
+    raised: HashMap<i64, Option<Tid>>,
     /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
     pub(crate) explained: Vec<usize>,
 }
@@ -60,6 +62,8 @@ pub(crate) struct Handling {
     pub(crate) due: Option<[Time; 2]>,
     /// The messages that an interrupt from another CPU brings.
     pub(crate) messages: Option<Arc<[Message]>>,
+    /// Of a softirq that delivers what a thread sends: that thread, which has the CPU.
+    pub(crate) sender: Option<Thread>,
     since: Time,
     pub(crate) serial: Serial,
 }
@@ -73,6 +77,7 @@ impl Default for Processor {
             silent: HashSet::new(),
             interrupts: Vec::new(),
             messages: Vec::new(),
+            raised: HashMap::new(),
             explained: Vec::new(),
         }
     }
@@ -105,9 +110,17 @@ impl Processor {
 
     pub(crate) fn enter(&mut self, interrupt: &Interrupt<'_>, now: Time, serial: Serial) {
         if self.interrupts.len() < DEPTH_MAX {
-            let messages = self.messages_of(interrupt);
+            let (messages, sender) = (self.messages_of(interrupt), self.sender_of(interrupt));
             let cause = Cause::of_interrupt(interrupt);
-            self.interrupts.push(Handling { cause, inside: None, due: None, messages, since: now, serial });
+            self.interrupts.push(Handling {
+                cause,
+                inside: None,
+                due: None,
+                messages,
+                sender,
+                since: now,
+                serial,
+            });
         }
     }
 
@@ -116,6 +129,26 @@ impl Processor {
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push(message);
         }
+    }
+
+    /// A softirq is to run, for an interrupt or for the thread.
+    pub(crate) fn raise(&mut self, softirq: i64) {
+        let by = self.running_tid().filter(|_| self.interrupts.is_empty());
+        if softirq_name(softirq).is_some() {
+            self.raised
+                .entry(softirq)
+                .and_modify(|before| *before = before.filter(|_| *before == by))
+                .or_insert(by);
+        }
+    }
+
+    /// Returns the thread that sends what this softirq delivers: it raised the softirq, and has the CPU, as over the loopback device.
+    fn sender_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Thread> {
+        const NETWORK: [i64; 2] = [2, 3];
+        let Interrupt::Softirq(number) = *interrupt else { return None };
+        let by = self.raised.remove(&number)??;
+        let run = self.certainly_running().filter(|run| run.thread.tid == by)?;
+        (NETWORK.contains(&number) && self.interrupts.is_empty() && by != Tid(0)).then(|| run.thread.clone())
     }
 
     /// Takes the messages that an interrupt brings.
@@ -150,6 +183,7 @@ impl Processor {
         self.running = Some(run);
         // An idle CPU takes messages without an interrupt.
         self.messages.clear();
+        self.raised.clear();
         let mut left = std::mem::replace(&mut self.interrupts, softirqs);
         left.retain(|handling| matches!(handling.cause, Cause::Softirq { .. }));
         left
@@ -165,5 +199,6 @@ impl Processor {
         self.running = None;
         self.interrupts.clear();
         self.messages.clear();
+        self.raised.clear();
     }
 }

@@ -186,6 +186,9 @@ pub struct Link {
     /// It slept, and what ended that is not followed: an interrupt, a timer, something that is not known, or a fifth level.
     #[serde(rename = "slept_ns", serialize_with = "number::span")]
     pub slept: Nanos,
+    /// It was stopped by a signal or a debugger.
+    #[serde(rename = "stopped_ns", serialize_with = "number::span")]
+    pub stopped: Nanos,
     /// It could have run and another thread did, longest first.
     pub waited: Vec<Behind>,
 }

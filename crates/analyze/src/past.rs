@@ -2,6 +2,7 @@
 
 use crate::cause::{Limit, Thread, Waker};
 use sordino_event::{Cpu, Nanos, Tid, Time};
+use sordino_timeline::TaskState;
 use std::collections::{HashMap, VecDeque};
 
 /// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
@@ -34,6 +35,8 @@ pub(crate) enum Did {
     Wait(Option<Thread>),
     /// It slept. Who ended that, if it is over.
     Sleep(Option<Waker>),
+    /// It was stopped from outside, by a signal or a debugger: whoever let it go on did not work for it meanwhile.
+    Stop,
     /// Records contradict each other.
     Unknown,
 }
@@ -101,7 +104,7 @@ impl Past {
             None if *waker != Waker::Unknown => {
                 self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())), None);
             }
-            Some(Did::Run | Did::Unknown) | None => {}
+            Some(Did::Run | Did::Stop | Did::Unknown) | None => {}
         }
         self.begin(tid, now, Did::Wait(None), cpu);
     }
@@ -114,9 +117,10 @@ impl Past {
         }
     }
 
-    /// `tid` sleeps from now on.
-    pub(crate) fn sleep(&mut self, tid: Tid, now: Time) {
-        self.begin(tid, now, Did::Sleep(None), None);
+    /// `tid` sleeps from now on, or is stopped.
+    pub(crate) fn sleep(&mut self, tid: Tid, now: Time, state: TaskState) {
+        let is_stopped = matches!(state, TaskState::Stopped | TaskState::Traced);
+        self.begin(tid, now, if is_stopped { Did::Stop } else { Did::Sleep(None) }, None);
     }
 
     fn begin(&mut self, tid: Tid, now: Time, did: Did, cpu: Option<Cpu>) {

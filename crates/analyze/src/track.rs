@@ -170,6 +170,7 @@ impl Tracker {
             }
             Kernel::Enter(interrupt) => processor.enter(&interrupt, now, serial),
             Kernel::Exit(interrupt) => processor.exit(&interrupt),
+            Kernel::Raise { softirq } => processor.raise(softirq),
             Kernel::TimerStart { timer, due } => self.timers.start(timer, due),
             Kernel::TimerEntry { function: called, timer } => {
                 let due = timer.and_then(|(timer, clock)| self.timers.expire(timer, clock, now));
@@ -193,7 +194,7 @@ impl Tracker {
         match state {
             _ if prev == Tid(0) => {}
             TaskState::Runnable => self.past.wait(prev, now, cpu),
-            _ => self.past.sleep(prev, now),
+            state => self.past.sleep(prev, now, state),
         }
         if next != Tid(0) {
             self.past.run(next, now);
@@ -229,7 +230,7 @@ impl Tracker {
             self.place(index, cpu);
             self.set(index, Schedule::Running);
         }
-        self.throttle(cpu, prev, system);
+        self.throttle(cpu, prev, now, system);
     }
 
     /// Forgets the handlers of the program that this thread ran.
@@ -245,7 +246,9 @@ impl Tracker {
     }
 
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
-        if system.cpu(tid).is_none() {
+        // A thread that is about to sleep may be woken before it leaves its CPU.
+        let runs = |cpu| self.cpus.get(&cpu).is_some_and(|processor| processor.running_tid() == Some(tid));
+        if system.cpu(tid).is_none() && !target.is_some_and(runs) {
             self.past.wake(tid, self.now, &waker, target);
         }
         let Some(&index) = self.by_tid.get(&tid) else { return };
@@ -310,6 +313,9 @@ impl Tracker {
     /// Who wakes a thread in the event of `moment`.
     fn waker(&self, moment: &Moment<'_>) -> Waker {
         let interrupt = moment.cpu.and_then(|cpu| self.cpus.get(&cpu)?.interrupt());
+        if let Some(thread) = interrupt.and_then(|handling| handling.sender.clone()) {
+            return Waker::Thread { thread };
+        }
         if let Some(handling) = interrupt {
             return Waker::Interrupt { cause: Box::new(handling.cause.clone()), cpu: moment.cpu };
         }

@@ -276,7 +276,14 @@ fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
     };
     let woken = sleep((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 64));
     let waited = vec![Behind { thread: Some(thread_of(MEDIUM)), time: Nanos(200) }];
-    let chain = vec![Link { level: 1, thread: thread_of(LOW), ran: Nanos(160), slept: Nanos(10), waited }];
+    let chain = vec![Link {
+        level: 1,
+        thread: thread_of(LOW),
+        ran: Nanos(160),
+        slept: Nanos(10),
+        stopped: Nanos(0),
+        waited,
+    }];
     let by = Waker::Thread { thread: thread_of(LOW) };
     assert_eq!(woken, Woken { by, lock: Some(Lock::Inferred), count: 1, time: Nanos(370), chain });
     assert_eq!(sleep((LOCK_PI, 64), (UNLOCK_PI, 64)).lock, Some(Lock::Held));

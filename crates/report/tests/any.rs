@@ -91,8 +91,9 @@ fn part() -> impl Strategy<Value = Part> {
     let inside = (name(), span()).prop_map(|(function, time)| Inside { function, time });
     let behind = (option::of(thread()), span()).prop_map(|(thread, time)| Behind { thread, time }).boxed();
     let beside = vec(behind.clone(), 0..8);
-    let link = (1..5u32, thread(), span(), span(), vec(behind, 0..5))
-        .prop_map(|(level, thread, ran, slept, waited)| Link { level, thread, ran, slept, waited });
+    let link = (1..5u32, thread(), span(), span(), span(), vec(behind, 0..5)).prop_map(
+        |(level, thread, ran, slept, stopped, waited)| Link { level, thread, ran, slept, stopped, waited },
+    );
     let lock = option::of(prop_oneof![Just(Lock::Held), Just(Lock::Inferred)]);
     let woken = (waker(), lock, count(), span(), vec(link, 0..8))
         .prop_map(|(by, lock, count, time, chain)| Woken { by, lock, count, time, chain });

@@ -246,7 +246,7 @@ fn a_lock_is_told_with_what_its_holder_did() {
         let mut explanation = taking(4_900_000, sleep, main(0));
         let behind = Behind { thread: Some(thread(31, "medium", 79)), time: Nanos(900_000) };
         let (ran, slept, waited) = (Nanos(4_000_000), Nanos(0), vec![behind]);
-        let chain = vec![Link { level: 1, thread: low.clone(), ran, slept, waited }];
+        let chain = vec![Link { level: 1, thread: low.clone(), ran, slept, stopped: Nanos(0), waited }];
         let by = Waker::Thread { thread: low.clone() };
         explanation.parts[0].wakers = vec![Woken { by, lock, count, time: Nanos(4_900_000), chain }];
         explanation
@@ -285,6 +285,7 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
         thread: thread.clone(),
         ran: Nanos(ran),
         slept: Nanos(0),
+        stopped: Nanos(0),
         waited,
     };
     let behind = |time| vec![Behind { thread: Some(hog.clone()), time: Nanos(time) }];
@@ -296,6 +297,15 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
         headline(&explanation)
     };
     let sleep = "asleep for 5.00 ms in read, woken by last/30 (RT 60)";
+    let stopped = |link: Link| Link { stopped: Nanos(4_000_000), ..link };
+    assert_eq!(
+        told(vec![stopped(link(1, &last, 1_000_000, vec![]))]),
+        format!("{sleep}, which was stopped for 4.00 ms")
+    );
+    assert_eq!(
+        told(vec![link(1, &last, 1_000_000, vec![]), stopped(link(2, &first, 0, vec![]))]),
+        format!("{sleep}, after first/31 (RT 60) had been stopped for 4.00 ms")
+    );
     assert_eq!(
         told(vec![link(1, &last, 1_000_000, vec![]), link(2, &first, 100_000, behind(3_900_000))]),
         format!("{sleep}, after first/31 (RT 60) had waited 3.90 ms behind hog/32 (RT 70)")

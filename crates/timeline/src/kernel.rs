@@ -57,6 +57,11 @@ pub enum Kernel<'a> {
     Enter(Interrupt<'a>),
     /// The CPU is done with it.
     Exit(Interrupt<'a>),
+    /// A softirq is to run on this CPU.
+    Raise {
+        /// Its number: [`softirq_name`].
+        softirq: i64,
+    },
     /// A non-maskable interrupt has just been handled.
     Nmi {
         /// By which function.

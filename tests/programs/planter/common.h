@@ -104,8 +104,9 @@ static pid_t fork_bare(void)
     return child;
 }
 
-/* What a thread does when it has worked for the victim. */
+/* What a thread does when it begins to work for the victim, and when it has worked. */
 struct work {
+    void (*begin)(void);
     void (*end)(void);
 };
 
@@ -114,7 +115,11 @@ static void *works(void *argument)
     const struct work *work = argument;
     for (;;) {
         sem_wait(&asked);
-        measured = spin(3 * MS);
+        const long begin = now();
+        if (work->begin)
+            work->begin();
+        spin(3 * MS);
+        measured = now() - begin;
         work->end();
     }
     return NULL;

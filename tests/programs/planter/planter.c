@@ -70,6 +70,8 @@ static const struct kind {
     { "pipe", reads, make_pipe, NULL, works, "worker", &before_write, BELOW, THERE },
     { "full_pipe", fills, make_pipe, NULL, works, "worker", &before_read, BELOW, THERE },
     { "socket", reads, make_socket, NULL, works, "worker", &before_write, BELOW, THERE },
+    { "connection", reads, connect_ends, NULL, works, "worker", &before_write, BELOW, THERE },
+    { "short_sleeps", reads, make_pipe, NULL, works, "worker", &before_late_write, BELOW, THERE },
     { "eventfd", reads, make_eventfd, NULL, works, "worker", &before_write, BELOW, THERE },
     { "poll", polls, make_pipe, NULL, works, "worker", &before_write, BELOW, THERE },
     { "epoll", polls_many, make_epoll, NULL, works, "worker", &before_write, BELOW, THERE },

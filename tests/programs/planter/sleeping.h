@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <linux/userfaultfd.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -114,7 +115,7 @@ static void signal_condition(void)
     pthread_cond_signal(&condition);
 }
 
-static struct work before_condition = { signal_condition };
+static struct work before_condition = { .end = signal_condition };
 
 static long waits_for_condition(void)
 {
@@ -137,7 +138,7 @@ static void meet(void)
     pthread_barrier_wait(&barrier);
 }
 
-static struct work before_barrier = { meet };
+static struct work before_barrier = { .end = meet };
 
 static long waits_at_barrier(void)
 {
@@ -151,7 +152,7 @@ static void post(void)
     sem_post(&answered);
 }
 
-static struct work before_post = { post };
+static struct work before_post = { .end = post };
 
 static long waits_for_semaphore(void)
 {
@@ -198,7 +199,7 @@ static void signal_victim(void)
     pthread_kill(victim, SIGUSR2);
 }
 
-static struct work before_signal = { signal_victim };
+static struct work before_signal = { .end = signal_victim };
 
 static long waits_for_signal(void)
 {
@@ -236,7 +237,31 @@ static void write_one(void)
         exit(2);
 }
 
-static struct work before_write = { write_one };
+static struct work before_write = { .end = write_one };
+
+/* Its timer expires before it has left its CPU. */
+static void hardly_sleep(void)
+{
+    const struct timespec none = { 0, 1500 };
+    for (int number = 0; number < 20; number++)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &none, NULL);
+}
+
+static struct work before_late_write = { .begin = hardly_sleep, .end = write_one };
+
+/* A connection over the loopback device. */
+static void connect_ends(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0
+        || getsockname(listener, (struct sockaddr *)&address, &length) != 0
+        || connect(ends[1], (struct sockaddr *)&address, length) != 0)
+        refused("a connection over the loopback device");
+    ends[0] = accept(listener, NULL, NULL);
+}
 
 static long reads(void)
 {
@@ -296,7 +321,7 @@ static void empty(void)
     }
 }
 
-static struct work before_read = { empty };
+static struct work before_read = { .end = empty };
 
 static long fills(void)
 {
@@ -325,7 +350,7 @@ static void send_message(void)
     mq_send(queue, "message", 8, 0);
 }
 
-static struct work before_message = { send_message };
+static struct work before_message = { .end = send_message };
 
 static long receives_message(void)
 {

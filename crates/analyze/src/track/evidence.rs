@@ -46,7 +46,7 @@ impl Tracker {
         let explained = processor.explained.clone();
         let left = processor.switch(Run { thread, work, since, serial }, softirqs);
         match was_idle {
-            true => self.throttle(cpu, Tid(0), system),
+            true => self.throttle(cpu, Tid(0), seen, system),
             false => explained.iter().for_each(|&index| self.may_run(index)),
         }
         if let Some(believed) = believed.filter(|believed| *believed != Tid(0) && !left.is_empty()) {

@@ -3,13 +3,13 @@
 use super::Tracker;
 use crate::cause::{After, Limit, Thread};
 use crate::thread::Schedule;
-use sordino_event::{Cpu, Tid};
+use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::{Priority, System};
 
 impl Tracker {
     /// Finds the threads that are kept from the CPU by a limit: they stand in its queue, and the scheduler has just given it to nobody, or to
-    /// a thread of a lower class. With another choice, nobody knows whether the limit holds.
-    pub(super) fn throttle(&mut self, cpu: Cpu, prev: Tid, system: &System) {
+    /// a thread of a lower class, at `at` or later. With another choice, nobody knows whether the limit holds.
+    pub(super) fn throttle(&mut self, cpu: Cpu, prev: Tid, at: Time, system: &System) {
         if !self.recorded.migrations {
             return;
         }
@@ -21,7 +21,7 @@ impl Tracker {
                 continue;
             }
             // At the same nanosecond the choice may have come first.
-            let is_queued = thread.tid == prev || thread.queued.is_some_and(|since| since < self.now);
+            let is_queued = thread.tid == prev || thread.queued.is_some_and(|since| since < at);
             let limit = Limit::shown_by(&Thread::of(system, thread.tid), &next);
             match (thread.schedule, limit) {
                 (Schedule::Waiting(_), Some(limit)) if is_queued => {

@@ -4,6 +4,8 @@
 #[path = "../../../timeline/tests/support/mod.rs"]
 mod script;
 
+pub(crate) mod machine;
+
 pub(crate) use script::*;
 
 use sordino_analyze::{

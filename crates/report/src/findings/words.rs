@@ -185,7 +185,7 @@ fn did(link: &Link) -> String {
         let behind = behind.map_or(String::new(), |by| format!(" behind {}", thread(by)));
         format!("waited {} for a CPU{behind}", span(wait.time))
     });
-    let all: Vec<String> = [(link.ran, "ran"), (link.slept, "slept")]
+    let all: Vec<String> = [(link.ran, "ran"), (link.slept, "slept"), (link.stopped, "was stopped")]
         .into_iter()
         .filter(|(time, _)| *time > Nanos::ZERO)
         .map(|(time, did)| format!("{did} {}", span(time)))
@@ -198,10 +198,13 @@ fn did(link: &Link) -> String {
 fn awaited(part: &Part) -> String {
     let Some(woken) = part.wakers.first() else { return String::new() };
     let each = |link: &Link| {
-        let (ran, slept) = (link.ran, link.slept);
+        let (ran, slept, stopped) = (link.ran, link.slept, link.stopped);
         let waited = link.waited.first();
         let wait = waited.map_or(Nanos::ZERO, |wait| wait.time);
         let [had, other] = ["", "had "].map(|had| match waited {
+            _ if stopped > ran.max(slept).max(wait) => {
+                format!("{} stopped for {}", if had.is_empty() { "was" } else { "had been" }, span(stopped))
+            }
             Some(wait) if wait.time >= ran && wait.time >= slept => {
                 let behind = wait.thread.as_ref().filter(|by| !by.is_idle());
                 let behind = behind.map_or(" for a CPU".into(), |by| format!(" behind {}", thread(by)));
@@ -214,7 +217,7 @@ fn awaited(part: &Part) -> String {
             1 => format!(", which {had}"),
             _ => format!(", after {} {other}", thread(&link.thread)),
         };
-        (ran.max(slept).max(wait), text)
+        (ran.max(slept).max(wait).max(stopped), text)
     };
     let longest = woken.chain.iter().map(each).max_by_key(|(time, _)| *time);
     longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)

@@ -31,6 +31,7 @@ impl<'a> Reader<'a> {
                 Kernel::Enter(Interrupt::Irq(self.integer(0)?, self.text(1).unwrap_or_default()))
             }
             Kind::IrqExit => Kernel::Exit(Interrupt::Irq(self.integer(0)?, b"")),
+            Kind::SoftirqRaise => Kernel::Raise { softirq: self.integer(0)? },
             Kind::SoftirqEntry => Kernel::Enter(Interrupt::Softirq(self.integer(0)?)),
             Kind::SoftirqExit => Kernel::Exit(Interrupt::Softirq(self.integer(0)?)),
             Kind::VectorEntry => Kernel::Enter(Interrupt::Vector(&self.meaning.name)),

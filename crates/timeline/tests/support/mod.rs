@@ -1,7 +1,9 @@
 //! Hand-made traces, written as they happen: `script.at(100).cpu(1).switch(NPT, RUNNABLE, HOG)`.
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use sordino_event::{Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Step, Tid, Time, Value};
+use sordino_event::{
+    Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Step, Tid, Time, Value, View,
+};
 use sordino_timeline::{Item, SuperTrace};
 use std::convert::Infallible;
 
@@ -32,6 +34,16 @@ pub(crate) enum V {
 enum Entry {
     Event(Event),
     Loss(Loss),
+}
+
+/// An event of a trace.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) time: i64,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) name: String,
+    /// True if it is an event of the thread that is asked for, or one that names it.
+    pub(crate) names_thread: bool,
 }
 
 /// A trace being written.
@@ -140,6 +152,10 @@ impl Script {
 
     pub(crate) fn irq_exit(&mut self, irq: i64) -> &mut Self {
         self.kernel("irq_handler_exit", &[("irq", V::I(irq)), ("ret", V::I(1))])
+    }
+
+    pub(crate) fn softirq_raise(&mut self, vec: u64) -> &mut Self {
+        self.kernel("irq_softirq_raise", &[("vec", V::U(vec))])
     }
 
     pub(crate) fn softirq(&mut self, vec: u64) -> &mut Self {
@@ -283,6 +299,22 @@ impl Script {
     fn push(&mut self, entry: Entry) -> &mut Self {
         self.entries.push((self.at, entry));
         self
+    }
+
+    /// Returns the same trace without the events for which this is true; it is asked in their order, and told whether they name this thread.
+    pub(crate) fn without(&self, thread: Thread, mut is_removed: impl FnMut(Record) -> bool) -> Self {
+        let mut left = self.clone();
+        left.entries.retain(|(time, entry)| {
+            let Entry::Event(event) = entry else { return true };
+            let class = &self.classes[event.class];
+            let tids =
+                ["tid", "prev_tid", "next_tid"].iter().filter_map(|name| event.value(class.field(name)?));
+            let is_it = |tid: View<'_>| matches!(tid, View::Signed(tid, _) if tid == i64::from(thread.0));
+            let names_thread = event.tid == Some(Tid(thread.0)) || tids.into_iter().any(is_it);
+            let cpu = event.cpu.map(|cpu| cpu.0);
+            !is_removed(Record { time: *time, cpu, name: class.name.clone(), names_thread })
+        });
+        left
     }
 
     /// Hands every item of the merged trace to `take`, in the order of time; of equal times, as written.

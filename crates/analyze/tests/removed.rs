@@ -1,0 +1,153 @@
+//! Traces that lack some events, without saying so: what is explained wrongly lies between the records about those.
+
+mod support;
+
+use proptest::prelude::*;
+use sordino_analyze::Options;
+use std::ops::Range;
+use support::machine::{Machine, explained};
+use support::{NPT, Record, explain};
+
+/// What an event tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Switch,
+    WakeUp,
+    Interrupt,
+    Call,
+    /// An NMI, and events of the program.
+    Other,
+}
+
+fn kind(name: &str) -> Kind {
+    match name {
+        "sched_switch" => Kind::Switch,
+        "sched_waking" | "sched_wakeup" | "sched_migrate_task" => Kind::WakeUp,
+        "sys_enter" | "sys_exit" => Kind::Call,
+        name if name.starts_with("irq_") => Kind::Interrupt,
+        _ => Kind::Other,
+    }
+}
+
+/// An event of the trace, and true if it was removed.
+type Row = (Record, bool);
+
+/// The time that may be explained wrongly because event `number` is removed: from the last record before it that bears on the same to the next
+/// one that does.
+fn uncertain(all: &[Row], number: usize) -> Range<i64> {
+    let (before, rest) = all.split_at(number);
+    let Some(((lost, _), after)) = rest.split_first() else { return 0..0 };
+    let what = kind(&lost.name);
+    // Of a thread that comes and leaves, or leaves and is woken, both without a record, nothing tells before it has a CPU again.
+    let next = after.iter().find(|(record, _)| record.names_thread && record.name != "nmi_handler");
+    let more_is_gone = lost.names_thread && next.is_some_and(|(_, is_removed)| *is_removed);
+    let bears = |record: &Record| {
+        let same_cpu = record.cpu == lost.cpu;
+        let other = kind(&record.name);
+        match what {
+            // An NMI may come between the record of a switch and the switch.
+            _ if record.name == "nmi_handler" => false,
+            Kind::Switch if more_is_gone => record.names_thread && other == Kind::Switch,
+            Kind::Switch => same_cpu,
+            // A thread that is moved may still sleep.
+            Kind::WakeUp => record.names_thread && record.name != "sched_migrate_task",
+            // A thread may be switched away inside a softirq (PREEMPT_RT), and is inside when it comes back. Of the same nanosecond nobody
+            // knows which came first.
+            Kind::Interrupt if !same_cpu || record.time <= lost.time => false,
+            Kind::Interrupt => {
+                other == Kind::Call || other == Kind::Switch && lost.name.starts_with("irq_handler")
+            }
+            Kind::Call => record.names_thread && other == Kind::Call,
+            Kind::Other => false,
+        }
+    };
+    let kept = |(record, is_removed): &Row| (!is_removed && bears(record)).then_some(record.time);
+    let end = all.last().map_or(0, |(last, _)| last.time);
+    let from = before.iter().rev().find_map(kept).unwrap_or(0);
+    from..after.iter().find_map(kept).unwrap_or(end)
+}
+
+/// The time that these stretches have together.
+fn together(mut stretches: Vec<Range<i64>>) -> i64 {
+    stretches.sort_unstable_by_key(|stretch| stretch.start);
+    let mut end = 0;
+    let added = |stretch: Range<i64>| {
+        let new = (stretch.end - stretch.start.max(end)).max(0);
+        end = end.max(stretch.end);
+        new
+    };
+    stretches.into_iter().map(added).sum()
+}
+
+/// Explains what a machine did from a trace that lacks some of the events of these kinds.
+fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> Result<(), TestCaseError> {
+    /// The first events say where the threads are when the interval begins.
+    const FIRST: usize = 3;
+    let mut machine = Machine::run(actions);
+    machine.resume();
+    machine.end();
+    let mut all: Vec<Row> = Vec::new();
+    let left = machine.script.without(NPT, |record| {
+        let is_its = kinds.contains(&kind(&record.name)) && all.len() >= FIRST;
+        let is_removed = is_its && removed[all.len() % removed.len()];
+        all.push((record, is_removed));
+        is_removed
+    });
+    let lost = (0..all.len()).filter(|number| all[*number].1);
+    let uncertain = together(lost.map(|number| uncertain(&all, number)).collect());
+    let findings = explain(&left, "mark:begin@id..mark:end@id", Options::default());
+    let said = explained(&findings);
+    for (cause, time) in &said {
+        // That a limit kept it from the CPU is more than that another thread, or none, had that.
+        let stronger = cause.split_once(" in ").filter(|_| cause.starts_with("behind"));
+        let stronger = stronger.map(|(_, call)| format!("throttled in {call}"));
+        let truth = [Some(cause), stronger.as_ref()].into_iter().flatten();
+        let truth: i64 = truth.filter_map(|cause| machine.truth.get(cause)).sum();
+        let is_weak = cause == "Unknown" || cause.starts_with("behind -1");
+        let lines = || all.iter().map(|row| format!("\n{row:?}")).collect::<String>();
+        prop_assert!(
+            is_weak || *time <= truth + uncertain,
+            "{cause}: {time}, in truth {truth}, uncertain {uncertain}: {said:?}, in truth {:?}{}",
+            machine.truth,
+            lines()
+        );
+    }
+    Ok(())
+}
+
+fn some_actions() -> impl Strategy<Value = Vec<(usize, u8, u8, i64)>> {
+    proptest::collection::vec((0usize..2, 0u8..10, 0u8..8, 0i64..5), 0..80)
+}
+
+fn few() -> impl Strategy<Value = Vec<bool>> {
+    proptest::collection::vec(proptest::bool::weighted(0.05), 80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn missing_switches(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::Switch])?;
+    }
+
+    #[test]
+    fn missing_wake_ups_and_moves(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::WakeUp])?;
+    }
+
+    #[test]
+    fn missing_interrupts(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::Interrupt])?;
+    }
+
+    #[test]
+    fn missing_system_calls(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::Call])?;
+    }
+
+    #[test]
+    fn missing_events_of_all_kinds(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::Switch, Kind::WakeUp, Kind::Interrupt, Kind::Call])?;
+    }
+}

@@ -1,0 +1,99 @@
+//! Who woke a thread, and what that one did meanwhile.
+
+mod support;
+
+use sordino_analyze::*;
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, explain_longest, loops};
+
+/// The kernel's state of a thread that a signal has stopped.
+const STOPPED: i64 = 4;
+
+/// Loops of npt on CPU 1, the last of which begins at 1000; npt sleeps from 1040 on, and has its CPU again at 2000.
+fn asleep(meanwhile: impl FnOnce(&mut Script)) -> Script {
+    let mut script = loops("a:b");
+    script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
+    meanwhile(&mut script);
+    script.at(2000).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, NPT);
+    script.at(2050).user("a:b", NPT, &[]);
+    script
+}
+
+/// Who woke npt.
+fn woken(script: &Script) -> Woken {
+    let explanation = explain_longest(script, "a:b").0;
+    let mut wakers = explanation.parts.into_iter().flat_map(|part| part.wakers);
+    wakers.next().unwrap()
+}
+
+/// A timer wakes a thread that is about to sleep and has not left its CPU. The switch that gave it the CPU is not recorded.
+#[test]
+fn a_waker_that_was_woken_while_it_had_its_cpu_ran_on() {
+    let script = asleep(|script| {
+        script.at(1100).cpu(0).by(HOG).irq(5, "eth0").irq_exit(5);
+        script.at(1200).by(HOG).vector("local_timer").waking(HOG, 0).woken(HOG, 0).vector_exit("local_timer");
+        script.at(2000).by(HOG).waking(NPT, 1);
+    });
+    let [Link { thread, ran, slept, waited, .. }] = &woken(&script).chain[..] else { panic!() };
+    assert_eq!((thread.tid.0, ran.0, slept.0, waited.len()), (HOG.0, 900, 0, 0));
+}
+
+#[test]
+fn what_a_thread_sends_over_the_loopback_device_is_from_that_thread() {
+    let script = asleep(|script| {
+        script.at(1100).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+        script.at(1990).by(HOG).softirq_raise(3).softirq(3);
+        script.at(2000).waking(NPT, 1).softirq_exit(3);
+    });
+    let woken = woken(&script);
+    let Waker::Thread { thread } = &woken.by else { panic!("{woken:?}") };
+    assert_eq!((thread.tid.0, woken.chain[0].ran.0), (HOG.0, 900));
+}
+
+/// Returns true if the softirq that wakes npt is told as an interrupt.
+fn is_an_interrupt(raised: impl FnOnce(&mut Script) -> &mut Script) -> bool {
+    let script = asleep(|script| {
+        script.at(1100).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+        script.at(1900).by(HOG);
+        raised(script);
+        script.at(2000).waking(NPT, 1);
+    });
+    matches!(woken(&script).by, Waker::Interrupt { .. })
+}
+
+#[test]
+fn a_packet_that_may_be_from_outside_is_nobody_s() {
+    assert!(is_an_interrupt(|script| script.softirq(3)), "nobody knows who raised it");
+    assert!(is_an_interrupt(|script| script.irq(5, "eth0").softirq_raise(3).irq_exit(5).softirq(3)));
+    assert!(
+        is_an_interrupt(|script| script
+            .softirq_raise(3)
+            .irq(5, "eth0")
+            .softirq_raise(3)
+            .irq_exit(5)
+            .softirq(3)),
+        "both raised it"
+    );
+    assert!(
+        is_an_interrupt(|script| script
+            .softirq_raise(3)
+            .switch(HOG, RUNNABLE, KWORKER)
+            .by(KWORKER)
+            .softirq(3)),
+        "another thread's CPU runs it"
+    );
+    assert!(is_an_interrupt(|script| script.softirq_raise(1).softirq(1)), "a timer is nobody's packet");
+}
+
+/// Whoever lets a stopped thread go on did not work for it before.
+#[test]
+fn a_waker_that_was_stopped_was_stopped() {
+    let script = asleep(|script| {
+        script.at(1100).cpu(0).by(HOG).switch(HOG, STOPPED, KWORKER);
+        script.at(1900).by(KWORKER).waking(HOG, 0).woken(HOG, 0).switch(KWORKER, SLEEPING, HOG);
+        script.at(2000).by(HOG).waking(NPT, 1);
+    });
+    let [Link { thread, ran, slept, stopped, .. }] = &woken(&script).chain[..] else {
+        panic!("{:?}", woken(&script))
+    };
+    assert_eq!((thread.tid.0, ran.0, slept.0, stopped.0), (HOG.0, 100, 0, 800));
+}
