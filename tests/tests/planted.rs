@@ -65,6 +65,7 @@ const KINDS: &[Kind] = &[
     kind("lock_memory", "syscall", &[r#""call":"mlock""#], time),
     kind("signal", "signal_handler", &[r#""signal":"SIGUSR1""#, r#""comm":"sender""#], time),
     kind("alarm", "signal_handler", &[r#""signal":"SIGALRM""#], time),
+    kind("interrupts", "vector", &[r#""name":"call_function_single""#, r#""comm":"sender""#], time),
     kind("faults", "page_fault", &[], at_most),
     kind("copy_on_write", "page_fault", &[], at_most),
     kind("huge_pages", "page_fault", &[], at_most),
@@ -260,14 +261,23 @@ impl Kind {
         let (part, text) = (main_part(interval), main_part(interval).to_string());
         let found = (self.length)(part);
         // What came on top of the thread meanwhile has parts of its own.
-        let on_top = ["irq", "vector", "softirq", "nmi", "page_fault"];
+        let on_top: &[&str] = match self.name {
+            // An ordinary thread waits for others when its timer has come.
+            "slack" => &["irq", "vector", "softirq", "nmi", "page_fault", "waiting"],
+            _ => &["irq", "vector", "softirq", "nmi", "page_fault"],
+        };
         let parts = interval["parts"].as_array().unwrap().iter();
         let elsewhere: i64 = parts
             .filter(|other| on_top.iter().any(|kind| other["cause"]["kind"] == *kind) && *other != part)
             .map(time)
             .sum();
         // Beside a throttled thread, the program's clock counts the time of those that wait for nobody, too.
-        let part_of = if self.cause == "throttled" { 10 } else { 20 };
+        // What it takes to enter and leave an interrupt is an estimate.
+        let part_of = match self.cause {
+            "throttled" => 10,
+            "vector" => 3,
+            _ => 20,
+        };
         let tolerance = (length / part_of).max(20_000);
         let is_near = found < 0 || (length - elsewhere - tolerance..=length + tolerance).contains(&found);
         // Of a page that is read, the fault itself may take longer than the wait.

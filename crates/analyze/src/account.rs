@@ -41,11 +41,17 @@ pub(crate) struct Account {
     woken_by: Option<Tid>,
     migrations: Vec<Migration>,
     migrations_count: u64,
+    /// What the thread did last.
+    latest: Option<Cause>,
+    /// The number of times that something of the thread's own was interrupted, and by what.
+    interrupted: BTreeMap<(Cause, Cause), u64>,
 }
 
 #[derive(Debug)]
 struct Sum {
     time: Nanos,
+    /// An estimate of what entering and leaving took, which is part of it.
+    entry: Nanos,
     count: u64,
     longest: Nanos,
     longest_at: Time,
@@ -86,6 +92,8 @@ impl Account {
             woken_by: None,
             migrations: Vec::new(),
             migrations_count: 0,
+            latest: None,
+            interrupted: BTreeMap::new(),
         }
     }
 
@@ -98,7 +106,16 @@ impl Account {
             return;
         }
         let (from, time) = (from.max(begin), to.min(end) - from.max(begin));
-        self.part(&activity.cause).add(from, time, activity);
+        let is_new = self.part(&activity.cause).add(from, time, activity);
+        if is_new
+            && activity.cause.is_entered()
+            && let Some(own) = self.latest.as_ref().filter(|latest| latest.is_its_own())
+        {
+            *self.interrupted.entry((own.clone(), activity.cause.clone())).or_default() += 1;
+        }
+        if self.latest.as_ref() != Some(&activity.cause) {
+            self.latest = Some(activity.cause.clone());
+        }
         if !matches!(activity.cause, Cause::Blocked { .. }) {
             self.end_sleep();
         }
@@ -159,8 +176,19 @@ impl Account {
     }
 
     /// The sum, given whose time it was and what is known of its own code. What is usual is not known yet.
-    pub(crate) fn close(mut self, thread: Thread, own: OwnTime, lost: Vec<Lost>) -> Explanation {
+    ///
+    /// `entry` is the cost of an interrupt beyond its events, where that was measured.
+    pub(crate) fn close(
+        mut self,
+        thread: Thread,
+        own: OwnTime,
+        entry: Option<Nanos>,
+        lost: Vec<Lost>,
+    ) -> Explanation {
         self.end_sleep();
+        if matches!(own, OwnTime::Code | OwnTime::OrSyscall) {
+            entry.into_iter().for_each(|entry| self.charge(entry));
+        }
         match own {
             OwnTime::Code => {}
             OwnTime::OrSyscall => self.rename(&[Cause::Own], Cause::OwnOrSyscall),
@@ -189,6 +217,22 @@ impl Account {
             migrations: self.migrations,
             migrations_count: self.migrations_count,
             lost,
+        }
+    }
+
+    /// Gives each interrupt its cost, of the time of what it interrupted.
+    fn charge(&mut self, entry: Nanos) {
+        for ((own, interrupt), count) in std::mem::take(&mut self.interrupted) {
+            let Ok(count) = i64::try_from(count) else { continue };
+            let Some(interrupted) = self.parts.get_mut(&own) else { continue };
+            let each = entry.min(Nanos(interrupted.time.0 / count));
+            let all = Nanos(each.0 * count);
+            interrupted.time -= all;
+            interrupted.longest = interrupted.longest.min(interrupted.time);
+            let sum = self.part(&interrupt);
+            sum.time += all;
+            sum.entry += all;
+            sum.longest += each;
         }
     }
 
@@ -256,6 +300,7 @@ impl Default for Sum {
     fn default() -> Self {
         Self {
             time: Nanos::ZERO,
+            entry: Nanos::ZERO,
             count: 0,
             longest: Nanos::ZERO,
             longest_at: Time::MIN,
@@ -269,7 +314,9 @@ impl Default for Sum {
 }
 
 impl Sum {
-    fn add(&mut self, at: Time, time: Nanos, activity: &Activity) {
+    /// Adds time; returns true if it is that of a new occurrence.
+    fn add(&mut self, at: Time, time: Nanos, activity: &Activity) -> bool {
+        let before = self.count;
         let (began, occurrence) = match self.last {
             Some((serial, began, before)) if serial == activity.serial => (began, before + time),
             _ => {
@@ -289,6 +336,7 @@ impl Sum {
         if let Some(thread) = &activity.beside {
             *self.beside.entry(thread.clone()).or_default() += time;
         }
+        self.count > before
     }
 
     /// Notes an occurrence.
@@ -311,13 +359,13 @@ impl Sum {
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.time));
-        let Self { time, count, longest, longest_at, .. } = self;
+        let Self { time, entry, count, longest, longest_at, .. } = self;
         let certainty = cause.entry().certainty;
         Part {
             cause,
             time,
             usual: Nanos::ZERO,
-            entry: Nanos::ZERO,
+            entry,
             quota: None,
             count,
             longest,

@@ -263,6 +263,16 @@ impl Cause {
         }
     }
 
+    /// Returns true for an interrupt that the CPU enters and leaves by itself.
+    pub(crate) const fn is_entered(&self) -> bool {
+        matches!(self, Self::Irq { .. } | Self::Vector { .. })
+    }
+
+    /// Returns true for what the thread does while it has the CPU.
+    pub(crate) const fn is_its_own(&self) -> bool {
+        matches!(self, Self::Own | Self::Syscall { .. } | Self::SignalHandler { .. } | Self::RecorderWakeUp)
+    }
+
     /// Whether `exit` ends what this began.
     pub(crate) fn ends_with(&self, exit: &Interrupt<'_>) -> bool {
         match (self, exit) {

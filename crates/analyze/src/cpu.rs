@@ -1,9 +1,9 @@
 //! What the trace shows of one CPU: who runs on it, and what interrupts that.
 
 use crate::cause::{Cause, Thread, Waker};
-use sordino_event::{Tid, Time};
+use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, softirq_name};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Interrupts nest a few deep; a trace that claims more has lost their exits.
@@ -11,6 +11,8 @@ const DEPTH_MAX: usize = 32;
 /// The maximum number of threads that are remembered as leaving a CPU without a record. With more, no thread is certain to run.
 const SILENT_MAX: usize = 1024;
 
+/// Interrupts that are remembered: those of one gap in a loop.
+const HANDLED: usize = 8;
 /// Messages from other CPUs that are remembered until their interrupt comes; more come together, too.
 const MESSAGES_MAX: usize = 32;
 
@@ -38,6 +40,8 @@ pub(crate) struct Processor {
     messages: Vec<Message>,
     /// The softirqs that were raised since the last switch and have not begun, and the thread if no interrupt raised them.
     raised: HashMap<i64, Option<Tid>>,
+    /// The latest interrupts that came on top of no other: when they were entered and left, and whether the hardware did it.
+    handled: VecDeque<(Time, Time, bool)>,
     /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
     pub(crate) explained: Vec<usize>,
 }
@@ -78,6 +82,7 @@ impl Default for Processor {
             interrupts: Vec::new(),
             messages: Vec::new(),
             raised: HashMap::new(),
+            handled: VecDeque::new(),
             explained: Vec::new(),
         }
     }
@@ -164,10 +169,31 @@ impl Processor {
     }
 
     /// Leaves the innermost interrupt of that name and what is inside it, whose exits were not seen.
-    pub(crate) fn exit(&mut self, interrupt: &Interrupt<'_>) {
-        if let Some(depth) = self.interrupts.iter().rposition(|inner| inner.cause.ends_with(interrupt)) {
-            self.interrupts.truncate(depth);
+    pub(crate) fn exit(&mut self, interrupt: &Interrupt<'_>, now: Time) {
+        let Some(depth) = self.interrupts.iter().rposition(|inner| inner.cause.ends_with(interrupt)) else {
+            return;
+        };
+        if let (0, Some(left)) = (depth, self.interrupts.first()) {
+            if self.handled.len() == HANDLED {
+                self.handled.pop_front();
+            }
+            self.handled.push_back((left.since, now, left.cause.is_entered()));
         }
+        self.interrupts.truncate(depth);
+    }
+
+    /// Returns what the CPU took to enter and leave the only interrupt of a stretch of its time in which one thread ran; `None` if there was
+    /// another number of them, or something else.
+    pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<Nanos> {
+        let run = self.certainly_running().filter(|run| run.since <= from)?;
+        let inside = self.handled.iter().filter(|(enter, exit, _)| from <= *enter && *exit <= to);
+        let (mut entered, mut cost) = (0, to - from);
+        for (enter, exit, is_entered) in inside {
+            entered += u32::from(*is_entered);
+            cost -= *exit - *enter;
+        }
+        (entered == 1 && cost > Nanos::ZERO && run.thread.tid != Tid(0) && self.interrupts.is_empty())
+            .then_some(cost)
     }
 
     /// A timer's function begins, which was due at these times if they are known, or ends.

@@ -1,6 +1,7 @@
 //! The cost of an interrupt beyond what its events show: the CPU enters and leaves it before the first and after the last of them.
 //!
-//! It can be told where nothing else takes time: in a loop that always does the same, in the intervals that only interrupts made longer.
+//! It can be told where nothing else takes time: in a loop that always does the same, in the intervals that only interrupts made longer. Elsewhere it
+//! is known if the recorder [measured](Measured) it.
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Part};
@@ -55,9 +56,33 @@ impl<Role> EntryCosts<Role> {
     }
 }
 
+/// What a recorder's own loop shows of one interrupt each.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    costs: Vec<Nanos>,
+}
+
+/// As many measurements are kept.
+const MEASURED_MAX: usize = 1000;
+
+impl Measured {
+    /// Adds a measurement, if it was one.
+    pub(crate) fn measured(&mut self, cost: Option<Nanos>) {
+        self.costs.extend(cost.filter(|_| self.costs.len() < MEASURED_MAX));
+    }
+
+    /// Returns the first quartile, if there are enough: a busy hypervisor makes single ones longer, and what is charged too much would be
+    /// missing in what was interrupted.
+    pub(crate) fn typical(&self) -> Option<Nanos> {
+        let mut costs = self.costs.clone();
+        costs.sort_unstable();
+        (costs.len() >= FEW).then(|| costs[costs.len() / 4])
+    }
+}
+
 /// Interrupts, as the hardware counts them: each is entered and left.
 fn is_entered(part: &Part) -> bool {
-    matches!(part.cause, Cause::Irq { .. } | Cause::Vector { .. } | Cause::Nmi { .. })
+    part.cause.is_entered() || matches!(part.cause, Cause::Nmi { .. })
 }
 
 fn entries(parts: &[Part]) -> u64 {

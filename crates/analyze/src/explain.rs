@@ -265,7 +265,8 @@ impl Explainer {
         let mut ready = Vec::new();
         for (account, role) in ended {
             let lost = self.losses.within(&account.interval);
-            let explanation = account.close(story.thread.clone(), self.own, lost);
+            let entry = self.tracker.entry_cost.typical();
+            let explanation = account.close(story.thread.clone(), self.own, entry, lost);
             ready.append(&mut self.entry_costs.take(explanation, role));
         }
         ready.into_iter().for_each(|(explanation, role)| self.count(explanation, role));

@@ -6,6 +6,7 @@ mod limits;
 
 use crate::cause::{After, Cause, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
+use crate::entry_cost::Measured;
 use crate::past::Past;
 use crate::signals::{Signals, Target};
 use crate::syscall::{Arch, Futex, Operation};
@@ -35,6 +36,8 @@ pub(crate) struct Tracker {
     arch: Arch,
     now: Time,
     serial: Serial,
+    /// What the recorder measured of interrupts.
+    pub(crate) entry_cost: Measured,
     /// To be taken after each call.
     pub(crate) happenings: Vec<Happening>,
 }
@@ -56,6 +59,7 @@ impl Tracker {
             arch,
             now: Time::MIN,
             serial: Serial::default(),
+            entry_cost: Measured::default(),
             happenings: Vec::new(),
         }
     }
@@ -89,6 +93,11 @@ impl Tracker {
                 Kernel::SignalSent { signal, tid, is_for_process, result } => {
                     let to = Target::of(tid, is_for_process, system.pid(tid));
                     self.signals.send(to, signal, result, self.waker(moment));
+                }
+                Kernel::Interrupted { cpu, time } => {
+                    let (from, to) = (moment.event.time - time, moment.event.time);
+                    let cost = self.cpus.get(&cpu).and_then(|processor| processor.entry_cost(from, to));
+                    self.entry_cost.measured(cost);
                 }
                 Kernel::Message { to, function: called } => {
                     let message = (self.waker(moment), called.map(|called| function(system, &called)));
@@ -169,7 +178,7 @@ impl Tracker {
                 self.switch(cpu, prev.tid, state, next.tid, moment.system)
             }
             Kernel::Enter(interrupt) => processor.enter(&interrupt, now, serial),
-            Kernel::Exit(interrupt) => processor.exit(&interrupt),
+            Kernel::Exit(interrupt) => processor.exit(&interrupt, now),
             Kernel::Raise { softirq } => processor.raise(softirq),
             Kernel::TimerStart { timer, due } => self.timers.start(timer, due),
             Kernel::TimerEntry { function: called, timer } => {

@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{IDLE, NPT, Script, explain};
+use support::{HOG, IDLE, NPT, RUNNABLE, Script, V, explain};
 
 /// Loops of 100 ns on CPU 1, and as many with an interrupt of 10 ns that takes 30 with its entry and exit.
 fn interrupted(event: &str, count: i64) -> (Script, i64) {
@@ -68,8 +68,81 @@ fn where_the_cost_is_not_known_nothing_is_charged() {
         parts.contains(&("unexplained", 460, 0, 460)) && parts.contains(&("irq", 30, 0, 10)),
         "{parts:?}"
     );
-    // Other code takes as long as it likes.
+    // Other code takes as long as it likes, and nothing was measured.
     let (mut script, now) = interrupted("a:b", 9);
     storm(&mut script, "a:b", now);
     assert!(longest(&script, "a:b").iter().all(|(kind, _, entry, _)| *kind != "unexplained" && *entry == 0));
+}
+
+/// The gaps of a loop of the recorder's on CPU 1, of 25 ns each with an interrupt of 10; `inside` is what else happens in it.
+fn measured(script: &mut Script, gaps: i64, inside: impl Fn(&mut Script, i64)) -> i64 {
+    for gap in 0..gaps {
+        let now = 100 * gap;
+        script.at(now + 30).vector("local_timer").at(now + 40).vector_exit("local_timer");
+        inside(script, now + 41);
+        let fields = [("cpu", V::U(1)), ("time_ns", V::U(25))];
+        script.at(now + 50).no_cpu().kernel("sordino_statedump_interrupted", &fields);
+        script.cpu(1);
+    }
+    100 * gaps
+}
+
+/// Loops of 100 ns of other code, the longest of which has three interrupts of 10 ns and a system call of 50.
+fn other_code(script: &mut Script, mut now: i64) {
+    for _ in 0..20 {
+        now += 100;
+        script.at(now).user("a:b", NPT, &[]);
+    }
+    storm(script, "a:b", now);
+}
+
+fn recorder() -> Script {
+    let mut script = Script::new();
+    script.at(0).cpu(1).by(NPT).switch(IDLE, 0, NPT);
+    script
+}
+
+#[test]
+fn what_the_recorder_measured_is_charged_to_own_code() {
+    let mut script = recorder();
+    let now = measured(&mut script, 9, |_, _| {});
+    other_code(&mut script, now);
+    assert_eq!(longest(&script, "a:b"), [("own", 515, 0, 515), ("irq", 75, 45, 25)]);
+}
+
+#[test]
+fn a_measurement_of_more_than_one_interrupt_or_of_another_thread_counts_for_nothing() {
+    let charged = |inside: fn(&mut Script, i64)| {
+        let mut script = recorder();
+        let now = measured(&mut script, 9, inside);
+        other_code(&mut script, now);
+        longest(&script, "a:b").iter().any(|(_, _, entry, _)| *entry > 0)
+    };
+    assert!(!charged(|script, now| {
+        script.at(now).irq(5, "eth0").at(now + 1).irq_exit(5);
+    }));
+    assert!(!charged(|script, now| {
+        script.at(now).switch(NPT, RUNNABLE, HOG).at(now + 1).switch(HOG, RUNNABLE, NPT);
+    }));
+    assert!(charged(|_, _| {}), "one interrupt");
+    // A softirq is told by its own events.
+    assert!(charged(|script, now| {
+        script.at(now).softirq(1).at(now + 1).softirq_exit(1);
+    }));
+}
+
+#[test]
+fn what_was_interrupted_bounds_what_is_charged() {
+    let mut script = recorder();
+    let mut now = measured(&mut script, 9, |_, _| {});
+    for _ in 0..20 {
+        now += 100;
+        script.at(now).user("a:b", NPT, &[]);
+    }
+    // Each interrupt follows upon the one before: there is no time in between.
+    script.at(now).irq(5, "eth0").at(now + 100).irq_exit(5).irq(5, "eth0").at(now + 200).irq_exit(5);
+    script.at(now + 201).user("a:b", NPT, &[]);
+    let parts = longest(&script, "a:b");
+    assert_eq!(parts.iter().map(|(_, time, ..)| time).sum::<i64>(), 201, "{parts:?}");
+    assert!(parts.iter().all(|(_, _, entry, _)| *entry <= 1), "{parts:?}");
 }

@@ -6,6 +6,7 @@ use crate::context::Told;
 use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
+use crate::interrupted::Gap;
 use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
@@ -50,6 +51,8 @@ pub(crate) struct Rest {
     pub(crate) kernel: Result<Vec<Emptied>, Error>,
     /// In the order of time.
     pub(crate) stolen: Vec<Stolen>,
+    /// Likewise: what interrupts made of the recorder's own loop.
+    pub(crate) gaps: Vec<Gap>,
     /// What was told of threads.
     pub(crate) told: Vec<Told>,
 }
@@ -169,6 +172,7 @@ impl Chunk {
         for (what, written) in [
             ("the recorder's threads", self.write_recorder()),
             ("stolen time", self.kernel.write_stolen(&self.directory, &rest.stolen)),
+            ("the cost of interrupts", self.kernel.write_gaps(&self.directory, &rest.gaps, clock)),
             ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.told)),
         ] {
             self.summary

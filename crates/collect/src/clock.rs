@@ -86,6 +86,11 @@ impl TraceClock {
         (time.as_secs_f64() * hertz) as u64
     }
 
+    /// The length of a tick in nanoseconds.
+    pub(crate) fn nanoseconds_in_tick(&self) -> f64 {
+        if self.not_cycles.is_none() { 1e9 / self.rate.hertz } else { 1.0 }
+    }
+
     /// What a sample would have been at a stamp before `later`. Its time of day is the trace's, also if that was set meanwhile.
     pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };

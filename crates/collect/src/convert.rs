@@ -1,16 +1,17 @@
 //! The kernel's pages turned into a CTF trace, when recording has ended.
 
+mod beside;
+
 use crate::Error;
 use crate::chunk::Purpose;
 use crate::clock::TraceClock;
-use crate::context::Told;
 use crate::directory::{Directory, KERNEL, RAW, names};
 use crate::dump::{self, Dump};
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE, page_name};
-use crate::steal::Stolen;
 use crate::summary::KernelStream;
 use crate::symbols::Functions;
-use crate::threads::{self, Own};
+use crate::threads;
+use beside::write_whole;
 use serde::{Deserialize, Serialize};
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
@@ -100,31 +101,6 @@ impl KernelTrace {
     /// Takes up a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool, begin_ticks: u64) -> Self {
         Self { uuid, events: Vec::new(), names: false, begin_ticks, overwrite, dump: None }
-    }
-
-    /// Adds what the hypervisor took.
-    pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[Stolen]) -> Result<(), Error> {
-        if stolen.is_empty() {
-            return Ok(());
-        }
-        write_whole(directory, "steal", |file| dump::write_stolen(stolen, file, self.uuid))
-    }
-
-    /// Names the recorder's own threads.
-    pub(crate) fn write_recorder(&self, directory: &Directory, own: &[Own]) -> Result<(), Error> {
-        write_whole(directory, "recorder", |file| {
-            dump::write_recorder(own, file, self.uuid, self.begin_ticks)
-        })
-    }
-
-    /// Adds what was told of threads.
-    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Told]) -> Result<(), Error> {
-        if told.is_empty() {
-            return Ok(());
-        }
-        write_whole(directory, "contexts", |file| {
-            dump::write_contexts(told, file, self.uuid, self.begin_ticks)
-        })
     }
 
     /// Ends a trace that has only the state dump.
@@ -279,17 +255,6 @@ impl KernelTrace {
         result.bytes = out.get_ref().metadata().map_err(failed())?.len();
         Ok(result)
     }
-}
-
-/// Writes a stream of the kernel's trace, or none.
-fn write_whole(
-    directory: &Directory,
-    name: &str,
-    write: impl FnOnce(File) -> Result<(), sordino_ctf::Error>,
-) -> Result<(), Error> {
-    let kernel = directory.part(KERNEL)?;
-    let file = kernel.create(name).map_err(Error::output(kernel.path().join(name)))?;
-    Ok(write(file).inspect_err(|_| _ = kernel.remove_file(name))?)
 }
 
 /// The streams of CPUs whose pages are not converted.

@@ -15,7 +15,7 @@
 //! | `coverage`, `shortfall`, `similar` | which rules have chosen something; what was to be recorded and is not; names that were meant |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
-//! | `dump`, `symbols`, `steal` | the state at the start, names of the kernel's functions, what the hypervisor took |
+//! | `dump`, `symbols`, `steal`, `interrupted` | the state at the start, names of the kernel's functions, what the hypervisor took, what interrupts cost |
 //! | `quota` | the CPU time that a control group allows a program |
 //! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
 //! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
@@ -42,6 +42,7 @@ mod error;
 mod exit;
 mod history;
 mod intake;
+mod interrupted;
 mod kernel;
 mod limits;
 mod list;

@@ -85,6 +85,13 @@ pub enum Kernel<'a> {
         /// How far back that may lie.
         window: Nanos,
     },
+    /// The recorder's own loop stood still until now, as interrupts of this CPU made it.
+    Interrupted {
+        /// The CPU.
+        cpu: Cpu,
+        /// For how long.
+        time: Nanos,
+    },
     /// Another CPU is interrupted, by who runs here or what interrupts it.
     Message {
         /// The CPU that is interrupted.

@@ -41,6 +41,7 @@ static const struct kind {
     { "lock_memory", locks_memory, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "signal", is_signalled, handle_signals, NULL, sends, "sender", NULL, BELOW, THERE },
     { "alarm", is_alarmed, handle_signals, NULL, NULL, NULL, NULL, 0, NOWHERE },
+    { "interrupts", is_interrupted, register_barrier, NULL, sends_barriers, "sender", NULL, BELOW, THERE },
     { "faults", faults, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "copy_on_write", copies_on_write, NULL, share_pages, NULL, NULL, NULL, 0, NOWHERE },
     { "huge_pages", faults_on_huge_pages, need_huge_pages, NULL, NULL, NULL, NULL, 0, NOWHERE },

@@ -1,5 +1,6 @@
 /* Kinds in which the victim has its CPU: own code, system calls, handlers, page faults. */
 #include "common.h"
+#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 
@@ -30,6 +31,45 @@ static void make_spin_lock(void)
 static long takes_spin_lock(void)
 {
     return takes(&spin_lock);
+}
+
+/* Interrupts from another CPU, which has all CPUs of this process pass a barrier, until the victim has done its work. */
+
+static volatile int is_at_work;
+
+static void register_barrier(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+        refused("a barrier for a process");
+}
+
+static void *sends_barriers(void *unused)
+{
+    for (;;) {
+        sem_wait(&asked);
+        while (is_at_work)
+            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    }
+    return unused;
+}
+
+/* The time in which a loop of 0.3 ms stood still. */
+static long is_interrupted(void)
+{
+    long worked = 0, stood_still = 0, last;
+    is_at_work = 1;
+    ask();
+    last = now();
+    while (worked < 3 * MS / 10 && stood_still < 20 * MS) {
+        const long step = now() - last;
+        last += step;
+        if (step < MS / 2000)
+            worked += step;
+        else
+            stood_still += step;
+    }
+    is_at_work = 0;
+    return stood_still;
 }
 
 /* System calls that take long. */

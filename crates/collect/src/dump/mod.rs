@@ -14,6 +14,7 @@ mod share;
 mod walk;
 
 use crate::context::{Told, What};
+use crate::interrupted::Gap;
 use crate::steal::Stolen;
 use crate::threads::Own;
 use process::{Mapping, Thread};
@@ -128,6 +129,18 @@ pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Re
     writer.stream.finish().map(drop)
 }
 
+/// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick takes `tick_ns`.
+pub(crate) fn write_gaps(gaps: &[Gap], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
+    let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
+    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    for &Gap { at, cpu, ticks } in gaps {
+        writer.ticks = at;
+        let time_ns = (ticks as f64 * tick_ns) as u64;
+        writer.event("sordino_statedump_interrupted", 0, &[cpu.into(), time_ns.into()])?;
+    }
+    writer.stream.finish().map(drop)
+}
+
 /// Writes a stream that names functions of the kernel, as of `ticks`.
 pub(crate) fn write_symbols(
     names: &[(u64, String)],
@@ -213,7 +226,7 @@ fn schemas() -> Vec<Schema> {
         let ids = ["pid", "tid", "vtid"].map(|name| (name, &i32_));
         ids.into_iter().chain(more.iter().copied()).collect()
     };
-    let events: [(&str, Vec<(&str, &Type)>); 16] = [
+    let events: [(&str, Vec<(&str, &Type)>); 17] = [
         ("lttng_statedump_start", Vec::new()),
         (
             "sordino_statedump_clock",
@@ -257,6 +270,7 @@ fn schemas() -> Vec<Schema> {
         ("sordino_context_value", of_thread(&[("name", &text), ("value", &text)])),
         ("sordino_context_end", of_thread(&[])),
         ("sordino_statedump_recorder", vec![("tid", &i32_), ("name", &text)]),
+        ("sordino_statedump_interrupted", vec![("cpu", &u32_), ("time_ns", &u64_)]),
     ];
     let schema = |(name, fields): (&str, Vec<(&str, &Type)>)| Schema {
         provider: "statedump".to_owned(),

@@ -33,6 +33,7 @@ use crate::context::Watcher;
 use crate::coverage::Coverage;
 use crate::directory::Directory;
 use crate::intake::{Intake, Job};
+use crate::interrupted::{self, Gap};
 use crate::kernel::{Emptied, Kernel};
 use crate::limits;
 use crate::listen::Listener;
@@ -235,6 +236,8 @@ struct Session<'a> {
     /// For who follows.
     live: Option<Live>,
     steal: Steal,
+    /// What interrupts made of the recorder's own loop when recording began.
+    gaps: Vec<Gap>,
     /// When that was looked at.
     looked: Instant,
     /// Looks at the programs' threads.
@@ -327,6 +330,9 @@ impl<'a> Session<'a> {
         }
         if let Some(kernel) = &mut self.kernel {
             kernel.start(Place::of(self.options))?;
+            if kernel.formats.events().any(|event| event.name == "local_timer_exit") {
+                self.gaps = interrupted::measure(self.clock.now(), |time| self.clock.ticks_in(time));
+            }
         }
         match &self.options.programs {
             Programs::Command(line) => {
@@ -418,7 +424,8 @@ impl<'a> Session<'a> {
         let end = Sample::take();
         self.clock.refine(&end);
         let told = self.watcher.rotate();
-        Rest { end, kernel, stolen: self.steal.take_stolen(), told }
+        let gaps = std::mem::take(&mut self.gaps);
+        Rest { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
     }
 }
 

@@ -123,6 +123,7 @@ impl<'a> Session<'a> {
             template,
             live: None,
             steal: Steal::here(),
+            gaps: Vec::new(),
             looked: Instant::now(),
             watcher: Watcher::new(options.contexts),
             began,

@@ -295,7 +295,13 @@ impl Contents {
         if let Some(hits) = &self.hits {
             chunk.rank(hits);
         }
-        let rest = Rest { end: self.end, kernel: self.kernel, stolen: self.stolen, told: self.told };
+        let rest = Rest {
+            end: self.end,
+            kernel: self.kernel,
+            stolen: self.stolen,
+            gaps: Vec::new(),
+            told: self.told,
+        };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }
 

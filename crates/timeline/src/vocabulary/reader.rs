@@ -79,6 +79,7 @@ impl<'a> Reader<'a> {
                 time: Nanos(self.integer(1)?),
                 window: Nanos(self.integer(2)?),
             },
+            Kind::Interrupted => Kernel::Interrupted { cpu: self.cpu(0)?, time: Nanos(self.integer(1)?) },
             Kind::Symbol => match self.function(0)? {
                 Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
                 Function::Name(_) => return None,

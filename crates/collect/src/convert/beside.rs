@@ -1,0 +1,65 @@
+//! What the recorder itself saw, as streams beside the kernel's own events.
+
+use super::KernelTrace;
+use crate::Error;
+use crate::clock::TraceClock;
+use crate::context::Told;
+use crate::directory::{Directory, KERNEL};
+use crate::dump;
+use crate::interrupted::Gap;
+use crate::steal::Stolen;
+use crate::threads::Own;
+use std::fs::File;
+
+impl KernelTrace {
+    /// Adds what the hypervisor took.
+    pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[Stolen]) -> Result<(), Error> {
+        if stolen.is_empty() {
+            return Ok(());
+        }
+        write_whole(directory, "steal", |file| dump::write_stolen(stolen, file, self.uuid))
+    }
+
+    /// Adds the gaps that interrupts made in the recorder's own loop.
+    pub(crate) fn write_gaps(
+        &self,
+        directory: &Directory,
+        gaps: &[Gap],
+        clock: &TraceClock,
+    ) -> Result<(), Error> {
+        if gaps.is_empty() {
+            return Ok(());
+        }
+        write_whole(directory, "interrupted", |file| {
+            dump::write_gaps(gaps, clock.nanoseconds_in_tick(), file, self.uuid)
+        })
+    }
+
+    /// Names the recorder's own threads.
+    pub(crate) fn write_recorder(&self, directory: &Directory, own: &[Own]) -> Result<(), Error> {
+        write_whole(directory, "recorder", |file| {
+            dump::write_recorder(own, file, self.uuid, self.begin_ticks)
+        })
+    }
+
+    /// Adds what was told of threads.
+    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Told]) -> Result<(), Error> {
+        if told.is_empty() {
+            return Ok(());
+        }
+        write_whole(directory, "contexts", |file| {
+            dump::write_contexts(told, file, self.uuid, self.begin_ticks)
+        })
+    }
+}
+
+/// Writes a stream of the kernel's trace, or none.
+pub(super) fn write_whole(
+    directory: &Directory,
+    name: &str,
+    write: impl FnOnce(File) -> Result<(), sordino_ctf::Error>,
+) -> Result<(), Error> {
+    let kernel = directory.part(KERNEL)?;
+    let file = kernel.create(name).map_err(Error::output(kernel.path().join(name)))?;
+    Ok(write(file).inspect_err(|_| _ = kernel.remove_file(name))?)
+}
