@@ -149,9 +149,10 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     let (one, other) = (scene.directory_of(NOBODY, "one"), scene.directory_of(DAEMON, "other"));
     let group = GROUP.1.to_string();
     let member = |output: &str, arguments: &[&str]| room.record(NOBODY, &group, &one.join(output), arguments);
-    let refused = |words: &[&str]| {
-        scene.run(&mut member("refused", &["--kernel", "sched", "--", "true"])).failed(2, words)
+    let refused_with = |options: &[&str], words: &[&str]| {
+        scene.run(&mut member("refused", &[options, &["--", "true"]].concat())).failed(2, words)
     };
+    let refused = |words: &[&str]| refused_with(&["--kernel", "sched"], words);
 
     let before = room.access();
     refused(&["no permission", "sudo sordino grant GROUP"]);
@@ -200,6 +201,13 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     scene.run(&mut member("after", &["--kernel", "sched_switch", "--duration", "300ms"])).succeeded();
     assert!(switches(&scene.listed(&one.join("after"))) > 0);
     assert!(room.is_clean(1));
+
+    // The set of all that explains leaves out what is not given, unless that is named.
+    scene.run(&mut member("rt", &["--kernel", "rt", "--duration", "300ms"])).succeeded();
+    let all = scene.listed(&one.join("rt"));
+    let is_of_files = |event: &&Value| event["name"].as_str().unwrap().starts_with("mm_filemap");
+    assert!(switches(&all) > 0 && !all.iter().any(|event| is_of_files(&event)));
+    refused_with(&["--kernel", "rt,filemap"], &["filemap", "--all-events"]);
 
     kill(second.pid());
     second.end();

@@ -116,7 +116,7 @@ const KINDS: &[Kind] = &[
     kind("message", "blocked", &[r#""syscall":"mq_timedreceive""#, r#""comm":"worker""#], ran),
     kind("chain", "blocked", &[r#""syscall":"read""#, r#""comm":"third""#, r#""comm":"second""#], ran),
     kind("stopped", "blocked", &[r#""state":"T""#], time),
-    kind("page_reads", "blocked", &[r#""in_page_fault":true"#], at_most),
+    kind("page_reads", "blocked", &[r#""in_page_fault":true"#, r#""inode":"#, r#""comm":"victim""#], at_most),
     kind("brought_page", "blocked", &[r#""in_page_fault":true"#, r#""comm":"worker""#], ran),
     kind("direct_read", "blocked", &[r#""syscall":"pread64""#], at_most),
     kind("sync", "blocked", &[r#""syscall":"fsync""#], at_most),

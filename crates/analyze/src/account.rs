@@ -4,8 +4,9 @@ use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
+use crate::files::Awaited;
 use crate::findings::{
-    Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, Sender, Woken,
+    Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, ReadFile, Sender, Woken,
 };
 use crate::past::{self, Did};
 use crate::thread::{Activity, WakeUp};
@@ -60,6 +61,7 @@ struct Sum {
     inside: BTreeMap<Arc<str>, Nanos>,
     beside: BTreeMap<Thread, Nanos>,
     senders: BTreeMap<Message, u64>,
+    files: BTreeMap<Awaited, Nanos>,
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
 
@@ -308,6 +310,7 @@ impl Default for Sum {
             inside: BTreeMap::new(),
             beside: BTreeMap::new(),
             senders: BTreeMap::new(),
+            files: BTreeMap::new(),
             wakers: BTreeMap::new(),
         }
     }
@@ -333,6 +336,9 @@ impl Sum {
         if let Some(function) = &activity.inside {
             *self.inside.entry(function.clone()).or_default() += time;
         }
+        if let Some(awaited) = &activity.file {
+            *self.files.entry(awaited.clone()).or_default() += time;
+        }
         if let Some(thread) = &activity.beside {
             *self.beside.entry(thread.clone()).or_default() += time;
         }
@@ -356,6 +362,9 @@ impl Sum {
         let mut senders: Vec<_> =
             self.senders.into_iter().map(|((by, function), count)| Sender { by, function, count }).collect();
         senders.sort_by_key(|sender| Reverse(sender.count));
+        let mut files: Vec<_> =
+            self.files.into_iter().map(|((file, by), time)| ReadFile { file, by, time }).collect();
+        files.sort_by_key(|read| Reverse(read.time));
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.time));
@@ -374,6 +383,7 @@ impl Sum {
             inside,
             beside,
             senders,
+            files,
             wakers,
         }
     }

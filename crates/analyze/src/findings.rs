@@ -2,6 +2,7 @@
 
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::ends::EventFields;
+use crate::files::File;
 use crate::quota::Quota;
 use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
@@ -111,7 +112,7 @@ pub struct Part {
     /// The time that it usually takes: the median over a sample of the intervals, 0 if they are too few.
     #[serde(rename = "usual_ns", serialize_with = "number::span")]
     pub usual: Nanos,
-    /// Of the time, what it took to enter and leave interrupts beyond their events: an estimate, and only in a loop that always does the same.
+    /// Of the time, what it took to enter and leave interrupts beyond their events: an estimate.
     #[serde(rename = "entry_ns", serialize_with = "number::span")]
     pub entry: Nanos,
     /// How many times it occurred.
@@ -132,6 +133,8 @@ pub struct Part {
     pub beside: Vec<Behind>,
     /// The senders of an interrupt from another CPU, the most frequent first.
     pub senders: Vec<Sender>,
+    /// The files whose pages it waited for, the longest first.
+    pub files: Vec<ReadFile>,
     /// Who ended it, if it was sleep; who ended the longest first.
     pub wakers: Vec<Woken>,
 }
@@ -145,6 +148,19 @@ pub struct Sender {
     pub function: Option<Arc<str>>,
     /// The number of interrupts that it sent.
     pub count: u64,
+}
+
+/// A file whose pages a thread waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReadFile {
+    /// Which.
+    #[serde(flatten)]
+    pub file: File,
+    /// Who had pages of it read last before that, the thread itself or another one; `None` if the trace does not tell.
+    pub by: Option<Thread>,
+    /// How long.
+    #[serde(rename = "time_ns", serialize_with = "number::span")]
+    pub time: Nanos,
 }
 
 /// A function that ran inside a cause.

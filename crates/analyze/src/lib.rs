@@ -58,6 +58,7 @@ mod cpu;
 mod ends;
 mod entry_cost;
 mod explain;
+mod files;
 mod find;
 mod findings;
 mod lost;
@@ -80,10 +81,11 @@ pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{Explainer, Options};
+pub use files::{Device, File};
 pub use find::{Finder, IsWanted};
 pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
-    MissingSwitches, Part, Ranked, SCHEMA_VERSION, Sender, Stolen, Woken,
+    MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use quota::{Quota, Quotas};
 pub use rule::{Error, Key, Point, Rule};

@@ -2,6 +2,7 @@
 
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Message, Processor, Serial};
+use crate::files::Awaited;
 use crate::past::Link;
 use crate::syscall::is_made_to_wait;
 use sordino_event::{Cpu, Tid, Time};
@@ -25,6 +26,8 @@ pub(crate) struct Explained {
     pub(crate) handlers: Vec<Handler>,
     /// The page fault it may still be in, and since when.
     pub(crate) fault: Option<(Time, Serial)>,
+    /// The file whose page it has asked for since it entered the kernel.
+    pub(crate) file: Option<Awaited>,
     pub(crate) activity: Activity,
     /// When `activity` began.
     pub(crate) since: Time,
@@ -70,6 +73,8 @@ pub(crate) struct Activity {
     pub(crate) beside: Option<Thread>,
     /// The messages that an interrupt from another CPU brings.
     pub(crate) messages: Option<Arc<[Message]>>,
+    /// The file whose pages the thread waits for.
+    pub(crate) file: Option<Awaited>,
     /// Which occurrence of the cause it is.
     pub(crate) serial: Serial,
 }
@@ -112,6 +117,7 @@ impl Explained {
             queued: None,
             handlers: Vec::new(),
             fault: None,
+            file: None,
             activity: Activity::of(Cause::Unknown, Serial::default()),
             since: Time::MIN,
         }
@@ -174,6 +180,7 @@ impl Explained {
         let in_page_fault = call.is_none() && self.fault.is_some() && is_sleep(state);
         Activity {
             inverted: run.map(|run| run.thread.clone()).filter(|other| own.outranks(other)),
+            file: self.file.clone().filter(|_| state == TaskState::Uninterruptible),
             ..Activity::of(Cause::Blocked { state, syscall: call, in_page_fault }, self.changed.1)
         }
     }
@@ -197,6 +204,6 @@ fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
 impl Activity {
     /// Without anything beside the cause.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
-        Self { cause, inside: None, inverted: None, beside: None, messages: None, serial }
+        Self { cause, inside: None, inverted: None, beside: None, messages: None, file: None, serial }
     }
 }

@@ -7,6 +7,7 @@ mod limits;
 use crate::cause::{After, Cause, Lock, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::entry_cost::Measured;
+use crate::files::{Device, File, Readers};
 use crate::past::Past;
 use crate::signals::{Signals, Target};
 use crate::syscall::{Arch, Futex, Operation};
@@ -30,6 +31,7 @@ pub(crate) struct Tracker {
     past: Past,
     signals: Signals,
     timers: Timers,
+    readers: Readers,
     /// Threads in a call of `futex`.
     futexes: HashMap<Tid, Futex>,
     recorded: Recorded,
@@ -54,6 +56,7 @@ impl Tracker {
             past: Past::new(recorded.migrations),
             signals: Signals::default(),
             timers: Timers::default(),
+            readers: Readers::default(),
             futexes: HashMap::new(),
             recorded,
             arch,
@@ -140,6 +143,7 @@ impl Tracker {
         self.past.clear(loss.to);
         self.signals.clear();
         self.timers.clear();
+        self.readers.clear();
         self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
@@ -148,7 +152,7 @@ impl Tracker {
             thread.handlers.clear();
             // A sleeping thread sleeps on until it is seen again.
             if is_lost(thread.cpu) && !matches!(thread.schedule, Schedule::Blocked(_)) {
-                (thread.syscall, thread.fault) = (None, None);
+                (thread.syscall, thread.fault, thread.file) = (None, None, None);
                 thread.handlers.clear();
                 self.set(index, Schedule::Unknown);
                 self.replace(index, Activity::of(Cause::Unknown, self.serial));
@@ -193,6 +197,10 @@ impl Tracker {
             Kernel::SyscallExit => self.syscall(cpu, moment, None),
             Kernel::SignalDelivered { signal, is_handled } => self.signal(moment, signal, is_handled),
             Kernel::Fault { user } => self.fault(cpu, moment, user),
+            Kernel::File { device, inode, is_read } => {
+                let (major, minor) = device;
+                self.file(moment, File { device: Device(major, minor), inode }, is_read);
+            }
             _ => {}
         }
     }

@@ -110,6 +110,7 @@ fn part() -> impl Strategy<Value = Part> {
             inside,
             quota: None,
             senders: Vec::new(),
+            files: Vec::new(),
             beside,
             wakers,
         })

@@ -79,6 +79,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         longest_at: Time(500),
         inside: Vec::new(),
         quota: None,
+        files: Vec::new(),
         senders: Vec::new(),
         beside: Vec::new(),
         wakers: Vec::new(),

@@ -85,6 +85,15 @@ pub enum Kernel<'a> {
         /// How far back that may lie.
         window: Nanos,
     },
+    /// A page of a file is asked for by a page fault, or is about to be read from its device.
+    File {
+        /// The file system's device: major and minor number.
+        device: (u32, u32),
+        /// The file's inode number.
+        inode: u64,
+        /// True if the page is about to be read, for whoever runs here.
+        is_read: bool,
+    },
     /// The recorder's own loop stood still until now, as interrupts of this CPU made it.
     Interrupted {
         /// The CPU.

@@ -29,7 +29,7 @@ impl fmt::Display for EventName {
 }
 
 /// The set `rt`: what explains the time of a real-time thread. A kernel has most of them; interrupts of the CPU itself depend on the architecture.
-const RT: [&str; 18] = [
+const RT: [&str; 20] = [
     "sched:sched_switch",
     "sched:sched_wak*",
     "sched:sched_migrate_task",
@@ -48,7 +48,11 @@ const RT: [&str; 18] = [
     "signal:*",
     "ipi:*",
     "csd:csd_queue_cpu",
+    "filemap:mm_filemap_fault",
+    "filemap:mm_filemap_add_to_page_cache",
 ];
+/// The group in it that grants leave out: its events have the numbers of pages of memory.
+const RT_DETAIL: &str = "filemap";
 /// The name of the set [`RT`].
 const RT_NAME: &str = "rt";
 
@@ -234,7 +238,10 @@ impl Instance {
     /// fails to turn an event on.
     pub fn select(&mut self, selections: &[Selection]) -> Result<Vec<EventName>, Error> {
         let available = self.tracefs.events()?;
-        let chosen = choose(selections, &available)?;
+        let mut chosen = choose(selections, &available)?;
+        if self.stays {
+            self.leave_out_ungranted(selections, &mut chosen)?;
+        }
         self.disable_all()?;
         for event in std::mem::take(&mut self.filtered) {
             self.dir.write(&event.file("filter"), "0")?;
@@ -264,12 +271,28 @@ impl Instance {
         if !self.stays {
             return Ok(());
         }
-        let is_closed = |event: &&EventName| {
-            matches!(self.dir.source(&event.file("format")), Err(Error::NotPermitted { .. }))
-        };
-        let closed: Vec<String> = chosen.filter(is_closed).map(EventName::to_string).collect();
+        let closed = chosen.filter(|event| self.is_closed(event));
+        let closed: Vec<String> = closed.map(EventName::to_string).collect();
         let Some(first) = closed.first() else { return Ok(()) };
         Err(Error::NotGranted { event: first.clone(), more: closed.len() - 1 })
+    }
+
+    fn is_closed(&self, event: &EventName) -> bool {
+        matches!(self.dir.source(&event.file("format")), Err(Error::NotPermitted { .. }))
+    }
+
+    /// Leaves out what the set `rt` has and the group may not record, unless it is named: that costs a detail of explanations, which say less
+    /// then.
+    fn leave_out_ungranted(
+        &self,
+        selections: &[Selection],
+        chosen: &mut BTreeMap<EventName, Option<String>>,
+    ) -> Result<(), Error> {
+        let named = selections.iter().filter(|selection| selection.pattern != RT_NAME);
+        let named: Vec<Matcher> = named.map(Selection::matcher).collect::<Result<_, _>>()?;
+        let is_named = |event: &EventName| named.iter().any(|matcher| matcher.matches(event));
+        chosen.retain(|event, _| event.system != RT_DETAIL || is_named(event) || !self.is_closed(event));
+        Ok(())
     }
 
     fn filter(&self, event: &EventName, filter: &str) -> Result<(), Error> {

@@ -33,7 +33,7 @@ static long takes_spin_lock(void)
     return takes(&spin_lock);
 }
 
-/* Interrupts from another CPU, which has all CPUs of this process pass a barrier, until the victim has done its work. */
+/* Interrupts from another CPU, which has all CPUs of this process pass a barrier, while the victim works. */
 
 static volatile int is_at_work;
 
@@ -53,14 +53,14 @@ static void *sends_barriers(void *unused)
     return unused;
 }
 
-/* The time in which a loop of 0.3 ms stood still. */
+/* The time in which a loop stood still, 2 ms of it at least. */
 static long is_interrupted(void)
 {
     long worked = 0, stood_still = 0, last;
     is_at_work = 1;
     ask();
     last = now();
-    while (worked < 3 * MS / 10 && stood_still < 20 * MS) {
+    while (stood_still < 2 * MS && worked < 20 * MS) {
         const long step = now() - last;
         last += step;
         if (step < MS / 2000)

@@ -1,7 +1,8 @@
 //! Threads enter the kernel and leave it: system calls, signals, page faults, pieces of work.
 
 use super::Tracker;
-use crate::cause::Cause;
+use crate::cause::{Cause, Thread};
+use crate::files::File;
 use crate::syscall::{Futex, Operation};
 use crate::thread::{Activity, Call, Handler, Schedule};
 use sordino_event::{Cpu, Tid};
@@ -54,7 +55,7 @@ impl Tracker {
         if call.as_ref().is_some_and(|call| &*call.name == "rt_sigreturn") {
             thread.handlers.pop();
         }
-        (thread.syscall, thread.fault) = (call, None);
+        (thread.syscall, thread.fault, thread.file) = (call, None, None);
     }
 
     /// A thread gets a signal. Where system calls are not recorded, nothing shows the end of its handler.
@@ -93,7 +94,18 @@ impl Tracker {
             self.spend(index, self.now, activity);
             self.spend(index, self.now, Activity::of(Cause::PageFault, self.serial));
         } else if user {
-            self.threads[index].fault = Some((self.now, self.serial));
+            (self.threads[index].fault, self.threads[index].file) = (Some((self.now, self.serial)), None);
+        }
+    }
+
+    /// The running thread asks for a page of a file, or has it read.
+    pub(super) fn file(&mut self, moment: &Moment<'_>, file: File, is_read: bool) {
+        let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
+        if is_read {
+            self.readers.reads(file, Thread::of(moment.system, tid));
+        }
+        if let Some(&index) = self.by_tid.get(&tid) {
+            self.threads[index].file = Some((file, self.readers.of(file)));
         }
     }
 
@@ -104,6 +116,7 @@ impl Tracker {
             let (now, thread) = (self.now, &mut self.threads[index]);
             thread.syscall.take_if(|call| call.since < now);
             thread.fault.take_if(|(since, _)| *since < now);
+            thread.file = None;
             self.refresh(index, system);
         }
         cpu.into_iter().for_each(|cpu| self.refresh_cpu(cpu, system));

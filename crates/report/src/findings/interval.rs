@@ -1,6 +1,6 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{DETAILS_MAX, cause, cpu, inversion, lost, sent, thread, tied_headline, woken};
+use super::words::{DETAILS_MAX, cause, cpu, file, inversion, lost, sent, thread, tied_headline, woken};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
@@ -80,6 +80,7 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
     let beside = part.beside.iter().filter_map(|beside| Some((beside.time, beside.thread.as_ref()?)));
     let beside = beside.map(|(time, by)| format!("{} had its CPU for {}", thread(by), span(time)));
     let senders = part.senders.iter().map(|by| format!("sent {} by {}", count(by.count, "time"), sent(by)));
+    let files = part.files.iter().map(|read| format!("{} for {}", span(read.time), file(read)));
     let woken = part.wakers.iter().map(woken);
     let more = |all: usize, what: &str| {
         let hidden = all - shown(all, DETAILS_MAX);
@@ -93,6 +94,8 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         .chain(more(others, "threads"))
         .chain(senders.take(shown(part.senders.len(), DETAILS_MAX)))
         .chain(more(part.senders.len(), "senders"))
+        .chain(files.take(shown(part.files.len(), DETAILS_MAX)))
+        .chain(more(part.files.len(), "files"))
         .chain(woken.take(shown(wakers, DETAILS_MAX)).flatten())
         .chain(more(wakers, "wakers"))
         .collect();

@@ -4,8 +4,8 @@ use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, Sender,
-    Thread, Unrecorded, Waker, Woken,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, ReadFile,
+    Sender, Thread, Unrecorded, Waker, Woken,
 };
 use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
@@ -223,6 +223,18 @@ fn awaited(part: &Part) -> String {
     longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)
 }
 
+/// Returns the file whose pages most of a sleep was for, behind a comma.
+fn read(part: &Part) -> String {
+    let most = part.files.first().filter(|file| file.time.0 >= part.time.0 / 2);
+    most.map_or(String::new(), |read| format!(", for pages of {}", file(read)))
+}
+
+/// `inode 123 of device 254:0, read by worker/5`.
+pub(super) fn file(read: &ReadFile) -> String {
+    let by = read.by.as_ref().map_or(String::new(), |by| format!(", read by {}", thread(by)));
+    format!("inode {} of device {}{by}", read.file.inode, read.file.device)
+}
+
 /// `cpu1`.
 pub(super) fn cpu(cpu: Option<Cpu>) -> String {
     cpu.map_or("an unknown CPU".into(), |cpu| format!("cpu{cpu}"))
@@ -347,13 +359,16 @@ fn sentence(main: &Main, part: &Part) -> String {
         Cause::Blocked { state, syscall, in_page_fault } => {
             let call = if *in_page_fault { " in a page fault".into() } else { inside(syscall.as_deref()) };
             let Some(woken) = part.wakers.first().filter(|woken| woken.by != Waker::Unknown) else {
-                return format!("{} for {time}{call}{longer}{waits}", sleep(*state));
+                return format!("{} for {time}{call}{longer}{waits}{}", sleep(*state), read(part));
             };
             let by = waker(&woken.by);
             return match woken.lock {
                 Some(Lock::Held) => format!("blocked {time} on a lock held by {by}{longer}{waits}"),
                 Some(Lock::Inferred) => {
                     format!("blocked {time} on a futex (a lock?) that {by} released{longer}{waits}")
+                }
+                None if part.files.first().is_some_and(|file| file.time.0 >= part.time.0 / 2) => {
+                    format!("{} for {time}{call}{longer}{waits}{}", sleep(*state), read(part))
                 }
                 None => format!("{} for {time}{call}{longer}{waits}, woken by {by}", sleep(*state)),
             };

@@ -79,6 +79,15 @@ impl<'a> Reader<'a> {
                 time: Nanos(self.integer(1)?),
                 window: Nanos(self.integer(2)?),
             },
+            Kind::FileFault | Kind::FileRead => {
+                // The kernel's own number of a device: 12 bits of major, 20 of minor.
+                let device = self.bits(0)?;
+                Kernel::File {
+                    device: ((device >> 20) as u32, (device & 0xf_ffff) as u32),
+                    inode: self.bits(1)?,
+                    is_read: self.meaning.kind == Kind::FileRead,
+                }
+            }
             Kind::Interrupted => Kernel::Interrupted { cpu: self.cpu(0)?, time: Nanos(self.integer(1)?) },
             Kind::Symbol => match self.function(0)? {
                 Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
