@@ -130,6 +130,40 @@ fn begins_and_ends_are_paired_by_thread_or_by_a_field() {
 }
 
 #[test]
+fn a_request_is_followed_from_thread_to_thread() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("staged.c");
+    let recording = scene.record(&["--kernel", "rt"], &[program.to_str().unwrap()]);
+    assert_eq!((recording.user_events(), recording.lost()), (100, 0));
+    let rule = ["--begin", "net:request", "--end", "net:answer", "--by", "id", "--top", "2"];
+    let explain = |more: &[&str]| scene.sordino(&[&["explain", recording.name()], &rule[..], more].concat());
+    let found = findings(&explain(&["--json"]));
+    assert_whole(&found);
+    let [slept, ran] = intervals(&found) else { panic!("{found}") };
+    let stage = |interval: &Value, place: usize| {
+        let stages = interval["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 4, "{interval}");
+        let sum: i64 = stages.iter().map(|stage| number(&stage["length_ns"])).sum();
+        assert_eq!(sum, number(&interval["length_ns"]));
+        stages[place].clone()
+    };
+    let of_sleep = stage(slept, 3);
+    let ends = (of_sleep["from"].as_str().unwrap(), of_sleep["to"].as_str().unwrap());
+    assert_eq!((ends, &of_sleep["thread"]["comm"]), (("net:receive", "net:answer"), &"second".into()));
+    assert_eq!(main_cause(&of_sleep)["kind"], "blocked");
+    assert!(number(&of_sleep["length_ns"]) >= 50_000_000, "{of_sleep}");
+    let of_run = stage(ran, 1);
+    assert_eq!(
+        (of_run["to"].as_str(), of_run["thread"]["comm"].as_str()),
+        (Some("net:hand_on"), Some("first"))
+    );
+    assert_eq!(main_cause(&of_run)["kind"], "own");
+    let text = one_line(explain(&[]).succeeded());
+    assert!(text.contains("of it from net:receive to net:answer, in second/"), "{text}");
+    assert!(text.contains("of it from net:take to net:hand_on, in first/"), "{text}");
+}
+
+#[test]
 fn what_is_not_in_the_trace_is_said_with_what_is() {
     let scene = Scene::checked();
     let program = scene.program("pairs.c");

@@ -214,6 +214,7 @@ impl Account {
             interval: self.interval,
             thread,
             main: None,
+            stages: Vec::new(),
             parts,
             inversions,
             migrations: self.migrations,

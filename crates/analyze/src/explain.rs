@@ -4,9 +4,10 @@ use crate::account::{Account, OwnTime};
 use crate::cause::{Thread, Unrecorded};
 use crate::ends::EndFields;
 use crate::entry_cost::EntryCosts;
-use crate::findings::{Explanation, Findings, Missing, SCHEMA_VERSION, Stolen};
+use crate::findings::{Explanation, Findings, Main, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
+use crate::route::Stage;
 use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
@@ -16,6 +17,7 @@ use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// As many notes of time that the hypervisor took are kept: a day of them, ten a second.
 const STOLEN_MAX: usize = 864_000;
@@ -62,6 +64,8 @@ pub struct Explainer {
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
+    /// The stages of those.
+    stages: HashMap<Interval, Explanation>,
     ranking: Ranking,
     /// When the last interval ends.
     end: Time,
@@ -85,6 +89,8 @@ struct Role {
     is_ranked: bool,
     /// The interval is one of the sample by which usual times are known.
     is_sample: bool,
+    /// The interval is a stage of one that is listed.
+    is_stage: bool,
 }
 
 /// The event of a loop that always does the same: npt's.
@@ -130,6 +136,7 @@ impl Explainer {
             disorders: 0,
             missing: missing(recorded),
             detailed: Vec::new(),
+            stages: HashMap::new(),
             ranking: Ranking::default(),
             end: survey
                 .longest
@@ -182,6 +189,7 @@ impl Explainer {
                 part.quota = self.quotas.of(&part.cause, explained.interval.pid);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
+            explained.stages = stages_of(&self.survey, &explained.interval, &self.stages);
         }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));
         let Survey { rule, statistics, longest, unpaired, broken, .. } = self.survey;
@@ -279,6 +287,9 @@ impl Explainer {
         if role.is_sample {
             self.sample.add(&explanation);
         }
+        if role.is_stage {
+            self.stages.insert(explanation.interval.clone(), explanation.clone());
+        }
         if role.on_its_own {
             self.detailed.push(explanation);
         }
@@ -322,6 +333,7 @@ fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, L
         known.on_its_own |= role.on_its_own;
         known.is_ranked |= role.is_ranked;
         known.is_sample |= role.is_sample;
+        known.is_stage |= role.is_stage;
     };
     let mut alike = HashMap::new();
     let mut sampled: BTreeSet<Tid> = BTreeSet::new();
@@ -330,10 +342,13 @@ fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, L
         let on_its_own = place < options.longest && (is_over || options.limit.is_none());
         let is_ranked = is_over || on_its_own && survey.statistics.max <= limit;
         if is_ranked || on_its_own {
-            look(interval, &mut alike, Role { on_its_own, is_ranked, is_sample: false });
+            look(interval, &mut alike, Role { on_its_own, is_ranked, ..Role::default() });
         }
         if on_its_own {
             sampled.insert(interval.tid);
+            for (_, stage) in survey.stages(interval) {
+                look(&stage, &mut HashMap::new(), Role { is_stage: true, ..Role::default() });
+            }
         }
     }
     let most = sampled.len() + OTHERS_SAMPLED;
@@ -347,6 +362,22 @@ fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, L
         }
     }
     all
+}
+
+/// Returns the stages of a request with their explanations; none if one of them has none.
+fn stages_of(survey: &Survey, interval: &Interval, explained: &HashMap<Interval, Explanation>) -> Vec<Stage> {
+    let stage = |([from, to], stage): ([Arc<str>; 2], Interval)| {
+        let mut explanation = explained.get(&stage)?.clone();
+        // What is usual is not known of a stage.
+        explanation.main = (!explanation.parts.is_empty()).then_some(Main {
+            part: 0,
+            excess: None,
+            others: 0,
+            others_time: Nanos::ZERO,
+        });
+        Some(Stage { from, to, explanation })
+    };
+    survey.stages(interval).into_iter().map(stage).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// What was taken of the interval's CPUs about its time.

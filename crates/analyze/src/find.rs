@@ -2,12 +2,14 @@
 
 use crate::cause::Thread;
 use crate::ends::FieldNames;
+use crate::route::{Routes, Step, Underway};
 use crate::survey::Tally;
 use crate::{Broken, Error, Interval, Key, Point, Rule, Survey, Unpaired};
-use sordino_event::{Class, Classes, Cpu, Event, Loss, Pid, Tid, Time, View};
+use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{Item, Kernel, Moment};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// As many of the longest intervals are kept. Each takes 48 bytes.
 const KEEP: usize = 100_000;
@@ -27,7 +29,11 @@ pub struct Finder {
     only: Option<IsWanted>,
     /// Indexed by class: how such an event ends and begins an interval.
     roles: Vec<(Option<Access>, Option<Access>)>,
+    /// Likewise: the name of an event that is a step of an interval, and where its key is.
+    steps: Vec<Option<(Arc<str>, Access)>>,
     open: HashMap<Value, Open>,
+    underway: Underway<Value>,
+    routes: Routes,
     losses: Losses,
     tally: Tally,
     names: (FieldNames, FieldNames),
@@ -75,8 +81,12 @@ impl Finder {
         let names =
             [&rule.begin, &rule.end].map(|point| FieldNames::of(classes, |class| class.name == point.event));
         let names = names.into();
+        let steps = classes.iter().map(|(_, class)| step_of(class, &rule)).collect();
         Ok(Self {
             rule,
+            steps,
+            underway: Underway::default(),
+            routes: Routes::default(),
             only: None,
             roles: ends.into_iter().zip(begins).collect(),
             open: HashMap::new(),
@@ -105,6 +115,7 @@ impl Finder {
                 if let Some(access) = begin {
                     self.begin(moment, access);
                 }
+                self.step(moment);
             }
             Item::Loss(loss) => self.losses.add(loss),
             Item::Disorder(_) => {}
@@ -118,8 +129,8 @@ impl Finder {
         }
         let statistics = self.tally.statistics();
         let (longest, sample) = self.tally.finish();
-        let Self { rule, names, unpaired, broken, .. } = self;
-        Survey { rule, statistics, longest, sample, names, unpaired, broken }
+        let Self { rule, names, unpaired, broken, routes, .. } = self;
+        Survey { routes, rule, statistics, longest, sample, names, unpaired, broken }
     }
 
     fn end(&mut self, moment: &Moment<'_>, access: Access) {
@@ -127,6 +138,7 @@ impl Finder {
             self.unpaired.without_key += 1;
             return;
         };
+        let steps = self.underway.end(&key);
         let Some(begin) = self.open.remove(&key) else {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
             return;
@@ -147,8 +159,18 @@ impl Finder {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());
         } else {
+            self.routes.add(&interval, begin.tid, steps);
             self.tally.add(interval);
         }
+    }
+
+    /// An event with the key of an interval that is open.
+    fn step(&mut self, moment: &Moment<'_>) {
+        let Some(Some((event, access))) = self.steps.get(moment.event.class.index()) else { return };
+        let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
+        let Some(key) = access.value(moment).filter(|key| self.open.contains_key(key)) else { return };
+        let (time, pid, cpu) = (moment.event.time, moment.pid(), moment.cpu);
+        self.underway.step(key, Step { event: Arc::clone(event), time, tid, pid, cpu });
     }
 
     fn begin(&mut self, moment: &Moment<'_>, access: Access) {
@@ -159,6 +181,7 @@ impl Finder {
         if self.open.len() == OPEN_MAX {
             self.give_up_older_half();
         }
+        self.underway.end(&key);
         let superseded = self.open.insert(key, Open::at(moment)).is_some();
         self.unpaired.begins += u64::from(superseded);
     }
@@ -167,6 +190,7 @@ impl Finder {
         let mut times: Vec<Time> = self.open.values().map(|open| open.time).collect();
         let (_, &mut middle, _) = times.select_nth_unstable(OPEN_MAX / 2);
         self.open.retain(|_, open| open.time > middle);
+        self.underway.retain(|key| self.open.contains_key(key));
         self.unpaired.begins += (OPEN_MAX - self.open.len()) as u64;
     }
 }
@@ -237,6 +261,15 @@ fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Err
         }
         _ => Ok(accesses),
     }
+}
+
+/// Returns the name of a program's event that is a step of an interval, and where its key is: between ends that are paired by a field, it has a field
+/// of that name.
+fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
+    let (Key::Field(begin), Key::Field(end)) = (&rule.begin.key, &rule.end.key) else { return None };
+    let is_end = [&rule.begin.event, &rule.end.event].contains(&&class.name);
+    let is_step = class.domain == Domain::User && begin == end && !is_end;
+    Some((class.name.as_str().into(), Access::Field(class.field(begin).filter(|_| is_step)?)))
 }
 
 /// Until when records of programs are missing.

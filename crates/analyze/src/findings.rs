@@ -4,6 +4,7 @@ use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::ends::EventFields;
 use crate::files::File;
 use crate::quota::Quota;
+use crate::route::Stage;
 use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
@@ -68,6 +69,9 @@ pub struct Explanation {
     pub begin_fields: EventFields,
     /// The fields of the event that ends it.
     pub end_fields: EventFields,
+    /// The stages of a request that went from thread to thread, in their order, which add up to the length; empty if it did not, or nothing
+    /// shows it. The parts are those of the thread that ended it.
+    pub stages: Vec<Stage>,
     /// Its parts, longest first. They add up to the length.
     pub parts: Vec<Part>,
     /// The part that made it long, or that took most of it; `None` if no part took time.

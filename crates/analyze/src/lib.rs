@@ -67,6 +67,7 @@ mod past;
 mod quota;
 mod ranking;
 mod rhythm;
+mod route;
 mod rule;
 mod signals;
 mod survey;
@@ -88,6 +89,7 @@ pub use findings::{
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use quota::{Quota, Quotas};
+pub use route::Stage;
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;

@@ -1,12 +1,14 @@
 //! The intervals of a trace: how long they are, and which are the longest.
 
 use crate::ends::FieldNames;
+use crate::route::Routes;
 use crate::{Rule, number};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// One interval.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -95,12 +97,21 @@ pub struct Survey {
     pub longest: Vec<Interval>,
     /// Some of all, at most 1,000, each as likely as any other: what is usual is told by these.
     pub sample: Vec<Interval>,
+    /// The ways of some of them from thread to thread.
+    pub(crate) routes: Routes,
     /// The names of the fields of the events that begin and end intervals.
     pub(crate) names: (FieldNames, FieldNames),
     /// What was no interval.
     pub unpaired: Unpaired,
     /// What may be no single interval.
     pub broken: Broken,
+}
+
+impl Survey {
+    /// Returns the stages of one of the intervals, with the names of the events at their ends; none if nothing shows any.
+    pub(crate) fn stages(&self, interval: &Interval) -> Vec<([Arc<str>; 2], Interval)> {
+        self.routes.stages(interval, [&self.rule.begin.event, &self.rule.end.event])
+    }
 }
 
 /// Adds up intervals in bounded memory.

@@ -164,6 +164,7 @@ fn explanation() -> impl Strategy<Value = Explanation> {
             (inversions, migrations, migrations_count, (lost, stolen)),
         )| {
             Explanation {
+                stages: Vec::new(),
                 interval,
                 thread,
                 length,

@@ -102,6 +102,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
         main,
         inversions: Vec::new(),
         migrations: Vec::new(),
+        stages: Vec::new(),
         migrations_count: 0,
         lost: Vec::new(),
         stolen: Vec::new(),
@@ -275,6 +276,24 @@ fn a_lock_is_told_with_what_its_holder_did() {
         "{other}"
     );
     assert!(!other.contains("lock"), "{other}");
+}
+
+#[test]
+fn of_a_request_the_longest_stage_is_named_with_its_thread() {
+    let stage = |from: &str, to: &str, length| Stage {
+        from: from.into(),
+        to: to.into(),
+        explanation: Explanation {
+            length: Nanos(length),
+            ..taking(length, vec![blocked(TaskState::Interruptible, Some("read"))], main(0))
+        },
+    };
+    let mut explanation = taking(5_000_000, vec![blocked(TaskState::Interruptible, Some("futex"))], main(0));
+    explanation.stages =
+        vec![stage("net:request", "net:take", 1_000_000), stage("net:take", "net:answer", 4_000_000)];
+    let said = headline(&explanation);
+    assert!(said.starts_with("4.00 ms of it from net:take to net:answer, in "), "{said}");
+    assert!(said.ends_with("in read"), "{said}");
 }
 
 #[test]

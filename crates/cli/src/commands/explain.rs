@@ -63,7 +63,8 @@ pub(crate) struct Options {
     /// To this event
     #[arg(long, value_name = "EVENT", requires = "begin")]
     end: Option<String>,
-    /// Begin and end belong together that have the same value in this field; across threads
+    /// Begin and end belong together that have the same value in this field, also in two threads; events between them with that value too are the
+    /// stages of a request, each explained by its own thread
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
     /// The wake-ups of a thread, by its name or number, which needs no tracepoint: from each until it has a CPU

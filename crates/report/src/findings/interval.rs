@@ -1,10 +1,12 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{DETAILS_MAX, cause, cpu, file, inversion, lost, sent, thread, tied_headline, woken};
+use super::words::{
+    DETAILS_MAX, cause, cpu, file, inversion, lost, sent, stage, thread, tied_headline, woken,
+};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
-use sordino_analyze::{Explanation, Migration, Part, Stolen};
+use sordino_analyze::{Explanation, Migration, Part, Stage, Stolen};
 use sordino_event::Nanos;
 use sordino_event::text::count;
 
@@ -18,6 +20,7 @@ pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, 
     let headline = format!("{}: {}", span(explanation.length), tied_headline(explanation));
     page.prose(Style::Headline, &format!("#{number}  "), &headline);
     page.prose(Style::Plain, INDENT, &place(explanation, time));
+    stages(explanation, page);
     table(explanation, page);
     let inversions = &explanation.inversions;
     let few = shown(inversions.len(), DETAILS_MAX);
@@ -60,6 +63,16 @@ fn place(explanation: &Explanation, time: TimeFormat) -> String {
         _ => String::new(),
     };
     format!("at {at} {on}, thread {}{of}", thread(&explanation.thread))
+}
+
+/// The stages of a request, in their order.
+fn stages(explanation: &Explanation, page: &mut Page) {
+    let cells = |length| [span(length), share(length, explanation.length)];
+    let row = |of: &Stage| Row { cells: cells(of.explanation.length), text: stage(of), below: Vec::new() };
+    let rows: Vec<_> = explanation.stages.iter().map(row).collect();
+    if !rows.is_empty() {
+        page.table(INDENT.len(), [("time", 7), ("share", 6)], "stage", &rows);
+    }
 }
 
 fn table(explanation: &Explanation, page: &mut Page) {

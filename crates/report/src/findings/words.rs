@@ -5,7 +5,7 @@ use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
     After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, ReadFile,
-    Sender, Thread, Unrecorded, Waker, Woken,
+    Sender, Stage, Thread, Unrecorded, Waker, Woken,
 };
 use sordino_event::text::count;
 use sordino_event::{Cpu, Nanos};
@@ -262,6 +262,9 @@ pub fn headline(explanation: &Explanation) -> String {
 }
 
 pub(super) fn tied_headline(explanation: &Explanation) -> String {
+    if let Some(longest) = explanation.stages.iter().max_by_key(|stage| stage.explanation.length) {
+        return format!("{} of it {}", span(longest.explanation.length), stage(longest));
+    }
     let main = explanation.main.as_ref();
     let Some((main, part)) = main.and_then(|main| Some((main, explanation.parts.get(main.part)?))) else {
         return match explanation.parts.first() {
@@ -287,6 +290,18 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
             format!("{said}; priority inversion: {by} was held up behind {}", thread(behind))
         }
     }
+}
+
+/// `from net:request to net:answer, in worker/5 (RT 95): its own code took 4.90 ms`.
+pub(super) fn stage(stage: &Stage) -> String {
+    let of = &stage.explanation;
+    format!(
+        "from {} to {}, in {}: {}",
+        name(&stage.from),
+        name(&stage.to),
+        thread(&of.thread),
+        tied_headline(of)
+    )
 }
 
 /// Returns a comparison of the part's time with the usual one, if that is a tenth of it at least.

@@ -1,0 +1,113 @@
+//! The way of a request from thread to thread: the events with its key between the one that begins it and the one that ends it.
+
+use crate::Interval;
+use crate::findings::Explanation;
+use serde::Serialize;
+use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Steps of one request that are kept; later ones belong to its last stage.
+const STEPS_MAX: usize = 16;
+/// Steps of all requests that are on their way at a time; beyond, those of new requests are not kept.
+const ALL_MAX: usize = 1 << 20;
+/// The longest requests whose ways are kept.
+const ROUTES_MAX: usize = 1000;
+
+/// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends it, which took the request over
+/// if it is another thread than that of the event before.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stage {
+    /// The event that begins it.
+    pub from: Arc<str>,
+    /// The event that ends it.
+    pub to: Arc<str>,
+    /// What took its time, as far as its thread goes.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+}
+
+/// An event on the way of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) event: Arc<str>,
+    pub(crate) time: Time,
+    pub(crate) tid: Tid,
+    pub(crate) pid: Option<Pid>,
+    pub(crate) cpu: Option<Cpu>,
+}
+
+/// The steps of requests that are on their way.
+#[derive(Debug)]
+pub(crate) struct Underway<K> {
+    steps: HashMap<K, Vec<Step>>,
+    count: usize,
+}
+
+impl<K> Default for Underway<K> {
+    fn default() -> Self {
+        Self { steps: HashMap::new(), count: 0 }
+    }
+}
+
+impl<K: Eq + std::hash::Hash> Underway<K> {
+    /// Adds a step of the request with this key.
+    pub(crate) fn step(&mut self, key: K, step: Step) {
+        if self.count == ALL_MAX {
+            return;
+        }
+        let steps = self.steps.entry(key).or_default();
+        if steps.len() < STEPS_MAX {
+            steps.push(step);
+            self.count += 1;
+        }
+    }
+
+    /// Returns the steps of a request that has come to its end, or begins again.
+    pub(crate) fn end(&mut self, key: &K) -> Vec<Step> {
+        let steps = self.steps.remove(key).unwrap_or_default();
+        self.count -= steps.len();
+        steps
+    }
+
+    /// Forgets the requests for which this is not true.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
+        self.steps.retain(|key, _| is_kept(key));
+        self.count = self.steps.values().map(Vec::len).sum();
+    }
+}
+
+/// The ways of the longest requests that went through more than one thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<Step>>);
+
+impl Routes {
+    /// Keeps a request's steps, if more than its own thread has some.
+    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<Tid>, steps: Vec<Step>) {
+        let is_others = |tid: Tid| tid != interval.tid;
+        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(|step| step.tid)).any(is_others) {
+            return;
+        }
+        self.0.insert((interval.length(), interval.clone()), steps);
+        if self.0.len() > ROUTES_MAX {
+            self.0.pop_first();
+        }
+    }
+
+    /// Returns the stages of a request, with the names of the events at their ends.
+    pub(crate) fn stages(&self, interval: &Interval, ends: [&str; 2]) -> Vec<([Arc<str>; 2], Interval)> {
+        let Some(steps) = self.0.get(&(interval.length(), interval.clone())) else { return Vec::new() };
+        let [begin, end] = ends.map(Arc::<str>::from);
+        let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu } = *interval;
+        let last = Step { event: end, time, tid, pid, cpu };
+        let (mut from, mut since, mut begin_cpu) = (begin, since, begin_cpu);
+        let mut stages = Vec::new();
+        for step in steps.iter().cloned().chain([last]) {
+            let Step { event: to, time: end, tid, pid, cpu: end_cpu } = step;
+            let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu };
+            stages.push(([from, Arc::clone(&to)], stage));
+            (from, since, begin_cpu) = (to, end, end_cpu);
+        }
+        stages
+    }
+}
