@@ -65,6 +65,9 @@ struct Sum {
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
 
+/// Files of one cause that are told apart.
+const FILES_MAX: usize = 256;
+
 /// How a waker ended sleeps.
 #[derive(Debug, Default)]
 struct Wakes {
@@ -225,6 +228,7 @@ impl Account {
 
     /// Gives each interrupt its cost, of the time of what it interrupted.
     fn charge(&mut self, entry: Nanos) {
+        let mut most: BTreeMap<Cause, Nanos> = BTreeMap::new();
         for ((own, interrupt), count) in std::mem::take(&mut self.interrupted) {
             let Ok(count) = i64::try_from(count) else { continue };
             let Some(interrupted) = self.parts.get_mut(&own) else { continue };
@@ -235,7 +239,12 @@ impl Account {
             let sum = self.part(&interrupt);
             sum.time += all;
             sum.entry += all;
-            sum.longest += each;
+            let charged = most.entry(interrupt).or_default();
+            *charged = each.max(*charged);
+        }
+        for (interrupt, each) in most {
+            let sum = self.part(&interrupt);
+            sum.longest = (sum.longest + each).min(sum.time);
         }
     }
 
@@ -337,7 +346,9 @@ impl Sum {
         if let Some(function) = &activity.inside {
             *self.inside.entry(function.clone()).or_default() += time;
         }
-        if let Some(awaited) = &activity.file {
+        if let Some(awaited) = &activity.file
+            && (self.files.len() < FILES_MAX || self.files.contains_key(awaited))
+        {
             *self.files.entry(awaited.clone()).or_default() += time;
         }
         if let Some(thread) = &activity.beside {

@@ -38,7 +38,7 @@ pub(crate) struct Processor {
     interrupts: Vec<Handling>,
     /// Messages whose interrupts have not come.
     messages: Vec<Message>,
-    /// The softirqs that were raised since the last switch and have not begun, and the thread if no interrupt raised them.
+    /// The softirqs that were raised and have not begun, each with the thread that did that in a system call, if no other one and no interrupt did.
     raised: HashMap<i64, Option<Tid>>,
     /// The latest interrupts that came on top of no other: when they were entered and left, and whether the hardware did it.
     handled: VecDeque<(Time, Time, bool)>,
@@ -54,6 +54,8 @@ pub(crate) struct Run {
     pub(crate) work: Option<Arc<str>>,
     pub(crate) since: Time,
     pub(crate) serial: Serial,
+    /// True if it is in a system call for certain: it has entered one since it has the CPU.
+    pub(crate) in_call: bool,
 }
 
 /// An interrupt that is being handled.
@@ -138,7 +140,8 @@ impl Processor {
 
     /// A softirq is to run, for an interrupt or for the thread.
     pub(crate) fn raise(&mut self, softirq: i64) {
-        let by = self.running_tid().filter(|_| self.interrupts.is_empty());
+        let run = self.running.as_ref().filter(|run| run.in_call && self.interrupts.is_empty());
+        let by = run.map(|run| run.thread.tid);
         if softirq_name(softirq).is_some() {
             self.raised
                 .entry(softirq)
@@ -186,14 +189,20 @@ impl Processor {
     /// another number of them, or something else.
     pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<Nanos> {
         let run = self.certainly_running().filter(|run| run.since <= from)?;
+        let is_whole =
+            self.handled.len() < HANDLED || self.handled.front().is_some_and(|(enter, ..)| *enter < from);
         let inside = self.handled.iter().filter(|(enter, exit, _)| from <= *enter && *exit <= to);
         let (mut entered, mut cost) = (0, to - from);
         for (enter, exit, is_entered) in inside {
             entered += u32::from(*is_entered);
             cost -= *exit - *enter;
         }
-        (entered == 1 && cost > Nanos::ZERO && run.thread.tid != Tid(0) && self.interrupts.is_empty())
-            .then_some(cost)
+        (is_whole
+            && entered == 1
+            && cost > Nanos::ZERO
+            && run.thread.tid != Tid(0)
+            && self.interrupts.is_empty())
+        .then_some(cost)
     }
 
     /// A timer's function begins, which was due at these times if they are known, or ends.
@@ -209,7 +218,8 @@ impl Processor {
         self.running = Some(run);
         // An idle CPU takes messages without an interrupt.
         self.messages.clear();
-        self.raised.clear();
+        // They may be pending still.
+        self.raised.values_mut().for_each(|by| *by = None);
         let mut left = std::mem::replace(&mut self.interrupts, softirqs);
         left.retain(|handling| matches!(handling.cause, Cause::Softirq { .. }));
         left

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Files whose readers are remembered; then all of them are forgotten.
+/// Pages whose readers are remembered; then all of them are forgotten.
 const READ_MAX: usize = 4096;
 
 /// A file, as the kernel's events about its pages name it.
@@ -32,25 +32,29 @@ fn shown<S: Serializer>(device: &Device, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(device)
 }
 
-/// A file whose pages a thread waits for, and the thread that reads them, if one was seen to.
+/// A file whose pages a thread waits for, and the thread that brings them into memory, if one was seen to.
 pub(crate) type Awaited = (File, Option<Thread>);
 
-/// Who has read which file's pages last.
+/// Who brought which pages of files into memory, each as the first of 2^order.
 #[derive(Debug, Default)]
-pub(crate) struct Readers(HashMap<File, Thread>);
+pub(crate) struct Readers(HashMap<(File, u64), (u32, Thread)>);
+
+/// The largest folio of pages that is looked for: 2 MiB of 4 KiB.
+const ORDER_MAX: u32 = 9;
 
 impl Readers {
-    /// A thread has a page of this file read.
-    pub(crate) fn reads(&mut self, file: File, thread: Thread) {
-        if self.0.len() == READ_MAX && !self.0.contains_key(&file) {
+    /// A thread brings 2^order pages into memory, from this one on.
+    pub(crate) fn read(&mut self, page: (File, u64), order: u32, thread: Thread) {
+        if self.0.len() == READ_MAX && !self.0.contains_key(&page) {
             self.0.clear();
         }
-        self.0.insert(file, thread);
+        self.0.insert(page, (order, thread));
     }
 
-    /// Returns who has read pages of this file last.
-    pub(crate) fn of(&self, file: File) -> Option<Thread> {
-        self.0.get(&file).cloned()
+    /// Returns who brought this page into memory, as far as that is remembered.
+    pub(crate) fn of(&self, (file, page): (File, u64)) -> Option<Thread> {
+        let folio = |order| self.0.get(&(file, page >> order << order)).filter(|(its, _)| *its == order);
+        (0..=ORDER_MAX).find_map(folio).map(|(_, thread)| thread.clone())
     }
 
     /// Records are missing.

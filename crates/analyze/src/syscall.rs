@@ -165,6 +165,13 @@ pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
     CALLS.binary_search(&syscall).is_ok()
 }
 
+/// Returns true for calls that wait for a file's pages to read them.
+pub(crate) fn is_reading(name: &str) -> bool {
+    const READING: [&str; 9] =
+        ["read", "pread64", "readv", "preadv", "preadv2", "sendfile", "splice", "execve", "execveat"];
+    READING.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

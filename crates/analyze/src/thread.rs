@@ -2,7 +2,7 @@
 
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Message, Processor, Serial};
-use crate::files::Awaited;
+use crate::files::{Awaited, File};
 use crate::past::Link;
 use crate::syscall::is_made_to_wait;
 use sordino_event::{Cpu, Tid, Time};
@@ -28,6 +28,8 @@ pub(crate) struct Explained {
     pub(crate) fault: Option<(Time, Serial)>,
     /// The file whose page it has asked for since it entered the kernel.
     pub(crate) file: Option<Awaited>,
+    /// The file of which it has asked for a page since then.
+    pub(crate) asked: Option<File>,
     pub(crate) activity: Activity,
     /// When `activity` began.
     pub(crate) since: Time,
@@ -118,6 +120,7 @@ impl Explained {
             handlers: Vec::new(),
             fault: None,
             file: None,
+            asked: None,
             activity: Activity::of(Cause::Unknown, Serial::default()),
             since: Time::MIN,
         }

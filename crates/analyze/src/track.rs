@@ -3,15 +3,16 @@
 mod entry;
 mod evidence;
 mod limits;
+mod wakers;
 
-use crate::cause::{After, Cause, Lock, Thread, Waker, function};
+use crate::cause::{After, Cause, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::entry_cost::Measured;
 use crate::files::{Device, File, Readers};
 use crate::past::Past;
 use crate::signals::{Signals, Target};
-use crate::syscall::{Arch, Futex, Operation};
-use crate::thread::{Activity, Explained, Happening, Schedule, WakeUp};
+use crate::syscall::{Arch, Futex};
+use crate::thread::{Activity, Explained, Happening, Schedule};
 use crate::timers::Timers;
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
@@ -197,9 +198,9 @@ impl Tracker {
             Kernel::SyscallExit => self.syscall(cpu, moment, None),
             Kernel::SignalDelivered { signal, is_handled } => self.signal(moment, signal, is_handled),
             Kernel::Fault { user } => self.fault(cpu, moment, user),
-            Kernel::File { device, inode, is_read } => {
+            Kernel::File { device, inode, index, read } => {
                 let (major, minor) = device;
-                self.file(moment, File { device: Device(major, minor), inode }, is_read);
+                self.file(moment, (File { device: Device(major, minor), inode }, index), read);
             }
             _ => {}
         }
@@ -218,7 +219,7 @@ impl Tracker {
         }
         self.past.turn(cpu, now, Some(thread.clone()));
         let work = self.works.get(&next).cloned();
-        let run = Run { thread, work, since: now, serial: self.serial };
+        let run = Run { thread, work, in_call: false, since: now, serial: self.serial };
         let softirqs = self.softirqs.remove(&next).unwrap_or_default();
         let left = self.cpus.entry(cpu).or_default().switch(run, softirqs);
         if !left.is_empty() && prev != Tid(0) {
@@ -245,6 +246,9 @@ impl Tracker {
         }
         if let Some(&index) = self.by_tid.get(&next) {
             self.place(index, cpu);
+            if matches!(self.threads[index].schedule, Schedule::Waiting(After::WakeUp)) {
+                self.threads[index].file = None;
+            }
             self.set(index, Schedule::Running);
         }
         self.throttle(cpu, prev, now, system);
@@ -283,66 +287,6 @@ impl Tracker {
         }
         target.into_iter().for_each(|cpu| self.place(index, cpu));
         self.refresh(index, system);
-    }
-
-    fn woken(&mut self, index: usize, waker: Waker, system: &System) {
-        let thread = &self.threads[index];
-        let since = thread.changed.0;
-        let (lock, chain) = match &waker {
-            Waker::Thread { thread: waker } => {
-                let chain = self.past.chain(thread.tid, waker, since, self.now);
-                (self.lock(thread.tid, waker.tid), chain)
-            }
-            _ => (None, Vec::new()),
-        };
-        let (sleeper, activity) = (Thread::of(system, thread.tid), thread.activity.clone());
-        let due = self.due(&waker).filter(|([first, _], _)| *first >= since);
-        let wake_up = WakeUp { sleeper, since, cause: activity.cause.clone(), waker, lock, chain };
-        let at = due.as_ref().map_or(self.now, |([first, _], _)| *first);
-        self.happenings.push(Happening::Woken { thread: index, at, wake_up });
-        let Some(([first, last], behind)) = due else { return };
-        let late = |in_slack, behind| Activity::of(Cause::LateTimer { in_slack, behind }, self.serial);
-        let (slack, late) = (late(true, None), late(false, behind));
-        self.spend(index, first, activity);
-        self.spend(index, last, slack);
-        self.spend(index, self.now, late);
-    }
-
-    /// When the timer was due whose function wakes a thread now, and who had its CPU.
-    fn due(&self, waker: &Waker) -> Option<([Time; 2], Option<Thread>)> {
-        let Waker::Interrupt { cpu: Some(cpu), .. } = waker else { return None };
-        let processor = self.cpus.get(cpu)?;
-        let behind = processor.certainly_running().map(|run| run.thread.clone());
-        Some((processor.interrupt()?.due?, behind))
-    }
-
-    /// Whether the sleeper waits on the very futex by which the other thread wakes.
-    fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
-        let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
-        let lock = match (waits.operation, wakes.operation) {
-            (Operation::Wait, Operation::Wake) if waits.may_lock(wakes) => Lock::Inferred,
-            (Operation::LockPi, Operation::UnlockPi) => Lock::Held,
-            _ => return None,
-        };
-        (waits.word == wakes.word).then_some(lock)
-    }
-
-    /// Who wakes a thread in the event of `moment`.
-    fn waker(&self, moment: &Moment<'_>) -> Waker {
-        let interrupt = moment.cpu.and_then(|cpu| self.cpus.get(&cpu)?.interrupt());
-        if let Some(thread) = interrupt.and_then(|handling| handling.sender.clone()) {
-            return Waker::Thread { thread };
-        }
-        if let Some(handling) = interrupt {
-            return Waker::Interrupt { cause: Box::new(handling.cause.clone()), cpu: moment.cpu };
-        }
-        match moment.tid {
-            // Unless all interrupts are recorded, one may have come on top of the thread.
-            Some(tid) if tid != Tid(0) && self.has_interrupts() => {
-                Waker::Thread { thread: Thread::of(moment.system, tid) }
-            }
-            _ => Waker::Unknown,
-        }
     }
 
     fn has_interrupts(&self) -> bool {

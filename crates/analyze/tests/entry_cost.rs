@@ -146,3 +146,35 @@ fn what_was_interrupted_bounds_what_is_charged() {
     assert_eq!(parts.iter().map(|(_, time, ..)| time).sum::<i64>(), 201, "{parts:?}");
     assert!(parts.iter().all(|(_, _, entry, _)| *entry <= 1), "{parts:?}");
 }
+
+#[test]
+fn the_longest_occurrence_is_charged_once() {
+    let mut script = recorder();
+    let mut now = measured(&mut script, 9, |_, _| {});
+    for _ in 0..20 {
+        now += 100;
+        script.at(now).user("a:b", NPT, &[]);
+    }
+    for call in 0..3 {
+        script.at(now + 30).syscall(call).at(now + 60).irq(5, "eth0").at(now + 70).irq_exit(5);
+        now += 100;
+        script.at(now).syscall_exit(call);
+    }
+    script.at(now + 10).user("a:b", NPT, &[]);
+    let parts = longest(&script, "a:b");
+    assert!(parts.contains(&("irq", 75, 45, 25)), "{parts:?}");
+}
+
+/// Of more than are remembered, nobody knows how many there were.
+#[test]
+fn a_measurement_with_many_softirqs_counts_for_nothing() {
+    let mut script = recorder();
+    let many = |script: &mut Script, now: i64| {
+        for number in 0..8 {
+            script.at(now).softirq(number).softirq_exit(number);
+        }
+    };
+    let now = measured(&mut script, 9, many);
+    other_code(&mut script, now);
+    assert!(longest(&script, "a:b").iter().all(|(_, _, entry, _)| *entry == 0));
+}

@@ -8,10 +8,16 @@ use support::{HOG, IDLE, NPT, Script, Thread as Task, V, WAITING, explain_longes
 /// The kernel's number of device 254:2.
 const DEVICE: u64 = 254 << 20 | 2;
 
-/// `thread` asks for a page of file 7, or has one read.
-fn page(script: &mut Script, name: &str, thread: Task) {
-    let fields = [("i_ino", V::U(7)), ("s_dev", V::U(DEVICE))];
-    script.by(thread).kernel(name, &fields);
+/// `thread` asks for a page of file 7.
+fn ask(script: &mut Script, thread: Task, index: u64) {
+    let fields = [("i_ino", V::U(7)), ("s_dev", V::U(DEVICE)), ("index", V::U(index))];
+    script.by(thread).kernel("mm_filemap_fault", &fields);
+}
+
+/// `thread` brings four pages of file 7 into memory.
+fn bring(script: &mut Script, thread: Task, index: u64) {
+    let fields = [("i_ino", V::U(7)), ("s_dev", V::U(DEVICE)), ("index", V::U(index)), ("order", V::U(2))];
+    script.by(thread).kernel("mm_filemap_add_to_page_cache", &fields);
 }
 
 /// Loops of npt on CPU 1, in the last of which it faults at 1040, sleeps from 1060 to 2000, and what `events` adds.
@@ -43,20 +49,20 @@ fn a_fault_that_reads_names_the_file_and_its_reader() {
     let own = faults(
         |_| {},
         |script| {
-            page(script, "mm_filemap_fault", NPT);
-            page(script, "mm_filemap_add_to_page_cache", NPT);
+            ask(script, NPT, 6);
+            bring(script, NPT, 4);
         },
     );
     assert_eq!(files(&own), [("254:2".to_owned(), 7, Some(NPT.0), 940)]);
     let others = faults(
         |script| {
             script.at(1030).cpu(0);
-            page(script, "mm_filemap_add_to_page_cache", HOG);
+            bring(script, HOG, 4);
         },
-        |script| page(script, "mm_filemap_fault", NPT),
+        |script| ask(script, NPT, 6),
     );
     assert_eq!(files(&others), [("254:2".to_owned(), 7, Some(HOG.0), 940)]);
-    let unseen = faults(|_| {}, |script| page(script, "mm_filemap_fault", NPT));
+    let unseen = faults(|_| {}, |script| ask(script, NPT, 6));
     assert_eq!(files(&unseen), [("254:2".to_owned(), 7, None, 940)]);
 }
 
@@ -65,12 +71,12 @@ fn a_file_of_an_earlier_fault_or_of_another_thread_is_not_named() {
     let earlier = faults(
         |script| {
             script.at(1010).cpu(1).by(NPT).fault(true);
-            page(script, "mm_filemap_fault", NPT);
+            ask(script, NPT, 6);
         },
         |_| {},
     );
     assert_eq!(files(&earlier), []);
-    let others = faults(|_| {}, |script| page(script, "mm_filemap_fault", HOG));
+    let others = faults(|_| {}, |script| ask(script, HOG, 6));
     assert_eq!(files(&others), []);
 }
 
@@ -78,7 +84,7 @@ fn a_file_of_an_earlier_fault_or_of_another_thread_is_not_named() {
 fn a_read_from_a_device_names_the_file_and_the_next_call_forgets_it() {
     let mut script = loops("a:b");
     script.at(1010).cpu(1).by(NPT).syscall(0);
-    page(&mut script, "mm_filemap_add_to_page_cache", NPT);
+    bring(&mut script, NPT, 4);
     script.at(1020).switch(NPT, WAITING, IDLE);
     script.at(1500).by(IDLE).waking(NPT, 1).switch(IDLE, 0, NPT);
     script.at(1510).by(NPT).syscall_exit(0).syscall(1).switch(NPT, WAITING, IDLE);
@@ -87,4 +93,56 @@ fn a_read_from_a_device_names_the_file_and_the_next_call_forgets_it() {
     script.at(2050).user("a:b", NPT, &[]);
     let explanation = explain_longest(&script, "a:b").0;
     assert_eq!(files(&explanation), [("254:2".to_owned(), 7, Some(NPT.0), 480)]);
+}
+
+#[test]
+fn who_brought_another_page_is_not_its_reader() {
+    let other_page = faults(
+        |script| {
+            script.at(1030).cpu(0);
+            bring(script, HOG, 8);
+        },
+        |script| ask(script, NPT, 6),
+    );
+    assert_eq!(files(&other_page), [("254:2".to_owned(), 7, None, 940)]);
+}
+
+/// In a call on CPU 1 from 1010 on, npt does what `events` says, and sleeps from 1020 to 2000.
+fn in_call(call: i64, events: impl FnOnce(&mut Script)) -> Vec<(String, u64, Option<i32>, i64)> {
+    let mut script = loops("a:b");
+    script.at(1010).cpu(1).by(NPT).syscall(call);
+    events(&mut script);
+    script.at(1020).by(NPT).switch(NPT, WAITING, IDLE);
+    script.at(2000).by(IDLE).waking(NPT, 1).switch(IDLE, 0, NPT);
+    script.at(2010).by(NPT).syscall_exit(call);
+    script.at(2050).user("a:b", NPT, &[]);
+    files(&explain_longest(&script, "a:b").0)
+}
+
+#[test]
+fn a_write_waits_for_no_page_that_it_makes_or_has() {
+    assert_eq!(in_call(0, |script| bring(script, NPT, 4)).len(), 1, "a read");
+    assert_eq!(in_call(1, |script| bring(script, NPT, 4)), []);
+    assert_eq!(in_call(1, |script| ask(script, NPT, 6)), [], "of what it writes from");
+    let brought = in_call(1, |script| {
+        ask(script, NPT, 6);
+        bring(script, NPT, 4);
+    });
+    assert_eq!(brought.len(), 1, "what it writes from has to be read");
+}
+
+#[test]
+fn a_second_sleep_and_a_signal_forget_the_file() {
+    let twice = in_call(0, |script| {
+        bring(script, NPT, 4);
+        script.at(1015).switch(NPT, WAITING, IDLE).at(1018).by(IDLE).waking(NPT, 1).switch(IDLE, 0, NPT);
+    });
+    assert_eq!(twice, [("254:2".to_owned(), 7, Some(NPT.0), 3)]);
+    let mut script = loops("a:b");
+    script.at(1040).cpu(1).by(NPT).fault(true);
+    ask(&mut script, NPT, 6);
+    script.by(NPT).delivered(10, 2).at(1060).switch(NPT, WAITING, IDLE);
+    script.at(2000).by(IDLE).waking(NPT, 1).switch(IDLE, 0, NPT);
+    script.at(2050).user("a:b", NPT, &[]);
+    assert_eq!(files(&explain_longest(&script, "a:b").0), []);
 }

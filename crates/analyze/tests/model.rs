@@ -61,6 +61,17 @@ fn nonsense(script: &mut Script, number: u8, thread: Task, other: Task, value: i
         }
         31 => script.timer_start(value.cast_unsigned() % 4, [value, value / 2]),
         32 => script.timer_of(value.cast_unsigned() % 4, value),
+        33 => script.softirq_raise(value.cast_unsigned() % 12),
+        34 => {
+            let fields = [("cpu", V::I(value % 3)), ("time_ns", V::I(value))];
+            script.kernel("sordino_statedump_interrupted", &fields)
+        }
+        35 | 36 => {
+            let name = if number == 35 { "mm_filemap_fault" } else { "mm_filemap_add_to_page_cache" };
+            let number = V::U(value.cast_unsigned());
+            script
+                .kernel(name, &[("s_dev", number), ("i_ino", number), ("index", number), ("order", V::U(2))])
+        }
         _ => script.user("npt:loop", thread, &[]),
     };
 }
@@ -71,7 +82,7 @@ proptest! {
     #[test]
     fn whatever_the_events_say_the_parts_add_up(
         entries in proptest::collection::vec(
-            (0u8..38, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
+            (0u8..42, 0i64..30, proptest::option::of(0u32..3), 0usize..4, 0usize..4,
              prop_oneof![0i64..8, 0i64..1500, any::<i64>()]),
             0..120),
         disordered in any::<bool>(),
@@ -110,7 +121,7 @@ proptest! {
                     sum += i128::from(part.time.0);
                     for woken in &part.wakers {
                         let waited = |link: &Link| link.waited.iter().map(|behind| i128::from(behind.time.0)).sum::<i128>();
-                        let of = |link: &Link| i128::from(link.ran.0) + i128::from(link.slept.0) + waited(link);
+                        let of = |link: &Link| i128::from(link.ran.0) + i128::from(link.slept.0) + i128::from(link.stopped.0) + waited(link);
                         let chain: i128 = woken.chain.iter().map(of).sum();
                         prop_assert!(chain <= i128::from(woken.time.0) && woken.time <= part.time, "{part:?}");
                     }

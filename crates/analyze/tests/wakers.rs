@@ -41,7 +41,7 @@ fn a_waker_that_was_woken_while_it_had_its_cpu_ran_on() {
 fn what_a_thread_sends_over_the_loopback_device_is_from_that_thread() {
     let script = asleep(|script| {
         script.at(1100).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
-        script.at(1990).by(HOG).softirq_raise(3).softirq(3);
+        script.at(1990).by(HOG).syscall(44).softirq_raise(3).softirq(3);
         script.at(2000).waking(NPT, 1).softirq_exit(3);
     });
     let woken = woken(&script);
@@ -53,7 +53,7 @@ fn what_a_thread_sends_over_the_loopback_device_is_from_that_thread() {
 fn is_an_interrupt(raised: impl FnOnce(&mut Script) -> &mut Script) -> bool {
     let script = asleep(|script| {
         script.at(1100).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
-        script.at(1900).by(HOG);
+        script.at(1900).by(HOG).syscall(44);
         raised(script);
         script.at(2000).waking(NPT, 1);
     });
@@ -81,6 +81,22 @@ fn a_packet_that_may_be_from_outside_is_nobody_s() {
             .softirq(3)),
         "another thread's CPU runs it"
     );
+    assert!(
+        is_an_interrupt(|script| script
+            .irq(5, "eth0")
+            .softirq_raise(3)
+            .irq_exit(5)
+            .switch(HOG, RUNNABLE, KWORKER)
+            .switch(KWORKER, RUNNABLE, HOG)
+            .syscall(44)
+            .softirq_raise(3)
+            .softirq(3)),
+        "it was pending before the switch"
+    );
+    assert!(
+        is_an_interrupt(|script| script.syscall_exit(44).softirq_raise(3).softirq(3)),
+        "user code raises nothing"
+    );
     assert!(is_an_interrupt(|script| script.softirq_raise(1).softirq(1)), "a timer is nobody's packet");
 }
 
@@ -96,4 +112,29 @@ fn a_waker_that_was_stopped_was_stopped() {
         panic!("{:?}", woken(&script))
     };
     assert_eq!((thread.tid.0, ran.0, slept.0, stopped.0), (HOG.0, 100, 0, 800));
+}
+
+#[test]
+fn a_thread_that_was_stopped_itself_waited_for_nobody_s_work() {
+    let mut script = loops("a:b");
+    script.at(900).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+    script.at(1040).cpu(1).by(NPT).switch(NPT, STOPPED, IDLE);
+    script.at(2000).cpu(0).by(HOG).waking(NPT, 1).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, NPT);
+    script.at(2050).user("a:b", NPT, &[]);
+    assert!(woken(&script).chain.is_empty());
+}
+
+/// Interrupts that are not recorded may have come on top of the thread.
+#[test]
+fn without_interrupts_a_packet_is_nobody_s() {
+    let mut script = Script::of_programs();
+    script.at(0).cpu(1).by(IDLE).switch(IDLE, 0, NPT).cpu(0).switch(IDLE, 0, HOG);
+    for time in (100..=1000).step_by(100) {
+        script.at(time).cpu(1).user("a:b", NPT, &[]);
+    }
+    script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
+    script.at(1990).cpu(0).by(HOG).syscall(44).softirq_raise(3).softirq(3).waking(NPT, 1);
+    script.at(2000).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, NPT);
+    script.at(2050).user("a:b", NPT, &[]);
+    assert!(matches!(woken(&script).by, Waker::Interrupt { .. }));
 }

@@ -43,10 +43,11 @@ pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> V
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once).ok()?;
         let (cpu, first) = (sched_getcpu(), now());
         let mut last = first;
-        while last - first < patience {
+        while last.wrapping_sub(first) < patience {
             let at = now();
-            let ticks = at - std::mem::replace(&mut last, at);
-            if ticks >= shortest {
+            // A clock that steps back ends the round.
+            let ticks = at.checked_sub(std::mem::replace(&mut last, at))?;
+            if ticks >= shortest.max(2) {
                 return (sched_getcpu() == cpu).then_some(Gap { at, cpu: cpu as u32, ticks });
             }
         }

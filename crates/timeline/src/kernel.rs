@@ -85,14 +85,16 @@ pub enum Kernel<'a> {
         /// How far back that may lie.
         window: Nanos,
     },
-    /// A page of a file is asked for by a page fault, or is about to be read from its device.
+    /// A page of a file is asked for by a page fault, or comes into memory.
     File {
         /// The file system's device: major and minor number.
         device: (u32, u32),
         /// The file's inode number.
         inode: u64,
-        /// True if the page is about to be read, for whoever runs here.
-        is_read: bool,
+        /// The page's place in the file.
+        index: u64,
+        /// If that page and the next ones, two to the power of this together, come into memory now, for whoever runs here: to be read, or as new ones.
+        read: Option<u32>,
     },
     /// The recorder's own loop stood still until now, as interrupts of this CPU made it.
     Interrupted {

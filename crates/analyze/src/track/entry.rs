@@ -3,7 +3,7 @@
 use super::Tracker;
 use crate::cause::{Cause, Thread};
 use crate::files::File;
-use crate::syscall::{Futex, Operation};
+use crate::syscall::{Futex, Operation, is_reading};
 use crate::thread::{Activity, Call, Handler, Schedule};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{Syscall, signal_name};
@@ -38,6 +38,11 @@ impl Tracker {
         if call.is_some_and(|(call, _)| self.arch.sets_priorities(&call)) {
             self.reorder();
         }
+        if let Some(run) = &mut self.cpus.entry(cpu).or_default().running
+            && run.thread.tid == tid
+        {
+            run.in_call = call.is_some();
+        }
         let futex = call.and_then(|(call, arguments)| Futex::of(self.arch, &call, arguments));
         match futex {
             Some(futex) => self.futexes.insert(tid, futex),
@@ -55,7 +60,7 @@ impl Tracker {
         if call.as_ref().is_some_and(|call| &*call.name == "rt_sigreturn") {
             thread.handlers.pop();
         }
-        (thread.syscall, thread.fault, thread.file) = (call, None, None);
+        (thread.syscall, thread.fault, thread.file, thread.asked) = (call, None, None, None);
     }
 
     /// A thread gets a signal. Where system calls are not recorded, nothing shows the end of its handler.
@@ -64,7 +69,7 @@ impl Tracker {
         let sender = self.signals.deliver(tid, moment.system.pid(tid), signal);
         let Some(&index) = self.by_tid.get(&tid) else { return };
         // The fault is over: often it is why the signal comes.
-        self.threads[index].fault = None;
+        (self.threads[index].fault, self.threads[index].file) = (None, None);
         if !is_handled || !self.recorded.syscalls {
             return;
         }
@@ -98,14 +103,26 @@ impl Tracker {
         }
     }
 
-    /// The running thread asks for a page of a file, or has it read.
-    pub(super) fn file(&mut self, moment: &Moment<'_>, file: File, is_read: bool) {
+    /// The running thread asks for a page of a file, or brings as many as `read` says into memory. An uninterruptible sleep that follows is for them where
+    /// the thread does nothing else: in a page fault of its own code, in a call that reads, or in a fault of another call that had to bring them.
+    pub(super) fn file(&mut self, moment: &Moment<'_>, (file, page): (File, u64), read: Option<u32>) {
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
-        if is_read {
-            self.readers.reads(file, Thread::of(moment.system, tid));
+        if let Some(order) = read {
+            self.readers.read((file, page), order, Thread::of(moment.system, tid));
         }
-        if let Some(&index) = self.by_tid.get(&tid) {
-            self.threads[index].file = Some((file, self.readers.of(file)));
+        if !(self.recorded.syscalls && self.recorded.faults) {
+            return;
+        }
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        let by = self.readers.of((file, page));
+        let thread = &mut self.threads[index];
+        let is_for_it = match &thread.syscall {
+            None => thread.fault.is_some(),
+            Some(call) => read.is_some() && (is_reading(&call.name) || thread.asked == Some(file)),
+        };
+        thread.asked = if read.is_none() { Some(file) } else { thread.asked };
+        if is_for_it {
+            thread.file = Some((file, by));
         }
     }
 

@@ -44,7 +44,7 @@ impl Tracker {
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();
-        let left = processor.switch(Run { thread, work, since, serial }, softirqs);
+        let left = processor.switch(Run { thread, work, in_call: false, since, serial }, softirqs);
         match was_idle {
             true => self.throttle(cpu, Tid(0), seen, system),
             false => explained.iter().for_each(|&index| self.may_run(index)),

@@ -198,7 +198,8 @@ impl Stream {
     /// Notes when a sub-buffer waits first, and returns true if the ring is left alone: it is new and still gets pages. To empty it now would
     /// take the CPU from who gives them, and bring its writers nothing. Bounded by [`FIRST_LAP`].
     pub(super) fn is_left_alone(&mut self) -> bool {
-        let waits = || self.reader.waiting().is_ok_and(|waiting| waiting > 0);
+        // What cannot be is found when it is read.
+        let waits = || self.reader.waiting().map_or(true, |waiting| waiting > 0);
         if self.first_waited.is_none() && waits() {
             self.first_waited = Some(Instant::now());
         }

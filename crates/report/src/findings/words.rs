@@ -273,7 +273,8 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
         };
     };
     let said = sentence(main, part);
-    let sentence = said.clone() + &awaited(part);
+    // Of a file, the sentence does not say who ended the sleep.
+    let sentence = if read(part).is_empty() { said.clone() + &awaited(part) } else { said.clone() };
     let amount = main.excess.unwrap_or(part.time);
     let is_its = |inversion: &&Inversion| match (&part.cause, &inversion.how) {
         (Cause::Waiting { behind, .. }, Inverted::Runnable) => behind.as_ref() == Some(&inversion.by),

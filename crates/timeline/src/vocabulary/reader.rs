@@ -85,7 +85,9 @@ impl<'a> Reader<'a> {
                 Kernel::File {
                     device: ((device >> 20) as u32, (device & 0xf_ffff) as u32),
                     inode: self.bits(1)?,
-                    is_read: self.meaning.kind == Kind::FileRead,
+                    index: self.bits(2)?,
+                    read: (self.meaning.kind == Kind::FileRead)
+                        .then(|| self.int32(3).map_or(0, i32::cast_unsigned)),
                 }
             }
             Kind::Interrupted => Kernel::Interrupted { cpu: self.cpu(0)?, time: Nanos(self.integer(1)?) },
