@@ -1,4 +1,4 @@
-//! The CPU time that control groups allow programs, as their traces say.
+//! The CPU time that control groups allow programs, and the kernel real-time threads, as the traces say.
 
 use crate::cause::{Cause, Limit};
 use crate::number;
@@ -7,11 +7,11 @@ use sordino_event::{Nanos, Pid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The CPU time in each period that a control group has.
+/// The CPU time in each period that a control group has, or all real-time threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quota {
-    /// The path of the control group.
-    pub group: Arc<str>,
+    /// The path of the control group; `None`: of real-time threads.
+    pub group: Option<Arc<str>>,
     /// The time on CPUs that it may take.
     #[serde(rename = "runtime_ns", serialize_with = "number::span")]
     pub runtime: Nanos,
@@ -20,23 +20,34 @@ pub struct Quota {
     pub period: Nanos,
 }
 
-/// The quotas of programs, as they were when these were taken up.
+/// The quotas of programs, as they were when these were taken up, and that of real-time threads.
 #[derive(Clone, Debug, Default)]
-pub struct Quotas(BTreeMap<Pid, Option<Quota>>);
+pub struct Quotas {
+    programs: BTreeMap<Pid, Option<Quota>>,
+    real_time: Option<Quota>,
+}
 
 impl Quotas {
     /// Adds what the trace of a program says. Of programs that had the same process id, only what all say is known.
     pub fn add(&mut self, pid: Pid, quota: Option<Quota>) {
-        let known = self.0.entry(pid).or_insert_with(|| quota.clone());
+        let known = self.programs.entry(pid).or_insert_with(|| quota.clone());
         if *known != quota {
             *known = None;
         }
     }
 
+    /// Sets the time in each period that real-time threads have on a CPU (`sched_rt_runtime_us`).
+    pub fn set_real_time(&mut self, runtime: Nanos, period: Nanos) {
+        self.real_time = Some(Quota { group: None, runtime, period });
+    }
+
     /// Returns the quota that is used up where this is the cause.
     pub(crate) fn of(&self, cause: &Cause, pid: Option<Pid>) -> Option<Quota> {
-        let is_its = matches!(cause, Cause::Throttled { limit: Limit::ControlGroup, .. });
-        self.0.get(&pid?).filter(|_| is_its)?.clone()
+        match cause {
+            Cause::Throttled { limit: Limit::ControlGroup, .. } => self.programs.get(&pid?)?.clone(),
+            Cause::Throttled { limit: Limit::RealTime, .. } => self.real_time.clone(),
+            _ => None,
+        }
     }
 }
 
@@ -46,7 +57,8 @@ mod tests {
 
     #[test]
     fn what_programs_of_one_number_say_differently_is_not_known() {
-        let quota = |runtime| Some(Quota { group: "/a".into(), runtime: Nanos(runtime), period: Nanos(100) });
+        let quota =
+            |runtime| Some(Quota { group: Some("/a".into()), runtime: Nanos(runtime), period: Nanos(100) });
         let throttled = |limit| Cause::Throttled { limit, syscall: None };
         let of = |quotas: &Quotas, limit, pid| quotas.of(&throttled(limit), pid);
         let mut quotas = Quotas::default();
@@ -55,6 +67,10 @@ mod tests {
         quotas.add(Pid(2), quota(5));
         assert_eq!(of(&quotas, Limit::ControlGroup, Some(Pid(1))), quota(5));
         assert_eq!(of(&quotas, Limit::RealTime, Some(Pid(1))), None);
+        quotas.set_real_time(Nanos(95), Nanos(100));
+        let of_all = of(&quotas, Limit::RealTime, None).unwrap();
+        assert_eq!((of_all.group, of_all.runtime), (None, Nanos(95)));
+        assert_eq!(of(&quotas, Limit::Deadline, Some(Pid(1))), None);
         assert_eq!(of(&quotas, Limit::ControlGroup, None), None);
         assert_eq!(quotas.of(&Cause::Own, Some(Pid(1))), None);
         quotas.add(Pid(2), None);

@@ -23,6 +23,8 @@ pub(crate) struct Recording {
     pub(crate) classes: Classes,
     streams: Vec<Stream>,
     programs: Vec<Program>,
+    /// The time in each period that real-time threads have on a CPU.
+    real_time: Option<(Nanos, Nanos)>,
     /// Whether the kernel's events count priorities as LTTng does: sordino's do, too.
     is_lttng: bool,
     /// Why some of it can't be read.
@@ -51,6 +53,7 @@ impl Recording {
             classes: Classes::default(),
             streams: Vec::new(),
             programs: Vec::new(),
+            real_time: None,
             is_lttng: false,
             problems: Vec::new(),
         };
@@ -66,6 +69,7 @@ impl Recording {
                 Ok(trace) => {
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));
+                    recording.real_time = recording.real_time.or(real_time(&trace));
                     let of_kernel = trace.environment().text("domain") == Some("kernel");
                     let tracer = trace.environment().text("tracer_name");
                     recording.is_lttng |= of_kernel && matches!(tracer, Some("sordino" | "lttng-modules"));
@@ -119,10 +123,11 @@ impl Recording {
         trace
     }
 
-    /// Returns the quotas of the programs' control groups, as their traces say.
+    /// Returns the quotas of the programs' control groups and of real-time threads, as the traces say.
     pub(crate) fn quotas(&self) -> Quotas {
         let mut quotas = Quotas::default();
         self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
+        self.real_time.into_iter().for_each(|(runtime, period)| quotas.set_real_time(runtime, period));
         quotas
     }
 
@@ -188,15 +193,24 @@ impl Recording {
     }
 }
 
+/// The time in each period that real-time threads have on a CPU, as the kernel's trace says.
+fn real_time(trace: &read::Trace) -> Option<(Nanos, Nanos)> {
+    Some((microseconds(trace, "sched_rt_runtime_us")?, microseconds(trace, "sched_rt_period_us")?))
+}
+
+fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
+    Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
+}
+
 /// The program that a trace is of, as its environment says.
 fn program(trace: &read::Trace) -> Option<Program> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
     let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
-    let microseconds = |name| Some(Nanos(environment.integer(name)?.saturating_mul(1000)));
+    let time = |name| microseconds(trace, name);
     let quota = || {
-        let group = environment.text("cpu_quota_group")?.into();
-        Some(Quota { group, runtime: microseconds("cpu_quota_us")?, period: microseconds("cpu_period_us")? })
+        let group = Some(environment.text("cpu_quota_group")?.into());
+        Some(Quota { group, runtime: time("cpu_quota_us")?, period: time("cpu_period_us")? })
     };
     let name = environment.text("procname")?.to_owned();
     Some(Program { pid: Pid(pid), name, wake_up, quota: quota() })

@@ -120,6 +120,12 @@ impl KernelTrace {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
             text.trim().to_owned()
         };
+        // Without a limit, the runtime is -1.
+        for name in ["sched_rt_runtime_us", "sched_rt_period_us"] {
+            if let Some(time) = proc(name).parse().ok().filter(|time: &i64| *time > 0) {
+                environment.set(name, time);
+            }
+        }
         environment
             .set("hostname", clock.hostname())
             .set("domain", "kernel")

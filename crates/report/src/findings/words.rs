@@ -70,19 +70,19 @@ pub(super) fn cause(cause: &Cause) -> String {
 
 /// Returns the limit in words, with the control group's quota if that is known.
 fn limit(limit: Limit, quota: Option<&Quota>) -> String {
-    let all = |quota: &Quota| {
-        let Quota { group, runtime, period } = quota;
-        format!(
-            "the quota of {} in each {} of its control group {} is used up (cpu.max)",
-            span(*runtime),
-            span(*period),
-            name(group)
-        )
-    };
+    let time = |quota: &Quota| format!("{} in each {}", span(quota.runtime), span(quota.period));
     match (limit, quota) {
-        (Limit::ControlGroup, Some(quota)) => all(quota),
-        (Limit::ControlGroup, None) => "the quota of its control group is used up (cpu.max)".into(),
-        (Limit::RealTime, _) => {
+        (Limit::ControlGroup, Some(quota @ Quota { group: Some(group), .. })) => {
+            format!("the quota of {} of its control group {} is used up (cpu.max)", time(quota), name(group))
+        }
+        (Limit::ControlGroup, _) => "the quota of its control group is used up (cpu.max)".into(),
+        (Limit::RealTime, Some(quota)) => {
+            let time = time(quota);
+            format!(
+                "real-time threads have used up their share (fair server, or sched_rt_runtime_us: {time})"
+            )
+        }
+        (Limit::RealTime, None) => {
             "real-time threads have used up their share (fair server, sched_rt_runtime_us)".into()
         }
         (Limit::Deadline, _) => "its SCHED_DEADLINE runtime is used up".into(),
