@@ -42,7 +42,7 @@ pub(crate) struct Account {
     woken_by: Option<Tid>,
     migrations: Vec<Migration>,
     migrations_count: u64,
-    /// What the thread did last.
+    /// The cause of the time that was added last.
     latest: Option<Cause>,
     /// The number of times that something of the thread's own was interrupted, and by what.
     interrupted: BTreeMap<(Cause, Cause), u64>,

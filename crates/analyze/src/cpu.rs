@@ -68,7 +68,7 @@ pub(crate) struct Handling {
     pub(crate) due: Option<[Time; 2]>,
     /// The messages that an interrupt from another CPU brings.
     pub(crate) messages: Option<Arc<[Message]>>,
-    /// Of a softirq that delivers what a thread sends: that thread, which has the CPU.
+    /// The thread that has the CPU, if the softirq delivers what it sends.
     pub(crate) sender: Option<Thread>,
     since: Time,
     pub(crate) serial: Serial,

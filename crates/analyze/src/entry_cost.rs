@@ -56,27 +56,27 @@ impl<Role> EntryCosts<Role> {
     }
 }
 
-/// What a recorder's own loop shows of one interrupt each.
+/// Costs of interrupts, each from one gap in the recorder's own loop.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
+    /// The least first.
     costs: Vec<Nanos>,
 }
 
-/// As many measurements are kept.
+/// The maximum number of measurements that are kept.
 const MEASURED_MAX: usize = 1000;
 
 impl Measured {
     /// Adds a measurement, if it was one.
     pub(crate) fn measured(&mut self, cost: Option<Nanos>) {
-        self.costs.extend(cost.filter(|_| self.costs.len() < MEASURED_MAX));
+        let Some(cost) = cost.filter(|_| self.costs.len() < MEASURED_MAX) else { return };
+        self.costs.insert(self.costs.partition_point(|less| *less < cost), cost);
     }
 
     /// Returns the first quartile, if there are enough: a busy hypervisor makes single ones longer, and what is charged too much would be
     /// missing in what was interrupted.
     pub(crate) fn typical(&self) -> Option<Nanos> {
-        let mut costs = self.costs.clone();
-        costs.sort_unstable();
-        (costs.len() >= FEW).then(|| costs[costs.len() / 4])
+        (self.costs.len() >= FEW).then(|| self.costs[self.costs.len() / 4])
     }
 }
 

@@ -14,7 +14,7 @@ pub struct File {
     /// The device of its file system.
     #[serde(serialize_with = "shown")]
     pub device: Device,
-    /// Its number there.
+    /// The file's inode number in that file system.
     pub inode: u64,
 }
 
@@ -35,7 +35,7 @@ fn shown<S: Serializer>(device: &Device, serializer: S) -> Result<S::Ok, S::Erro
 /// A file whose pages a thread waits for, and the thread that brings them into memory, if one was seen to.
 pub(crate) type Awaited = (File, Option<Thread>);
 
-/// Who brought which pages of files into memory, each as the first of 2^order.
+/// The threads that brought pages of files into memory, by the first of 2^order pages.
 #[derive(Debug, Default)]
 pub(crate) struct Readers(HashMap<(File, u64), (u32, Thread)>);
 
@@ -57,7 +57,7 @@ impl Readers {
         (0..=ORDER_MAX).find_map(folio).map(|(_, thread)| thread.clone())
     }
 
-    /// Records are missing.
+    /// Forgets all readers, as records are missing.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -29,7 +29,7 @@ pub struct Finder {
     only: Option<IsWanted>,
     /// Indexed by class: how such an event ends and begins an interval.
     roles: Vec<(Option<Access>, Option<Access>)>,
-    /// Likewise: the name of an event that is a step of an interval, and where its key is.
+    /// The names of events that are steps of an interval, and the places of their keys; indexed by class, too.
     steps: Vec<Option<(Arc<str>, Access)>>,
     open: HashMap<Value, Open>,
     underway: Underway<Value>,
@@ -263,8 +263,8 @@ fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Err
     }
 }
 
-/// Returns the name of a program's event that is a step of an interval, and where its key is: between ends that are paired by a field, it has a field
-/// of that name.
+/// Returns the name of a program's event that is a step of an interval, and where its key is: it has a field of the name
+/// by which the ends are paired.
 fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
     let (Key::Field(begin), Key::Field(end)) = (&rule.begin.key, &rule.end.key) else { return None };
     let is_end = [&rule.begin.event, &rule.end.event].contains(&&class.name);

@@ -116,7 +116,7 @@ pub struct Part {
     /// The time that it usually takes: the median over a sample of the intervals, 0 if they are too few.
     #[serde(rename = "usual_ns", serialize_with = "number::span")]
     pub usual: Nanos,
-    /// Of the time, what it took to enter and leave interrupts beyond their events: an estimate.
+    /// The share of the time that interrupts took to enter and leave beyond their events: an estimate.
     #[serde(rename = "entry_ns", serialize_with = "number::span")]
     pub entry: Nanos,
     /// How many times it occurred.
@@ -157,12 +157,12 @@ pub struct Sender {
 /// A file whose pages a thread waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReadFile {
-    /// Which.
+    /// The device and the inode number.
     #[serde(flatten)]
     pub file: File,
-    /// Who had pages of it read last before that, the thread itself or another one; `None` if the trace does not tell.
+    /// The thread that brought the page into memory, itself or another one; `None` if the trace does not tell.
     pub by: Option<Thread>,
-    /// How long.
+    /// The time of the sleeps for it.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
 }

@@ -22,7 +22,7 @@ pub struct Stage {
     pub from: Arc<str>,
     /// The event that ends it.
     pub to: Arc<str>,
-    /// What took its time, as far as its thread goes.
+    /// The explanation of its time by its own thread.
     #[serde(flatten)]
     pub explanation: Explanation,
 }

@@ -39,7 +39,7 @@ pub(crate) struct Tracker {
     arch: Arch,
     now: Time,
     serial: Serial,
-    /// What the recorder measured of interrupts.
+    /// The costs of interrupts that the recorder measured.
     pub(crate) entry_cost: Measured,
     /// To be taken after each call.
     pub(crate) happenings: Vec<Happening>,

@@ -165,7 +165,7 @@ fn the_longest_occurrence_is_charged_once() {
     assert!(parts.contains(&("irq", 75, 45, 25)), "{parts:?}");
 }
 
-/// Of more than are remembered, nobody knows how many there were.
+/// The number of interrupts is not known where there were more than are remembered.
 #[test]
 fn a_measurement_with_many_softirqs_counts_for_nothing() {
     let mut script = recorder();

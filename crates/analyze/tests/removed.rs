@@ -8,7 +8,7 @@ use std::ops::Range;
 use support::machine::{Machine, explained};
 use support::{NPT, Record, explain};
 
-/// What an event tells of.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Switch,
@@ -32,8 +32,8 @@ fn kind(name: &str) -> Kind {
 /// An event of the trace, and true if it was removed.
 type Row = (Record, bool);
 
-/// The time that may be explained wrongly because event `number` is removed: from the last record before it that bears on the same to the next
-/// one that does.
+/// The time that may be explained wrongly as event `number` is removed: from the last record before it that bears on the same
+/// to the next such record.
 fn uncertain(all: &[Row], number: usize) -> Range<i64> {
     let (before, rest) = all.split_at(number);
     let Some(((lost, _), after)) = rest.split_first() else { return 0..0 };

@@ -18,7 +18,7 @@ fn asleep(meanwhile: impl FnOnce(&mut Script)) -> Script {
     script
 }
 
-/// Who woke npt.
+/// Returns the first waker of npt in its longest interval.
 fn woken(script: &Script) -> Woken {
     let explanation = explain_longest(script, "a:b").0;
     let mut wakers = explanation.parts.into_iter().flat_map(|part| part.wakers);

@@ -51,7 +51,7 @@ pub(crate) struct Rest {
     pub(crate) kernel: Result<Vec<Emptied>, Error>,
     /// In the order of time.
     pub(crate) stolen: Vec<Stolen>,
-    /// Likewise: what interrupts made of the recorder's own loop.
+    /// Gaps that interrupts made in the recorder's own loop, in the order of time.
     pub(crate) gaps: Vec<Gap>,
     /// What was told of threads.
     pub(crate) told: Vec<Told>,

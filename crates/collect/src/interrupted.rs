@@ -15,7 +15,7 @@ pub(crate) struct Gap {
     /// The end of it, in the recording's clock.
     pub(crate) at: u64,
     pub(crate) cpu: u32,
-    /// Its length in the clock's ticks.
+    /// The length in the clock's ticks.
     pub(crate) ticks: u64,
 }
 

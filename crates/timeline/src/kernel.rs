@@ -59,7 +59,7 @@ pub enum Kernel<'a> {
     Exit(Interrupt<'a>),
     /// A softirq is to run on this CPU.
     Raise {
-        /// Its number: [`softirq_name`].
+        /// The softirq's number: [`softirq_name`].
         softirq: i64,
     },
     /// A non-maskable interrupt has just been handled.
@@ -98,9 +98,9 @@ pub enum Kernel<'a> {
     },
     /// The recorder's own loop stood still until now, as interrupts of this CPU made it.
     Interrupted {
-        /// The CPU.
+        /// The CPU on which the loop ran.
         cpu: Cpu,
-        /// For how long.
+        /// The time for which it stood still.
         time: Nanos,
     },
     /// Another CPU is interrupted, by who runs here or what interrupts it.

@@ -281,8 +281,8 @@ impl Instance {
         matches!(self.dir.source(&event.file("format")), Err(Error::NotPermitted { .. }))
     }
 
-    /// Leaves out what the set `rt` has and the group may not record, unless it is named: that costs a detail of explanations, which say less
-    /// then.
+    /// Leaves out what the set `rt` has and the group may not record, unless it is named: explanations lack a
+    /// detail without it.
     fn leave_out_ungranted(
         &self,
         selections: &[Selection],

@@ -42,7 +42,7 @@ impl Tracker {
         Some((processor.interrupt()?.due?, behind))
     }
 
-    /// Whether the sleeper waits on the very futex by which the other thread wakes.
+    /// Returns the lock that the sleeper waits for, if it waits on the very futex by which the other thread wakes.
     fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
         let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
         let lock = match (waits.operation, wakes.operation) {
@@ -53,7 +53,7 @@ impl Tracker {
         (waits.word == wakes.word).then_some(lock)
     }
 
-    /// Who wakes a thread in the event of `moment`.
+    /// Returns the waker of a thread in the event of `moment`.
     pub(super) fn waker(&self, moment: &Moment<'_>) -> Waker {
         let interrupt = moment.cpu.and_then(|cpu| self.cpus.get(&cpu)?.interrupt());
         let sender = interrupt.and_then(|handling| handling.sender.clone());

@@ -13,7 +13,7 @@ pub(crate) fn explained(findings: &Findings) -> BTreeMap<String, i64> {
     explained
 }
 
-/// What npt does in one tick, as the simulation knows it.
+/// A cause in the words of the simulation.
 fn name(cause: &Cause) -> String {
     match cause {
         Cause::Own => "own".into(),

@@ -236,7 +236,7 @@ struct Session<'a> {
     /// For who follows.
     live: Option<Live>,
     steal: Steal,
-    /// What interrupts made of the recorder's own loop when recording began.
+    /// Gaps that interrupts made in the recorder's own loop when recording began.
     gaps: Vec<Gap>,
     /// When that was looked at.
     looked: Instant,

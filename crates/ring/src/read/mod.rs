@@ -126,8 +126,8 @@ impl Reader {
         self.room.calls()
     }
 
-    /// Returns true if some of the ring's sub-buffers have no pages: one that is given back is then of no use before the writers have
-    /// come round.
+    /// Returns true if some of the ring's sub-buffers have no pages: then one that is given back is of no use
+    /// before the writers have come round to it.
     pub fn lacks_pages(&self) -> bool {
         self.exchange.is_none() && self.room.bounds().length() < self.geometry.count
     }
