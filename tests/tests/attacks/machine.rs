@@ -97,7 +97,7 @@ END
 /// command as a user of the group.
 fn traced(scene: &Scene, script: &str) -> Option<Ended> {
     let prologue = r#"
-        mount -t tracefs nodev /sys/kernel/tracing
+        mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
         instances=/sys/kernel/tracing/instances
         if ls $instances | grep -q '^sordino\.'; then echo 'not measured'; exit; fi
         member() (cd "$USER_HOME" && exec setpriv --reuid 65534 --regid 65534 --groups 3 --inh-caps=-all -- "$@")
