@@ -2,11 +2,13 @@
 //!
 //! The kernel's events about an interrupt lie inside its entry and exit, which take longer than many a handler, above all in a virtual machine. Who
 //! reads the trace finds the interrupt of each gap, and so the difference.
+//!
+//! The timer is that of perf's event `cpu-clock`. Its function runs in the interrupt itself on every kernel; on PREEMPT_RT, others run in a thread,
+//! which interrupts the loop, too.
 
+use perf_event::Builder;
+use perf_event::events::Software;
 use rustix::thread::sched_getcpu;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 use std::time::{Duration, Instant};
 
 /// A time in which a loop stood still.
@@ -21,39 +23,53 @@ pub(crate) struct Gap {
 
 /// Gaps that are measured.
 const GAPS: usize = 25;
-/// Time from setting a timer to its interrupt.
-const AHEAD: Duration = Duration::from_micros(20);
-/// Time that one gap may take to come, and all of them.
-const PATIENCE: Duration = Duration::from_micros(200);
-const ALL: Duration = Duration::from_millis(5);
-/// The loop's steps take some tens of nanoseconds, and no interrupt takes less than this.
+/// Time from one of the timer's interrupts to the next.
+const PERIOD: Duration = Duration::from_micros(80);
+/// Time that the next gap may take to come, and all of them.
+const PATIENCE: Duration = Duration::from_micros(400);
+const ALL: Duration = Duration::from_millis(20);
+/// No interrupt takes less than this, or than so many of the loop's usual steps. A step takes some tens of nanoseconds, and microseconds where a
+/// processor is emulated or the clock is slow.
 const SHORTEST: Duration = Duration::from_nanos(400);
+const STEPS: u64 = 4;
+/// Steps by which the usual one is known.
+const SAMPLE: usize = 128;
 
-/// Returns the gaps of a loop on this thread's CPU, as [`GAPS`] timers interrupt it. It takes 2 ms as a rule, and [`ALL`] at most; nothing where
-/// there are no timers.
+/// Returns the gaps of a loop on this thread's CPU, as [`GAPS`] interrupts of a timer make them. It takes 2 ms as a rule, and [`ALL`] at most;
+/// nothing where the kernel has no such timer, or does not permit it.
 pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<Gap> {
-    let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC) else {
+    let mut timer = Builder::new(Software::CPU_CLOCK);
+    timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();
+    let Ok(mut timer) = timer.build() else { return Vec::new() };
+    if timer.enable().is_err() {
         return Vec::new();
-    };
-    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let once =
-        Itimerspec { it_interval: zero, it_value: Timespec { tv_nsec: AHEAD.as_nanos() as _, ..zero } };
-    let (shortest, patience, begin) = (ticks_in(SHORTEST), ticks_in(PATIENCE), Instant::now());
+    }
+    let (patience, begin) = (ticks_in(PATIENCE), Instant::now());
+    let shortest = ticks_in(SHORTEST).max(STEPS * usual_step(now)).max(2);
     let gap = || {
-        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once).ok()?;
         let (cpu, first) = (sched_getcpu(), now());
         let mut last = first;
         while last.wrapping_sub(first) < patience {
             let at = now();
             // A clock that steps back ends the round.
             let ticks = at.checked_sub(std::mem::replace(&mut last, at))?;
-            if ticks >= shortest.max(2) {
+            if ticks >= shortest {
                 return (sched_getcpu() == cpu).then_some(Gap { at, cpu: cpu as u32, ticks });
             }
         }
         None
     };
     (0..GAPS).take_while(|_| begin.elapsed() < ALL).filter_map(|_| gap()).collect()
+}
+
+/// Returns the median time between two looks at the clock, in its ticks.
+fn usual_step(now: fn() -> u64) -> u64 {
+    let mut last = now();
+    let mut steps = [(); SAMPLE].map(|()| {
+        let at = now();
+        at.saturating_sub(std::mem::replace(&mut last, at))
+    });
+    *steps.select_nth_unstable(SAMPLE / 2).1
 }
 
 #[cfg(test)]

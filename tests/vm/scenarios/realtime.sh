@@ -2,7 +2,7 @@
 . /vm/recording.sh
 
 cat /sys/kernel/realtime >realtime
-begin recording "" calm --subbuf-size 256K --num-subbuf 4 --kernel sched,irq
+begin recording "" calm --subbuf-size 256K --num-subbuf 4 --kernel sched,irq,irq_vectors
 # The disk interrupts.
 dd if=/dev/vda of=/dev/null count=1
 sleep 1
