@@ -1,7 +1,8 @@
 /* Twenty requests of the main thread, each of which the thread 'first' takes and hands on, and the thread 'second' answers. 'first' runs 20 ms for
- * number 5, and 'second' sleeps for 50 ms before it answers number 7. */
+ * number 5, which nobody on its CPU may take from it (root may do that), and 'second' sleeps for 50 ms before it answers number 7. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <sordino/tracepoint.h>
 #include <time.h>
@@ -16,11 +17,14 @@ static sem_t requested, handed_on, answered;
 
 static void run(long ms)
 {
+    const struct sched_param most = { .sched_priority = 90 }, none = { 0 };
     struct timespec begin, now;
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &most);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
     while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < ms);
+    pthread_setschedparam(pthread_self(), SCHED_OTHER, &none);
 }
 
 static void *takes(void *unused)

@@ -36,6 +36,13 @@ fn ran(part: &Value) -> i64 {
     links.map(|link| link["ran_ns"].as_i64().unwrap()).max().unwrap_or(0)
 }
 
+/// For how long a limit kept the thread from its CPU whose work the sleep waited for.
+fn throttled(part: &Value) -> i64 {
+    let links =
+        part["wakers"].as_array().unwrap().iter().flat_map(|woken| woken["chain"].as_array().unwrap());
+    links.map(|link| link["throttled_ns"].as_i64().unwrap()).sum()
+}
+
 /// Returns the time of the ordinary thread to which the real-time limit left the CPU.
 fn beside(part: &Value) -> i64 {
     let mut others = part["beside"].as_array().unwrap().iter();
@@ -66,9 +73,9 @@ const KINDS: &[Kind] = &[
     kind("signal", "signal_handler", &[r#""signal":"SIGUSR1""#, r#""comm":"sender""#], time),
     kind("alarm", "signal_handler", &[r#""signal":"SIGALRM""#], time),
     kind("interrupts", "vector", &[r#""name":"call_function_single""#, r#""comm":"sender""#], time),
-    kind("faults", "page_fault", &[], at_most),
-    kind("copy_on_write", "page_fault", &[], at_most),
-    kind("huge_pages", "page_fault", &[], at_most),
+    kind("faults", "page_fault", &[r#""reason":"missing""#], at_most),
+    kind("copy_on_write", "page_fault", &[r#""reason":"write_protected""#], at_most),
+    kind("huge_pages", "page_fault", &[r#""huge":true"#], at_most),
     kind("preempted", "waiting", &[r#""after":"preemption""#, r#""comm":"hog""#], time),
     kind("deadline_thread", "waiting", &[r#""after":"preemption""#, r#""comm":"hog""#], time),
     kind("woken_behind", "waiting", &[r#""after":"wake_up""#, r#""comm":"hog""#], time),
@@ -90,6 +97,7 @@ const KINDS: &[Kind] = &[
         time,
     ),
     kind("lock", "blocked", &[r#""lock":"inferred""#, r#""comm":"holder""#], longest),
+    kind("throttled_holder", "blocked", &[r#""lock":"inferred""#, r#""comm":"holder""#], throttled),
     kind("lending_lock", "blocked", &[r#""lock":"held""#, r#""comm":"holder""#], time),
     kind("write_lock", "blocked", &[r#""syscall":"futex""#, r#""comm":"holder""#], longest),
     kind("file_lock", "blocked", &[r#""syscall":"flock""#, r#""comm":"holder""#], longest),
@@ -192,7 +200,7 @@ impl Planter {
     /// where the machine does not have it.
     fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
         let (scene, program) = (&self.scene, self.program.display());
-        let group = (kind == "quota").then(Group::new);
+        let group = matches!(kind, "quota" | "throttled_holder").then(Group::new);
         let in_group = match &group {
             Some(Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
             Some(None) => {
@@ -225,7 +233,12 @@ impl Planter {
 
     /// Returns the objections to one recording of a kind on a CPU; `None` where the machine does not have it.
     fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Vec<String>> {
-        let judged = self.record(kind.name, cpu, "rt", plants)?.into_iter();
+        let events = match kind.name {
+            // The allocations, which are no part of the set.
+            "huge_pages" => "rt,kmem:mm_page_alloc if order > 8",
+            _ => "rt",
+        };
+        let judged = self.record(kind.name, cpu, events, plants)?.into_iter();
         Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
     }
 

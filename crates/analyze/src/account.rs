@@ -83,6 +83,7 @@ struct Wakes {
 struct Meanwhile {
     ran: Nanos,
     slept: Nanos,
+    throttled: Nanos,
     stopped: Nanos,
     waited: BTreeMap<Option<Thread>, Nanos>,
 }
@@ -203,7 +204,7 @@ impl Account {
             }
         }
         let mut parts: Vec<Part> = self.parts.into_iter().map(|(cause, sum)| sum.close(cause)).collect();
-        parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
+        parts.retain(|part| part.time > Nanos::ZERO || part.cause.is_page_fault());
         parts.sort_by_key(|part| Reverse(part.time));
         let inversion = |((how, by), time)| Inversion { how, by, time };
         let mut inversions: Vec<_> = self.inversions.into_iter().map(inversion).collect();
@@ -287,6 +288,7 @@ impl Meanwhile {
         match did {
             Did::Run => self.ran += time,
             Did::Sleep(_) => self.slept += time,
+            Did::Throttle => self.throttled += time,
             Did::Stop => self.stopped += time,
             Did::Wait(behind) => *self.waited.entry(behind.clone()).or_default() += time,
             Did::Unknown => {}
@@ -297,7 +299,8 @@ impl Meanwhile {
         let mut waited: Vec<_> =
             self.waited.into_iter().map(|(thread, time)| Behind { thread, time }).collect();
         waited.sort_by_key(|behind| Reverse(behind.time));
-        Link { level, thread, ran: self.ran, slept: self.slept, stopped: self.stopped, waited }
+        let Self { ran, slept, throttled, stopped, .. } = self;
+        Link { level, thread, ran, slept, throttled, stopped, waited }
     }
 }
 

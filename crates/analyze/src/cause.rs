@@ -3,7 +3,7 @@
 use crate::number;
 use serde::{Serialize, Serializer};
 use sordino_event::{Cpu, Tid};
-use sordino_timeline::kernel::{Function, Interrupt, softirq_name};
+use sordino_timeline::kernel::{FaultReason, Function, Interrupt, softirq_name};
 use sordino_timeline::{Priority, Recorded, System, TaskState};
 use std::sync::Arc;
 
@@ -85,7 +85,13 @@ pub enum Cause {
         sender: Waker,
     },
     /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
-    PageFault,
+    PageFault {
+        /// Why it came, if the trace tells.
+        #[serde(serialize_with = "fault_reason")]
+        reason: Option<FaultReason>,
+        /// True if the kernel is seen to get a huge page for it.
+        huge: bool,
+    },
     /// A device's interrupt.
     Irq {
         /// Its number.
@@ -217,6 +223,14 @@ pub enum Lock {
     Inferred,
 }
 
+fn fault_reason<S: Serializer>(reason: &Option<FaultReason>, serializer: S) -> Result<S::Ok, S::Error> {
+    let word = reason.map(|reason| match reason {
+        FaultReason::Missing => "missing",
+        FaultReason::WriteProtected => "write_protected",
+    });
+    word.serialize(serializer)
+}
+
 fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_char(state.letter())
 }
@@ -266,6 +280,11 @@ impl Cause {
     /// Returns true for an interrupt that the CPU enters and leaves by itself.
     pub(crate) const fn is_entered(&self) -> bool {
         matches!(self, Self::Irq { .. } | Self::Vector { .. })
+    }
+
+    /// Returns true for a page fault during which the thread has its CPU.
+    pub(crate) const fn is_page_fault(&self) -> bool {
+        matches!(self, Self::PageFault { .. })
     }
 
     /// Returns true for what the thread does while it has the CPU.

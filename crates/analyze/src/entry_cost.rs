@@ -118,6 +118,6 @@ fn charge(parts: &mut Vec<Part>, cost: Option<Nanos>) {
         part.time += part.entry;
         part.longest += each;
     }
-    parts.retain(|part| part.time > Nanos::ZERO || part.cause == Cause::PageFault);
+    parts.retain(|part| part.time > Nanos::ZERO || part.cause.is_page_fault());
     parts.sort_by_key(|part| Reverse(part.time));
 }

@@ -206,6 +206,9 @@ pub struct Link {
     /// It slept, and what ended that is not followed: an interrupt, a timer, something that is not known, or a fifth level.
     #[serde(rename = "slept_ns", serialize_with = "number::span")]
     pub slept: Nanos,
+    /// It could have run, but a limit kept it from its CPU, as of [`Cause::Throttled`].
+    #[serde(rename = "throttled_ns", serialize_with = "number::span")]
+    pub throttled: Nanos,
     /// It was stopped by a signal or a debugger.
     #[serde(rename = "stopped_ns", serialize_with = "number::span")]
     pub stopped: Nanos,

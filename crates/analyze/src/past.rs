@@ -2,7 +2,7 @@
 
 use crate::cause::{Limit, Thread, Waker};
 use sordino_event::{Cpu, Nanos, Tid, Time};
-use sordino_timeline::TaskState;
+use sordino_timeline::{Priority, TaskState};
 use std::collections::{HashMap, VecDeque};
 
 /// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
@@ -24,6 +24,8 @@ pub(crate) struct Span {
     pub(crate) did: Did,
     /// The CPU that it waited for, if it did and that is known.
     cpu: Option<Cpu>,
+    /// True if it waited since it was preempted there: at least until the next turn, it stood in that CPU's queue.
+    queued: bool,
 }
 
 /// What a thread did.
@@ -33,6 +35,8 @@ pub(crate) enum Did {
     Run,
     /// It could have run, and this one did; `None` if the trace does not tell.
     Wait(Option<Thread>),
+    /// It could have run, its CPU did nothing, and a limit kept it from there.
+    Throttle,
     /// It slept. Who ended that, if it is over.
     Sleep(Option<Waker>),
     /// It was stopped from outside, by a signal or a debugger: whoever let it go on did not work for it meanwhile.
@@ -93,6 +97,7 @@ impl Past {
     /// `tid` could run on, but its CPU is another one's.
     pub(crate) fn wait(&mut self, tid: Tid, now: Time, cpu: Cpu) {
         self.begin(tid, now, Did::Wait(None), Some(cpu));
+        self.spans.get_mut(&tid).and_then(VecDeque::back_mut).into_iter().for_each(|span| span.queued = true);
     }
 
     /// `waker` ends the sleep of `tid`, which waits for this CPU, if that is known. Changes nothing if it already waits.
@@ -104,7 +109,7 @@ impl Past {
             None if *waker != Waker::Unknown => {
                 self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())), None);
             }
-            Some(Did::Run | Did::Stop | Did::Unknown) | None => {}
+            Some(Did::Run | Did::Throttle | Did::Stop | Did::Unknown) | None => {}
         }
         self.begin(tid, now, Did::Wait(None), cpu);
     }
@@ -131,7 +136,7 @@ impl Past {
         if spans.len() == REMEMBERED {
             spans.pop_front();
         }
-        spans.push_back(Span { from: now, to: Time::MAX, did, cpu });
+        spans.push_back(Span { from: now, to: Time::MAX, did, cpu, queued: false });
     }
 
     /// Returns what a sleep between two points in time waited for, as far as it is remembered: at each moment one thread, which did one
@@ -196,11 +201,14 @@ struct Chain<'a> {
 impl Chain<'_> {
     fn follow(&mut self, level: u32, thread: &Thread, from: Time, to: Time) {
         let past = self.past;
-        for Span { from: begin, to: end, did, cpu } in past.spans.get(&thread.tid).into_iter().flatten() {
+        for Span { from: begin, to: end, did, cpu, queued } in
+            past.spans.get(&thread.tid).into_iter().flatten()
+        {
+            let span_begin = *begin;
             let (begin, end) = (from.max(*begin), to.min(*end));
             let mut link = |from: Time, to: Time, did: Did| {
                 if from < to {
-                    let span = Span { from, to, did, cpu: None };
+                    let span = Span { from, to, did, cpu: None, queued: false };
                     self.links.push(Link { level, thread: thread.clone(), span });
                 }
             };
@@ -219,7 +227,16 @@ impl Chain<'_> {
                 Did::Wait(_) => {
                     let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
                     let most = if past.knows_moves { TURNS_MAX } else { 1 };
+                    // Preempted for the idle thread: the scheduler shows a limit. A deadline's own period may have to come first.
+                    let is_first = |at: Time| {
+                        *queued && at == span_begin && !thread.priority.is_some_and(Priority::is_deadline)
+                    };
                     for (until, behind) in turns.into_iter().take(most) {
+                        if is_first(at) && behind.is_some_and(Thread::is_idle) {
+                            link(at, until, Did::Throttle);
+                            at = until;
+                            continue;
+                        }
                         // Behind one of a lower class it did not stand in the queue, or a limit kept it there.
                         let is_possible = |behind: &&Thread| {
                             behind.tid != thread.tid && Limit::shown_by(thread, behind).is_none()

@@ -69,7 +69,7 @@ impl Cause {
             Self::Syscall { .. } => "syscall",
             Self::RecorderWakeUp => "recorder_wake_up",
             Self::SignalHandler { .. } => "signal_handler",
-            Self::PageFault => "page_fault",
+            Self::PageFault { .. } => "page_fault",
             Self::Irq { .. } => "irq",
             Self::Vector { .. } => "vector",
             Self::Softirq { .. } => "softirq",

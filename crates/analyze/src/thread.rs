@@ -7,6 +7,7 @@ use crate::past::Link;
 use crate::syscall::is_made_to_wait;
 use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::TaskState;
+use sordino_timeline::kernel::FaultReason;
 use std::sync::Arc;
 
 /// A thread whose time is explained.
@@ -24,8 +25,8 @@ pub(crate) struct Explained {
     pub(crate) queued: Option<Time>,
     /// The signal handlers that it is in, the innermost last.
     pub(crate) handlers: Vec<Handler>,
-    /// The page fault it may still be in, and since when.
-    pub(crate) fault: Option<(Time, Serial)>,
+    /// The page fault it may still be in.
+    pub(crate) fault: Option<Fault>,
     /// The file whose page it has asked for since it entered the kernel.
     pub(crate) file: Option<Awaited>,
     /// The file of which it has asked for a page since then.
@@ -43,6 +44,16 @@ pub(crate) struct Call {
     pub(crate) serial: Serial,
     /// Whether it is sordino's own, which wakes the recorder.
     pub(crate) wakes_recorder: bool,
+}
+
+/// A page fault of user code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) since: Time,
+    pub(crate) serial: Serial,
+    pub(crate) reason: Option<FaultReason>,
+    /// Whether the kernel was seen to get a huge page.
+    pub(crate) huge: bool,
 }
 
 /// A signal handler that a thread is in.
@@ -145,7 +156,7 @@ impl Explained {
         match (&self.syscall, self.fault) {
             (Some(call), _) if call.wakes_recorder => Activity::of(Cause::RecorderWakeUp, call.serial),
             (Some(call), _) => Activity::of(Cause::Syscall { call: call.name.clone() }, call.serial),
-            (None, Some((_, serial))) => Activity::of(Cause::PageFault, serial),
+            (None, Some(fault)) => Activity::of(fault.cause(), fault.serial),
             (None, None) => match self.handlers.last() {
                 Some(Handler { signal, sender, serial }) => {
                     let cause = Cause::SignalHandler { signal: signal.clone(), sender: sender.clone() };
@@ -190,6 +201,13 @@ impl Explained {
 
     fn call(&self) -> Option<Arc<str>> {
         self.syscall.as_ref().map(|call| call.name.clone())
+    }
+}
+
+impl Fault {
+    /// What it is called while it runs.
+    pub(crate) fn cause(self) -> Cause {
+        Cause::PageFault { reason: self.reason, huge: self.huge }
     }
 }
 

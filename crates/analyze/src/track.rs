@@ -19,6 +19,9 @@ use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// An allocation of so many pages, as a power of two, is a huge page: 2 MiB of 4 KiB each, 32 MiB or more of larger ones.
+const HUGE: u32 = 9;
+
 /// The machine at one moment, as far as it matters to the explained threads.
 #[derive(Debug)]
 pub(crate) struct Tracker {
@@ -197,7 +200,8 @@ impl Tracker {
             Kernel::SyscallEntry { call, arguments } => self.syscall(cpu, moment, Some((call, arguments))),
             Kernel::SyscallExit => self.syscall(cpu, moment, None),
             Kernel::SignalDelivered { signal, is_handled } => self.signal(moment, signal, is_handled),
-            Kernel::Fault { user } => self.fault(cpu, moment, user),
+            Kernel::Fault { user, reason } => self.fault(cpu, moment, user, reason),
+            Kernel::Allocation { order } if order >= HUGE => self.huge_page(cpu, moment),
             Kernel::File { device, inode, index, read } => {
                 let (major, minor) = device;
                 self.file(moment, (File { device: Device(major, minor), inode }, index), read);

@@ -19,13 +19,16 @@ const DEVIATIONS: i64 = 3;
 /// By as many times, it lies far outside of what is usual.
 const FAR: i64 = 20;
 
+/// The kind of cause that page faults are.
+const ANY_FAULT: Cause = Cause::PageFault { reason: None, huge: false };
+
 /// The kind of a cause, without its details.
 type CauseKind = Discriminant<Cause>;
 
 /// Returns the kind of a cause. A page fault is one kind, whether it runs or waits.
 fn kind(cause: &Cause) -> CauseKind {
     std::mem::discriminant(match cause {
-        Cause::Blocked { in_page_fault: true, .. } => &Cause::PageFault,
+        Cause::Blocked { in_page_fault: true, .. } => &ANY_FAULT,
         cause => cause,
     })
 }

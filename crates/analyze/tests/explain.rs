@@ -142,6 +142,42 @@ fn own_system_calls_are_named_and_net() {
 }
 
 #[test]
+fn page_faults_are_told_apart_by_the_error_code_and_the_size_of_the_page() {
+    let mut script = loops("npt:loop");
+    let missing = |script: &mut Script, at| {
+        script.at(at).cpu(1).by(NPT).fault_of(true, 6);
+    };
+    missing(&mut script, 1010);
+    script.at(1020).allocation(0);
+    script.at(1050).user("npt:other", NPT, &[]);
+    script.at(1060).by(NPT).fault_of(true, 7);
+    script.at(1100).user("npt:other", NPT, &[]);
+    missing(&mut script, 1110);
+    script.at(1120).allocation(9);
+    script.at(1200).user("npt:other", NPT, &[]);
+    // An interrupt's memory is not the fault's, and neither is that of a call.
+    missing(&mut script, 1210);
+    script.at(1215).irq(7, "eth0");
+    script.at(1220).allocation(9);
+    script.at(1225).irq_exit(7);
+    script.at(1240).syscall(0);
+    script.at(1245).allocation(9);
+    script.at(1250).syscall_exit(0);
+    end(&mut script, 1300);
+    assert_eq!(
+        parts(&longest(&script)),
+        [
+            "own 90",
+            "huge fault 90 1",
+            "fault 60 2",
+            "write-protected fault 40 1",
+            "call read 10 1",
+            "irq 7 eth0 10 1"
+        ]
+    );
+}
+
+#[test]
 fn a_page_fault_lasts_until_the_thread_is_seen_in_user_code() {
     let mut script = loops("npt:loop");
     script.at(1050).cpu(1).fault(true);
@@ -281,6 +317,7 @@ fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
         thread: thread_of(LOW),
         ran: Nanos(160),
         slept: Nanos(10),
+        throttled: Nanos(0),
         stopped: Nanos(0),
         waited,
     }];

@@ -121,7 +121,7 @@ proptest! {
                     sum += i128::from(part.time.0);
                     for woken in &part.wakers {
                         let waited = |link: &Link| link.waited.iter().map(|behind| i128::from(behind.time.0)).sum::<i128>();
-                        let of = |link: &Link| i128::from(link.ran.0) + i128::from(link.slept.0) + i128::from(link.stopped.0) + waited(link);
+                        let of = |link: &Link| i128::from(link.ran.0) + i128::from(link.slept.0) + i128::from(link.stopped.0) + i128::from(link.throttled.0) + waited(link);
                         let chain: i128 = woken.chain.iter().map(of).sum();
                         prop_assert!(chain <= i128::from(woken.time.0) && woken.time <= part.time, "{part:?}");
                     }

@@ -100,6 +100,28 @@ fn a_packet_that_may_be_from_outside_is_nobody_s() {
     assert!(is_an_interrupt(|script| script.softirq_raise(1).softirq(1)), "a timer is nobody's packet");
 }
 
+/// A waker that was preempted for the idle thread stood in its CPU's queue, and a limit kept it there; behind another thread, nobody knows.
+#[test]
+fn a_waker_that_was_throttled_was_throttled() {
+    let chain = |next: support::Thread| {
+        let script = asleep(|script| {
+            script.at(1100).cpu(0).by(HOG).switch(HOG, RUNNABLE, next);
+            if next == IDLE {
+                script.at(1700).by(IDLE).switch(IDLE, RUNNABLE, KWORKER);
+            }
+            script.at(1900).by(KWORKER).switch(KWORKER, SLEEPING, HOG);
+            script.at(2000).by(HOG).waking(NPT, 1);
+        });
+        let [Link { thread, ran, throttled, waited, .. }] = &woken(&script).chain[..] else {
+            panic!("{:?}", woken(&script))
+        };
+        assert_eq!((thread.tid.0, ran.0), (HOG.0, 100));
+        (throttled.0, waited.iter().map(|wait| wait.time.0).sum::<i64>())
+    };
+    assert_eq!(chain(IDLE), (600, 200));
+    assert_eq!(chain(KWORKER), (0, 800));
+}
+
 /// Whoever lets a stopped thread go on did not work for it before.
 #[test]
 fn a_waker_that_was_stopped_was_stopped() {

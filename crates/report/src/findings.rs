@@ -1,5 +1,6 @@
 //! What an analysis found, for people and for programs.
 
+mod chain;
 mod choice;
 mod gaps;
 mod interval;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, write_findings, write_findings_json};
+use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
 use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
@@ -56,7 +57,7 @@ fn cause() -> impl Strategy<Value = Cause> {
         Just(Cause::Own),
         Just(Cause::Unexplained),
         Just(Cause::OwnOrSyscall),
-        Just(Cause::PageFault),
+        (fault_reason(), any::<bool>()).prop_map(|(reason, huge)| Cause::PageFault { reason, huge }),
         Just(Cause::RecorderWakeUp),
         Just(Cause::Unknown),
         Just(Cause::Unrecorded { events: Unrecorded::Kernel }),
@@ -79,6 +80,10 @@ fn cause() -> impl Strategy<Value = Cause> {
     ]
 }
 
+fn fault_reason() -> impl Strategy<Value = Option<FaultReason>> {
+    prop::sample::select(vec![None, Some(FaultReason::Missing), Some(FaultReason::WriteProtected)])
+}
+
 fn waker() -> impl Strategy<Value = Waker> {
     prop_oneof![
         Just(Waker::Unknown),
@@ -91,8 +96,17 @@ fn part() -> impl Strategy<Value = Part> {
     let inside = (name(), span()).prop_map(|(function, time)| Inside { function, time });
     let behind = (option::of(thread()), span()).prop_map(|(thread, time)| Behind { thread, time }).boxed();
     let beside = vec(behind.clone(), 0..8);
-    let link = (1..5u32, thread(), span(), span(), span(), vec(behind, 0..5)).prop_map(
-        |(level, thread, ran, slept, stopped, waited)| Link { level, thread, ran, slept, stopped, waited },
+    let times = (span(), span(), span(), span());
+    let link = (1..5u32, thread(), times, vec(behind, 0..5)).prop_map(
+        |(level, thread, (ran, slept, throttled, stopped), waited)| Link {
+            level,
+            thread,
+            ran,
+            slept,
+            throttled,
+            stopped,
+            waited,
+        },
     );
     let lock = option::of(prop_oneof![Just(Lock::Held), Just(Lock::Inferred)]);
     let woken = (waker(), lock, count(), span(), vec(link, 0..8))

@@ -3,6 +3,7 @@
 use sordino_analyze::*;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
+use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
 
 const FORMAT: FindingsFormat = FindingsFormat { time: TimeFormat::Since(Time(0)), color: false, width: 100 };
@@ -23,6 +24,10 @@ fn waiting(after: After, behind: Option<Thread>, syscall: Option<&str>) -> Cause
 
 fn blocked(state: TaskState, syscall: Option<&str>) -> Cause {
     Cause::Blocked { state, syscall: syscall.map(Into::into), in_page_fault: false }
+}
+
+fn fault(reason: Option<FaultReason>, huge: bool) -> Cause {
+    Cause::PageFault { reason, huge }
 }
 
 fn throttled(limit: Limit) -> Cause {
@@ -57,7 +62,10 @@ fn all_causes() -> Vec<Cause> {
         Cause::Nmi { handler: "perf_event_nmi_handler".into() },
         Cause::Syscall { call: "write".into() },
         Cause::RecorderWakeUp,
-        Cause::PageFault,
+        fault(None, false),
+        fault(Some(FaultReason::Missing), true),
+        fault(Some(FaultReason::WriteProtected), false),
+        fault(Some(FaultReason::WriteProtected), true),
         Cause::Unexplained,
         Cause::OwnOrSyscall,
         Cause::Unknown,
@@ -248,7 +256,15 @@ fn a_lock_is_told_with_what_its_holder_did() {
         let mut explanation = taking(4_900_000, sleep, main(0));
         let behind = Behind { thread: Some(thread(31, "medium", 79)), time: Nanos(900_000) };
         let (ran, slept, waited) = (Nanos(4_000_000), Nanos(0), vec![behind]);
-        let chain = vec![Link { level: 1, thread: low.clone(), ran, slept, stopped: Nanos(0), waited }];
+        let chain = vec![Link {
+            level: 1,
+            thread: low.clone(),
+            ran,
+            slept,
+            throttled: Nanos(0),
+            stopped: Nanos(0),
+            waited,
+        }];
         let by = Waker::Thread { thread: low.clone() };
         explanation.parts[0].wakers = vec![Woken { by, lock, count, time: Nanos(4_900_000), chain }];
         explanation
@@ -305,6 +321,7 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
         thread: thread.clone(),
         ran: Nanos(ran),
         slept: Nanos(0),
+        throttled: Nanos(0),
         stopped: Nanos(0),
         waited,
     };
@@ -321,6 +338,11 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
     assert_eq!(
         told(vec![stopped(link(1, &last, 1_000_000, vec![]))]),
         format!("{sleep}, which was stopped for 4.00 ms")
+    );
+    let throttled = |link: Link| Link { throttled: Nanos(3_000_000), ..link };
+    assert_eq!(
+        told(vec![throttled(link(1, &last, 1_000_000, vec![]))]),
+        format!("{sleep}, which was throttled for 3.00 ms")
     );
     assert_eq!(
         told(vec![link(1, &last, 1_000_000, vec![]), stopped(link(2, &first, 0, vec![]))]),

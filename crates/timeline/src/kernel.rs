@@ -114,6 +114,13 @@ pub enum Kernel<'a> {
     Fault {
         /// Whether the thread was in user code.
         user: bool,
+        /// Why, if the trace tells: it has the error code of an x86 processor.
+        reason: Option<FaultReason>,
+    },
+    /// The running thread, or an interrupt in it, gets pages of memory from the kernel.
+    Allocation {
+        /// The number of pages as a power of two.
+        order: u32,
     },
     /// The thread enters the kernel.
     SyscallEntry {
@@ -197,6 +204,15 @@ pub enum Kernel<'a> {
         /// What there was to see.
         seen: Seen<'a>,
     },
+}
+
+/// Why a page fault came, by the error code of an x86 processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultReason {
+    /// The thread's address space has no page there yet.
+    Missing,
+    /// The thread writes to a page that it may only read so far: a copy-on-write, or the first write to a clean page of a shared file.
+    WriteProtected,
 }
 
 /// The fate of a signal that is sent.

@@ -78,6 +78,7 @@ enum Kind {
     Nmi,
     UserFault,
     KernelFault,
+    Allocation,
     FileFault,
     FileRead,
     RawSyscall,
@@ -138,8 +139,9 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
     ("ipi_send_cpu", Kind::Reschedule, &["cpu", "callback"]),
     ("csd_queue_cpu", Kind::Call, &["cpu", "func"]),
     ("nmi_handler", Kind::Nmi, &["handler", "delta_ns"]),
-    ("page_fault_user", Kind::UserFault, &[]),
-    ("page_fault_kernel", Kind::KernelFault, &[]),
+    ("page_fault_user", Kind::UserFault, &["error_code"]),
+    ("page_fault_kernel", Kind::KernelFault, &["error_code"]),
+    ("mm_page_alloc", Kind::Allocation, &["order"]),
     ("mm_filemap_fault", Kind::FileFault, &["s_dev", "i_ino", "index"]),
     ("mm_filemap_add_to_page_cache", Kind::FileRead, &["s_dev", "i_ino", "index", "order"]),
     ("signal_generate", Kind::SignalSent, &["sig", "tid|pid", "group", "result"]),
@@ -190,6 +192,7 @@ const PREFIXES: &[(&str, &str)] = &[
     ("timer_hrtimer_", "hrtimer_"),
     ("x86_irq_vectors_", ""),
     ("x86_exceptions_", ""),
+    ("kmem_", ""),
 ];
 
 impl Vocabulary {

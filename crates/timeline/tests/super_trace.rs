@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Step, Tid, Time, Value};
-use sordino_timeline::kernel::{Function, Interrupt, Sent, Syscall};
+use sordino_timeline::kernel::{FaultReason, Function, Interrupt, Sent, Syscall};
 use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
@@ -206,7 +206,21 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
         assert_eq!(kernel, Some(Kernel::TimerStart { timer: 0xffff_8000, due: [5, 7] }));
     });
     for (name, user) in [("page_fault_user", true), ("x86_exceptions_page_fault_kernel", false)] {
-        says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user })));
+        says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user, reason: None })));
+    }
+    // x86: missing, written, fetched, read although it may not; RISC-V: fetched, read, written.
+    let protected = Some(FaultReason::WriteProtected);
+    let missing = Some(FaultReason::Missing);
+    let codes = [(4, missing), (6, missing), (20, missing), (7, protected), (3, protected), (5, None)];
+    for (code, reason) in codes.into_iter().chain([(12, None), (13, None), (15, None)]) {
+        says("page_fault_user", &[("error_code", Value::unsigned(code))], |kernel, _| {
+            assert_eq!(kernel, Some(Kernel::Fault { user: true, reason }), "{code}");
+        });
+    }
+    for name in ["mm_page_alloc", "kmem_mm_page_alloc"] {
+        says(name, &[("order", Value::unsigned(9))], |kernel, _| {
+            assert_eq!(kernel, Some(Kernel::Allocation { order: 9 }));
+        });
     }
     for (handler, is_handled) in [(0, false), (1, false), (0x5555_0000_1000, true)] {
         says(

@@ -4,9 +4,9 @@ use super::Tracker;
 use crate::cause::{Cause, Thread};
 use crate::files::File;
 use crate::syscall::{Futex, Operation, is_reading};
-use crate::thread::{Activity, Call, Handler, Schedule};
+use crate::thread::{Activity, Call, Fault, Handler, Schedule};
 use sordino_event::{Cpu, Tid};
-use sordino_timeline::kernel::{Syscall, signal_name};
+use sordino_timeline::kernel::{FaultReason, Syscall, signal_name};
 use sordino_timeline::{Moment, System};
 use std::sync::Arc;
 
@@ -84,23 +84,42 @@ impl Tracker {
         }
     }
 
-    pub(super) fn fault(&mut self, cpu: Cpu, moment: &Moment<'_>, user: bool) {
+    pub(super) fn fault(&mut self, cpu: Cpu, moment: &Moment<'_>, user: bool, reason: Option<FaultReason>) {
         let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
         if user {
             self.seen(self.threads[index].tid, Some(cpu), moment.system);
         }
-        let in_interrupt = self.cpus.get(&cpu).is_some_and(|processor| processor.interrupt().is_some());
-        if in_interrupt || self.threads[index].schedule != Schedule::Running {
+        if self.is_interrupted(cpu) || self.threads[index].schedule != Schedule::Running {
             return;
         }
         if self.threads[index].syscall.is_some() {
             // Inside a call it only counts: that the rest of the call is the fault's doing is unlikely.
             let activity = self.threads[index].activity.clone();
             self.spend(index, self.now, activity);
-            self.spend(index, self.now, Activity::of(Cause::PageFault, self.serial));
+            self.spend(index, self.now, Activity::of(Cause::PageFault { reason, huge: false }, self.serial));
         } else if user {
-            (self.threads[index].fault, self.threads[index].file) = (Some((self.now, self.serial)), None);
+            let fault = Fault { since: self.now, serial: self.serial, reason, huge: false };
+            (self.threads[index].fault, self.threads[index].file) = (Some(fault), None);
         }
+    }
+
+    /// The thread gets a huge page: in a page fault, it is for that one.
+    pub(super) fn huge_page(&mut self, cpu: Cpu, moment: &Moment<'_>) {
+        let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
+        if self.is_interrupted(cpu) {
+            return;
+        }
+        let thread = &mut self.threads[index];
+        let Some(fault) = thread.fault.as_mut().filter(|_| thread.syscall.is_none()) else { return };
+        fault.huge = true;
+        // The time since the fault, too.
+        if thread.activity.serial == fault.serial && thread.activity.cause.is_page_fault() {
+            thread.activity.cause = fault.cause();
+        }
+    }
+
+    fn is_interrupted(&self, cpu: Cpu) -> bool {
+        self.cpus.get(&cpu).is_some_and(|processor| processor.interrupt().is_some())
     }
 
     /// The running thread asks for a page of a file, or brings as many as `read` says into memory. An uninterruptible sleep that follows is for them where
@@ -132,7 +151,7 @@ impl Tracker {
         if let Some(&index) = self.by_tid.get(&tid) {
             let (now, thread) = (self.now, &mut self.threads[index]);
             thread.syscall.take_if(|call| call.since < now);
-            thread.fault.take_if(|(since, _)| *since < now);
+            thread.fault.take_if(|fault| fault.since < now);
             thread.file = None;
             self.refresh(index, system);
         }

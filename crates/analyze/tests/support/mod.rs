@@ -12,6 +12,7 @@ use sordino_analyze::{
     After, Cause, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Options, Part, Survey,
     Unrecorded, Waker,
 };
+use sordino_timeline::kernel::FaultReason;
 
 /// The intervals of `rule`.
 pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
@@ -55,7 +56,13 @@ pub(crate) fn name(cause: &Cause) -> String {
         Cause::Unexplained => "unexplained".into(),
         Cause::Syscall { call } => format!("call {call}"),
         Cause::RecorderWakeUp => "recorder wake-up".into(),
-        Cause::PageFault => "fault".into(),
+        Cause::PageFault { reason, huge } => {
+            let reason = match reason {
+                Some(FaultReason::WriteProtected) => "write-protected ",
+                Some(FaultReason::Missing) | None => "",
+            };
+            format!("{reason}{}fault", if *huge { "huge " } else { "" })
+        }
         Cause::Irq { number, name } => format!("irq {number} {name}"),
         Cause::Vector { name } => name.to_string(),
         Cause::Softirq { name, .. } => name.to_string(),

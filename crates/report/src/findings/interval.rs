@@ -1,8 +1,7 @@
 //! One interval: its headline, its parts, and what else is to be said.
 
-use super::words::{
-    DETAILS_MAX, cause, cpu, file, inversion, lost, sent, stage, thread, tied_headline, woken,
-};
+use super::chain::woken;
+use super::words::{DETAILS_MAX, cause, cpu, file, inversion, lost, sent, stage, thread, tied_headline};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};

@@ -1,15 +1,17 @@
 //! What threads, causes and losses are called.
 
+use super::chain::awaited;
 use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
 use sordino_analyze::{
-    After, Cause, Explanation, Inversion, Inverted, Limit, Link, Lock, Lost, Main, Part, Quota, ReadFile,
-    Sender, Stage, Thread, Unrecorded, Waker, Woken,
+    After, Cause, Explanation, Inversion, Inverted, Limit, Lock, Lost, Main, Part, Quota, ReadFile, Sender,
+    Stage, Thread, Unrecorded, Waker,
 };
+use sordino_event::Cpu;
 use sordino_event::text::count;
-use sordino_event::{Cpu, Nanos};
 use sordino_timeline::TaskState;
+use sordino_timeline::kernel::FaultReason;
 
 /// As many functions, wakers, links of a chain, inversions, losses are listed.
 pub(super) const DETAILS_MAX: usize = 5;
@@ -41,7 +43,9 @@ pub(super) fn cause(cause: &Cause) -> String {
         Cause::SignalHandler { signal, sender } => {
             format!("its handler of {}{}", name(signal), sent_by(sender))
         }
-        Cause::PageFault => "page fault, at most (no event ends it)".into(),
+        Cause::PageFault { reason, huge } => {
+            format!("page fault{}, at most (no event ends it)", fault(*reason, *huge))
+        }
         Cause::Waiting { after, behind, syscall } => {
             let how = match (after, behind) {
                 (After::Preemption, Some(by)) if by.is_idle() => "runnable, its CPU idle (throttled?)".into(),
@@ -86,6 +90,20 @@ fn limit(limit: Limit, quota: Option<&Quota>) -> String {
             "real-time threads have used up their share (fair server, sched_rt_runtime_us)".into()
         }
         (Limit::Deadline, _) => "its SCHED_DEADLINE runtime is used up".into(),
+    }
+}
+
+/// Returns what is special about a page fault: that of a page which is there is a copy-on-write as a rule.
+fn fault(reason: Option<FaultReason>, huge: bool) -> &'static str {
+    match (reason, huge) {
+        (Some(FaultReason::WriteProtected), false) => {
+            " on a write-protected page (copy-on-write, or a clean page of a file)"
+        }
+        (Some(FaultReason::WriteProtected), true) => {
+            " on a write-protected page (copy-on-write, a huge page)"
+        }
+        (_, true) => " for a huge page",
+        (_, false) => "",
     }
 }
 
@@ -155,72 +173,6 @@ pub(super) fn waker(waker: &Waker) -> String {
         Waker::Interrupt { cause, cpu } => format!("{} on {}", self::cause(cause), self::cpu(*cpu)),
         Waker::Unknown => "an unknown waker".into(),
     }
-}
-
-/// Who ended a sleep and by what, and below what it waited for.
-pub(super) fn woken(woken: &Woken) -> Vec<String> {
-    let times = if woken.count == 1 { String::new() } else { format!(" {} times", woken.count) };
-    let by = waker(&woken.by);
-    let how = match woken.lock {
-        None => String::new(),
-        Some(Lock::Held) => ", which held the lock".into(),
-        Some(Lock::Inferred) => {
-            " by the same futex: if that is a lock, this thread held it (inferred)".into()
-        }
-    };
-    let of_waker = |link: &&Link| matches!(&woken.by, Waker::Thread { thread } if *thread == link.thread && link.level == 1);
-    let meanwhile = woken.chain.iter().find(of_waker);
-    let meanwhile = meanwhile.map_or(String::new(), |link| format!("; meanwhile it {}", did(link)));
-    let before = woken.chain.iter().filter(|link| !of_waker(link));
-    let before =
-        before.take(DETAILS_MAX).map(|link| format!("before that, {} {}", thread(&link.thread), did(link)));
-    std::iter::once(format!("woken{times} by {by}{how}{meanwhile}")).chain(before).collect()
-}
-
-/// What a thread of a chain did; as many of those it waited behind are named.
-fn did(link: &Link) -> String {
-    const NAMED: usize = 3;
-    let waited = link.waited.iter().take(NAMED).map(|wait| {
-        let behind = wait.thread.as_ref().filter(|by| !by.is_idle());
-        let behind = behind.map_or(String::new(), |by| format!(" behind {}", thread(by)));
-        format!("waited {} for a CPU{behind}", span(wait.time))
-    });
-    let all: Vec<String> = [(link.ran, "ran"), (link.slept, "slept"), (link.stopped, "was stopped")]
-        .into_iter()
-        .filter(|(time, _)| *time > Nanos::ZERO)
-        .map(|(time, did)| format!("{did} {}", span(time)))
-        .chain(waited)
-        .collect();
-    all.join(", ")
-}
-
-/// What most of a sleep waited for, where a thread ended it and one thread of the chain did one thing for half of that time or more.
-fn awaited(part: &Part) -> String {
-    let Some(woken) = part.wakers.first() else { return String::new() };
-    let each = |link: &Link| {
-        let (ran, slept, stopped) = (link.ran, link.slept, link.stopped);
-        let waited = link.waited.first();
-        let wait = waited.map_or(Nanos::ZERO, |wait| wait.time);
-        let [had, other] = ["", "had "].map(|had| match waited {
-            _ if stopped > ran.max(slept).max(wait) => {
-                format!("{} stopped for {}", if had.is_empty() { "was" } else { "had been" }, span(stopped))
-            }
-            Some(wait) if wait.time >= ran && wait.time >= slept => {
-                let behind = wait.thread.as_ref().filter(|by| !by.is_idle());
-                let behind = behind.map_or(" for a CPU".into(), |by| format!(" behind {}", thread(by)));
-                format!("{had}waited {}{behind}", span(wait.time))
-            }
-            _ if slept > ran => format!("{had}slept {}", span(slept)),
-            _ => format!("{had}{} {}", if had.is_empty() { "ran" } else { "run" }, span(ran)),
-        });
-        let text = match link.level {
-            1 => format!(", which {had}"),
-            _ => format!(", after {} {other}", thread(&link.thread)),
-        };
-        (ran.max(slept).max(wait).max(stopped), text)
-    };
-    let longest = woken.chain.iter().map(each).max_by_key(|(time, _)| *time);
-    longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)
 }
 
 /// Returns the file whose pages most of a sleep was for, behind a comma.
@@ -341,8 +293,11 @@ fn sentence(main: &Main, part: &Part) -> String {
         Cause::Unexplained => format!("{time} unexplained: hardware, a hypervisor, or not recorded"),
         Cause::Syscall { call } => format!("its own system call {} took {time}{calls}", name(call)),
         Cause::RecorderWakeUp => format!("sordino's own wake-up of its recorder (--wakeup) took {time}"),
-        Cause::PageFault if part.count == 1 => format!("a page fault took at most {time}"),
-        Cause::PageFault => format!("{} page faults took at most {time}", part.count),
+        Cause::PageFault { reason, huge } => {
+            let faults =
+                if part.count == 1 { "a page fault".into() } else { count(part.count, "page fault") };
+            format!("{faults}{} took at most {time}", fault(*reason, *huge))
+        }
         Cause::Waiting { after, behind, syscall } => {
             let call = inside(syscall.as_deref());
             match (after, behind) {

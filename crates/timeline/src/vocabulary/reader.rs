@@ -2,7 +2,7 @@
 
 use super::{Kind, Meaning};
 use crate::context::Scheduling;
-use crate::kernel::{Born, Function, Interrupt, Kernel, Process, Seen, Sent, Syscall, Task};
+use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Process, Seen, Sent, Syscall, Task};
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
@@ -43,8 +43,9 @@ impl<'a> Reader<'a> {
             Kind::Reschedule => Kernel::Message { to: self.cpu(0)?, function: None },
             Kind::Call => Kernel::Message { to: self.cpu(0)?, function: Some(self.function(1)?) },
             Kind::Nmi => Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) },
-            Kind::UserFault => Kernel::Fault { user: true },
-            Kind::KernelFault => Kernel::Fault { user: false },
+            Kind::UserFault => Kernel::Fault { user: true, reason: self.bits(0).and_then(fault_reason) },
+            Kind::KernelFault => Kernel::Fault { user: false, reason: self.bits(0).and_then(fault_reason) },
+            Kind::Allocation => Kernel::Allocation { order: self.integer(0)?.try_into().ok()? },
             Kind::RawSyscall => Kernel::SyscallEntry {
                 call: Syscall::Number(self.integer(0)?),
                 arguments: self.listed_arguments(1),
@@ -194,6 +195,21 @@ impl<'a> Reader<'a> {
 
     fn text(&self, place: usize) -> Option<&'a [u8]> {
         self.event.text(self.meaning.fields[place]?)
+    }
+}
+
+/// Reads an error code of x86 (enum x86_pf_error_code of the kernel's <asm/trap_pf.h>). Another processor's code has a bit that x86 never
+/// sets there: RISC-V's 12, 13 and 15 (scause) that of reserved page table bits.
+fn fault_reason(code: u64) -> Option<FaultReason> {
+    const PRESENT: u64 = 1;
+    const WRITE: u64 = 1 << 1;
+    const USER: u64 = 1 << 2;
+    const INSTRUCTION: u64 = 1 << 4;
+    match code {
+        code if code & !(PRESENT | WRITE | USER | INSTRUCTION) != 0 => None,
+        code if code & PRESENT == 0 => Some(FaultReason::Missing),
+        code if code & WRITE != 0 => Some(FaultReason::WriteProtected),
+        _ => None,
     }
 }
 

@@ -180,8 +180,17 @@ impl Script {
     }
 
     pub(crate) fn fault(&mut self, user: bool) -> &mut Self {
+        self.fault_of(user, if user { 4 } else { 0 })
+    }
+
+    /// With an error code of x86.
+    pub(crate) fn fault_of(&mut self, user: bool, code: u64) -> &mut Self {
         let name = if user { "x86_exceptions_page_fault_user" } else { "x86_exceptions_page_fault_kernel" };
-        self.kernel(name, &[("address", V::U(4096)), ("ip", V::U(0)), ("error_code", V::U(4))])
+        self.kernel(name, &[("address", V::U(4096)), ("ip", V::U(0)), ("error_code", V::U(code))])
+    }
+
+    pub(crate) fn allocation(&mut self, order: u64) -> &mut Self {
+        self.kernel("kmem_mm_page_alloc", &[("pfn", V::U(7)), ("order", V::U(order))])
     }
 
     pub(crate) fn syscall(&mut self, number: i64) -> &mut Self {

@@ -79,7 +79,7 @@ impl Kind {
         match (self, cause) {
             (Self::Hog, Cause::Waiting { behind: Some(thread), .. }) => thread.comm.as_deref() == Some("hog"),
             (Self::Timers, Cause::Vector { name }) => name.contains("timer"),
-            (Self::Faults, Cause::PageFault) => true,
+            (Self::Faults, Cause::PageFault { .. }) => true,
             _ => false,
         }
     }
