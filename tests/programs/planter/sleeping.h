@@ -62,26 +62,6 @@ static long takes_plain(void)
     return takes(&plain_lock);
 }
 
-/* Keeps the lock until its quota is used up and has come again. */
-static void *holds_too_long(void *argument)
-{
-    const struct lock *lock = argument;
-    for (;;) {
-        sem_wait(&asked);
-        lock->take(lock->what);
-        sem_post(&answered);
-        measured = uses_up();
-        lock->release(lock->what);
-    }
-    return NULL;
-}
-
-static long takes_from_throttled(void)
-{
-    takes(&plain_lock);
-    return measured;
-}
-
 static long takes_lending(void)
 {
     return takes(&lending_lock);
