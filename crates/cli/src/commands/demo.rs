@@ -12,7 +12,7 @@ use crate::terminal::show;
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
-use sordino_analyze::{Explanation, Options as Wanted, Rule};
+use sordino_analyze::{Findings, Options as Wanted, Rule};
 use sordino_report::{headline, tied, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exception
 const SHOWN: usize = 5;
 /// As many are looked at to find the planted ones.
 const LOOKED_AT: usize = 2000;
+/// The contents of a planted disturbance's time when records of it may be among the lost ones.
+const LOST: &str = "no gap, as far as records are there; some are lost: run it again while nothing else uses the disk";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(shield) = shield::current() {
@@ -65,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
     let mut findings = explain::explain(&mut recording, Rule::between("npt:loop"), wanted, None)?;
     let planted = planted::find(&mut recording)?;
-    let (verdicts, all_found) = judge(&planted, &findings.intervals);
+    let (verdicts, all_found) = judge(&planted, &findings);
     findings.intervals.truncate(SHOWN);
     let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
@@ -100,16 +102,19 @@ fn record_options(output: &Path, place: &load::Place) -> Result<record::Options,
 }
 
 /// What to say of each planted disturbance; whether all were found.
-fn judge(planted: &[Planted], gaps: &[Explanation]) -> (String, bool) {
+fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
     let mut text = String::from("\nPlanted disturbances:\n");
     let mut all_found = true;
+    let gaps = &findings.intervals[..];
     for planted in planted {
         let verdict = match (planted.unmeasured(), planted.found_in(gaps)) {
             (Some(reason), _) => format!("not measured here: {reason}"),
             (None, Some(gap)) => format!("found: {}", headline(gap)),
             (None, None) => {
                 all_found = false;
-                let instead = planted.longest_in(gaps).map_or("nothing".to_owned(), headline);
+                // An interval with lost records in it is none of the gaps.
+                let nothing = if findings.lost.is_empty() { "nothing" } else { LOST };
+                let instead = planted.longest_in(gaps).map_or(nothing.to_owned(), headline);
                 format!("NOT FOUND as the cause of its gap; in its time: {instead}")
             }
         };
