@@ -46,5 +46,5 @@ pub use plan::{Planned, plan};
 pub use request::{Level, Request};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
-pub use status::{Drift, Settled, Status};
+pub use status::{Drift, Status, Unfinished};
 pub use store::{Raised, Store};

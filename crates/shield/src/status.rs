@@ -1,7 +1,5 @@
 //! Whether a shield holds.
 
-use crate::plan::check_root;
-use crate::restore::Lowered;
 use crate::{Change, Error, KNOBS, Machine, Shield, Store};
 use serde::Serialize;
 
@@ -16,8 +14,8 @@ pub struct Status {
     pub stays: Vec<String>,
     /// How many threads run in it.
     pub members: usize,
-    /// What a process that died had left.
-    pub settled: Settled,
+    /// The work that a process has not finished, if no shield is up.
+    pub unfinished: Option<Unfinished>,
 }
 
 /// A value that is no longer as a shield had set it.
@@ -30,41 +28,45 @@ pub struct Drift {
     pub change: Change,
 }
 
-/// What was found of a process that died while it raised or lowered a shield.
-#[derive(Clone, Debug)]
-pub enum Settled {
-    /// Nothing.
-    Nothing,
-    /// It is undone now.
-    Undone(Lowered),
-    /// It is to be undone by somebody who may.
-    Left(String),
-    /// It is not dead: somebody works on it just now.
+/// The work of a process that has not raised or lowered its shield to the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfinished {
+    /// A process died in the middle; [`Store::down`] and [`Store::up`] undo its changes.
+    Left,
+    /// Another process raises or lowers a shield at this moment.
     Busy,
 }
 
 impl Store {
-    /// Looks whether a shield is up and everything holds that it set. Undoes what a process that died left, if it may.
+    /// Returns the state of the shield, and what it has set that is otherwise now. Changes nothing.
     ///
     /// # Errors
-    /// If what is there can't be read.
-    pub fn status(&mut self) -> Result<Status, Error> {
-        let mut settled = Settled::Nothing;
-        let mut shield = self.shield()?;
-        if self.is_unfinished() {
-            settled = match check_root().and_then(|()| self.recover()) {
-                Err(Error::Busy { .. }) => Settled::Busy,
-                Err(error) => Settled::Left(error.to_string()),
-                Ok(lowered) => lowered.map_or(Settled::Nothing, Settled::Undone),
-            };
-            // Another may have raised one before we had the lock.
-            shield = self.shield()?;
-        }
-        let mut status = Status { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, settled };
+    /// If the shield's description or the machine's state can't be read.
+    pub fn status(&self) -> Result<Status, Error> {
+        let (shield, unfinished) = self.seen()?;
+        let mut status = Status { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, unfinished };
         if let Some(shield) = shield {
             status.look(shield)?;
         }
         Ok(status)
+    }
+
+    /// Returns the shield that is up, or else whether one is unfinished.
+    fn seen(&self) -> Result<(Option<Shield>, Option<Unfinished>), Error> {
+        if let Some(shield) = self.shield()? {
+            return Ok((Some(shield), None));
+        }
+        if !self.is_unfinished() {
+            return Ok((None, None));
+        }
+        if self.is_locked() {
+            return Ok((None, Some(Unfinished::Busy)));
+        }
+        // Another process may have finished its work before its lock was looked at.
+        let shield = self.shield()?;
+        let is_left = shield.is_none() && self.is_unfinished();
+        Ok((shield, is_left.then_some(Unfinished::Left)))
     }
 }
 

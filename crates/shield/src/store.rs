@@ -26,8 +26,8 @@ const DIRECTORY: &str = "/run/sordino";
 /// | `shield.json` | a shield is up: it appears when all changes are made |
 /// | `shield.lowering` | the same while it is lowered: it is renamed before the first step is undone |
 ///
-/// A journal without `shield.json` is that of a process that died: [`up`](Self::up), [`down`](Self::down) and
-/// [`status`](Self::status) undo it first. One process at a time changes anything: the directory is locked meanwhile.
+/// A journal without `shield.json` is that of a process that died: [`up`](Self::up) and [`down`](Self::down) undo it
+/// first, [`status`](Self::status) reports it. One process at a time changes anything: the directory is locked meanwhile.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
@@ -197,6 +197,15 @@ impl Store {
             remove(&left)?;
         }
         Ok(lowered)
+    }
+
+    /// Returns true if another process is changing the machine. A user who may not open the directory never learns that.
+    pub(crate) fn is_locked(&self) -> bool {
+        let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
+        let Ok(directory) = File::options().read(true).custom_flags(flags).open(&self.directory) else {
+            return false;
+        };
+        flock(&directory, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
     /// Held as long as the result is.

@@ -282,19 +282,19 @@ fn the_next_call_undoes_what_a_dead_one_left() {
     let before = Snapshot::of("before");
     let mut undone = 0;
     for kill in ["killed-1", "killed-2", "killed-down"] {
-        let has_left = !file(&format!("{kill}.down.status")).exists();
-        let status = answer(kill, i32::from(has_left));
-        let settled = &status["interrupted"]["undone"];
-        assert_eq!(status["shield"].is_null(), has_left, "{kill}: {status}");
-        if settled.is_object() {
-            undone += 1;
+        let status = answer(kill, i32::from(said(kill).value["shield"].is_null()));
+        let is_left = status["unfinished"] == "left";
+        // It was killed when all was done, in the middle, or when nothing was done yet.
+        assert!(is_left || status["unfinished"].is_null(), "{kill}: {status}");
+        let is_lowered = file(&format!("{kill}.down.status")).exists();
+        assert_eq!(is_lowered, is_left || status["shield"].is_object(), "{kill}: {status}");
+        if is_lowered {
+            let lowered = answer(&format!("{kill}.down"), 0);
             for what in ["failures", "remaining"] {
-                assert_eq!(settled[what], Value::Array(Vec::new()), "{kill}");
+                assert_eq!(lowered[what], Value::Array(Vec::new()), "{kill}");
             }
-        } else {
-            // It was killed when all was done, or nothing yet.
-            assert_eq!(status["interrupted"], Value::Null, "{kill}");
         }
+        undone += i32::from(is_left);
         assert_as_before(&format!("{kill}.settled"));
     }
     assert!(undone > 0, "{undone} of 3 were killed in the middle");

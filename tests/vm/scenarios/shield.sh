@@ -145,7 +145,7 @@ for kill in 1 2; do
     wait $raising || true
     snapshot killed-$kill.dead
     shield killed-$kill status
-    [ ! -e $store/shield.json ] || shield killed-$kill.down down
+    [ ! -e $store/shield.journal ] || shield killed-$kill.down down
     snapshot killed-$kill.settled
 done
 
@@ -158,4 +158,5 @@ while [ -e $store/shield.json ]; do :; done
 kill -9 $lowering || true
 wait $lowering || true
 shield killed-down status
+[ ! -e $store/shield.journal ] || shield killed-down.down down
 snapshot killed-down.settled

@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Knob, Level, Lowered, Machine, Raised, Request, Settled, Shield, Status, Store, Watch, advice, boot, plan,
+    Knob, Level, Lowered, Machine, Raised, Request, Shield, Status, Store, Watch, advice, boot, plan,
 };
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -55,7 +55,9 @@ enum Command {
     Up(UpOptions),
     /// Say whether a shield is up, and whether everything it set still holds
     ///
-    /// Undoes first what an 'up' or 'down' left that was killed, if it may. Exit status: 0 if a shield is up and holds, otherwise 1.
+    /// Changes nothing. Also reports what an 'up' or 'down' left that was killed; 'down' undoes that.
+    ///
+    /// Exit status: 0 if a shield is up and everything it set still holds, otherwise 1.
     Status(Format),
     /// Run a command on the shielded CPUs
     ///
@@ -188,7 +190,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let (request, format) = (options.wanted.request(), options.wanted.format);
     let mut store = Store::default();
     if let Some(lowered) = store.recover()? {
-        show_as_message(&text::settled(&Settled::Undone(lowered)));
+        show_as_message(&text::undone(&lowered));
     }
     // What makes `up` refuse is said before anything is measured, and so is what will undo it.
     store.may_raise(&request)?;
@@ -276,12 +278,6 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
 }
 
 fn status_json(status: &Status, rivals: &[String]) -> String {
-    let settled = match &status.settled {
-        Settled::Nothing => json!(null),
-        Settled::Undone(lowered) => json!({ "undone": lowered_json(lowered) }),
-        Settled::Left(reason) => json!({ "left": reason }),
-        Settled::Busy => json!("busy"),
-    };
     let value = json!({
         "schema": 1,
         "shield": status.shield,
@@ -289,7 +285,7 @@ fn status_json(status: &Status, rivals: &[String]) -> String {
         "rivals": rivals,
         "stays": status.stays,
         "threads": status.members,
-        "interrupted": settled,
+        "unfinished": status.unfinished,
     });
     value.to_string() + "\n"
 }

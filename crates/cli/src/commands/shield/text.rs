@@ -5,7 +5,7 @@ use super::measure::{Measurement, OfCpu};
 use sordino_event::text::{count, printable};
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
-    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Settled, Status,
+    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Status, Unfinished,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -192,11 +192,11 @@ fn microseconds(nanoseconds: f64) -> String {
 }
 
 pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> String {
-    let mut text = settled(&status.settled);
     let Some(shield) = &status.shield else {
-        return text + "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
+        let none = "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
+        return status.unfinished.as_ref().map_or(none, unfinished).to_owned();
     };
-    text += &headline(shield);
+    let mut text = headline(shield);
     let since = jiff::Timestamp::from_second(shield.since.cast_signed()).unwrap_or_default();
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
     let noun = if status.members == 1 { "thread runs" } else { "threads run" };
@@ -224,21 +224,21 @@ fn drifted(drift: &Drift) -> String {
     format!("{knob}: {what}: {from} instead of {}", to.as_deref().unwrap_or_default())
 }
 
-pub(super) fn settled(settled: &Settled) -> String {
-    match settled {
-        Settled::Nothing => String::new(),
-        Settled::Undone(lowered) => {
-            format!(
-                "An earlier shield was not wholly raised or lowered. It is undone now:\n{}\n",
-                self::lowered(lowered)
-            )
+/// Tells that an unfinished shield was undone, and the result.
+pub(super) fn undone(lowered: &Lowered) -> String {
+    format!(
+        "An earlier shield was not wholly raised or lowered. It is undone now:\n{}\n",
+        self::lowered(lowered)
+    )
+}
+
+fn unfinished(unfinished: &Unfinished) -> &'static str {
+    match unfinished {
+        Unfinished::Left => {
+            "An earlier shield was not wholly raised or lowered, and the machine is still changed.\n\
+             Undo it: sudo sordino shield down\n"
         }
-        Settled::Left(reason) => format!(
-            "An earlier shield was not wholly raised or lowered, and the machine is still changed ({}).\n\
-             Undo it: sudo sordino shield down\n",
-            printable(reason)
-        ),
-        Settled::Busy => "Another sordino is raising or lowering a shield now.\n".to_owned(),
+        Unfinished::Busy => "Another sordino is raising or lowering a shield now.\n",
     }
 }
 
