@@ -2,13 +2,9 @@
 //!
 //! One item a line, its words separated by tabs:
 //!
-//! | line | meaning |
-//! |---|---|
-//! | `event` id level provider name file line | a tracepoint begins; file and line may be empty |
-//! | `field` type name | its next field; the types are those that [`Type`](crate::Type) prints |
-//! | `label` low high text | a label of the enumeration that is the last field |
-//! | `end` | the tracepoint is complete |
-//! | `refused` reason provider name | a tracepoint that the program could not register; [`Unregistered`] lists the reasons |
+//! The program writes with [`Writer`], which never allocates. The collector reads with [`read`], which trusts nothing:
+//! an invalid tracepoint is refused, and those beside it are read. Complete tracepoints may follow later, when the
+//! program loads a plug-in: the text only ever grows.
 //!
 //! The program writes with [`Writer`], which never allocates; the collector reads with [`read`], which trusts
 //! nothing: a tracepoint that makes no sense is refused, and those beside it are read. Complete tracepoints may follow later (a
@@ -41,7 +37,7 @@ pub const MAX_TEXT: usize = 256 << 10;
 /// The reason for which a program cannot register a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unregistered {
-    /// The number of its level is not that of a [`Level`].
+    /// The level's number belongs to no [`Level`].
     Level,
     /// A name, a type or a label is not UTF-8.
     NotText,
@@ -54,7 +50,7 @@ pub enum Unregistered {
 impl Unregistered {
     const ALL: [Self; 4] = [Self::Level, Self::NotText, Self::TooLong, Self::NoRoom];
 
-    /// The word in the catalogue.
+    /// Returns the reason's word in the catalogue.
     const fn word(self) -> &'static str {
         match self {
             Self::Level => "level",
@@ -83,7 +79,7 @@ impl fmt::Display for Unregistered {
 pub struct Writer<W>(W);
 
 impl<W: fmt::Write> Writer<W> {
-    /// Writes to `out`.
+    /// Creates a writer that appends to `out`.
     pub fn new(out: W) -> Self {
         Self(out)
     }
@@ -91,7 +87,7 @@ impl<W: fmt::Write> Writer<W> {
     /// Begins a tracepoint.
     ///
     /// # Errors
-    /// When `out` takes no more; so with the other functions.
+    /// The error of `out`, if it is full.
     pub fn event(
         &mut self,
         id: u16,
@@ -138,7 +134,7 @@ impl<W: fmt::Write> Writer<W> {
     }
 }
 
-/// A word with what would break the line replaced by `?`.
+/// A word whose control characters, which would break the line, are replaced by `?`.
 struct Word<'a>(&'a str);
 
 impl fmt::Display for Word<'_> {

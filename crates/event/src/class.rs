@@ -3,23 +3,23 @@
 use crate::Level;
 use std::ops::Index;
 
-/// Where an event comes from.
+/// The origin of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Domain {
     /// A tracepoint of a program.
     User,
-    /// The kernel.
+    /// An event of the kernel.
     Kernel,
 }
 
-/// What all events of one kind share.
+/// The description that all events of one kind share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Where such events come from.
+    /// The origin of these events.
     pub domain: Domain,
     /// `provider:name` of a tracepoint; the bare name of a kernel event.
     pub name: String,
-    /// Its number in its trace, if it has one; other traces give it to other classes.
+    /// The class's number in its trace, if it has one; another trace may give the number to another class.
     pub number: Option<u64>,
     /// The log level, where one was declared.
     pub level: Option<Level>,
@@ -29,7 +29,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class without a number and a level.
+    /// Creates a class without a number and a level.
     pub fn new<S: Into<String>>(
         domain: Domain,
         name: impl Into<String>,
@@ -44,18 +44,19 @@ impl Class {
         }
     }
 
-    /// The index of the field called `name`, for [`Event::value`](crate::Event::value) and its kin.
+    /// Returns the index of the field called `name`, for [`Event::value`](crate::Event::value) and its kin.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field == name)
     }
 }
 
-/// Names a [`Class`] within one [`Classes`].
+/// The number of a [`Class`] within one [`Classes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
 impl ClassId {
-    /// The class's place in [`Classes`], from 0: lets an analysis keep what it knows of classes in a `Vec`.
+    /// Returns the class's index in [`Classes`], from 0, so that an analysis can keep its data of classes in
+    /// a `Vec`.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -66,27 +67,27 @@ impl ClassId {
 pub struct Classes(Vec<Class>);
 
 impl Classes {
-    /// Adds `class` and names it.
+    /// Adds `class` and returns its id.
     ///
     /// # Panics
-    /// With more than 2^32 classes.
+    /// When there are more than 2^32 classes.
     pub fn add(&mut self, class: Class) -> ClassId {
         let id = u32::try_from(self.0.len()).expect("fewer than 2^32 classes");
         self.0.push(class);
         ClassId(id)
     }
 
-    /// How many there are.
+    /// Returns the number of classes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no class.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each with its name, in the order they were added.
+    /// Iterates over the classes with their ids, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         (0..).map(ClassId).zip(&self.0)
     }

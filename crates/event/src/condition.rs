@@ -1,6 +1,6 @@
 //! Conditions on the fields of a tracepoint: `duration > 50us && state == "Faulty"`.
 //!
-//! [`Expression::parse`] reads the text, [`Expression::compile`] makes code of it for one tracepoint of one program, and
+//! [`Expression::parse`] reads the text, [`Expression::compile`] compiles it for one tracepoint of one program, and
 //! [`holds`] runs the code at each hit, in the program. `docs/conditions.md` describes the language and the code.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!
 //! [`Expression::is_met_by`] evaluates the same text on an event that was recorded and decoded, without code.
 //!
-//! The code crosses the shared memory, so the machine trusts none of it; for the same reason it is the only part that
-//! runs in a traced program.
+//! The code crosses the shared memory, so the machine trusts none of it. The machine is also the only part that runs in
+//! a traced program.
 //!
 //! ```
 //! use sordino_event::condition::{Condition, Context, Expression, holds};
@@ -53,16 +53,16 @@ use plan::Test;
 use resolve::Resolver;
 use tree::{Node, Tree};
 
-/// A condition as a user wrote it, for whatever tracepoint.
+/// A condition as a user wrote it, not yet compiled for a tracepoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression(Tree);
 
-/// What is known of a program when a condition is compiled for it.
+/// The facts about a program for which a condition is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
-    /// `$pid`.
+    /// The value of `$pid`.
     pub pid: Pid,
-    /// `$procname`, as it is now.
+    /// The value of `$procname` at the time of compilation.
     pub procname: &'a str,
 }
 
@@ -73,38 +73,38 @@ pub enum Condition {
     Always,
     /// No record meets it.
     Never,
-    /// [`holds`] says of each record whether it meets it: at most [`MAX_CODE`] bytes.
+    /// [`holds`] decides for each record; the code has at most [`MAX_CODE`] bytes.
     Code(Vec<u8>),
 }
 
 impl Expression {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// What is wrong with the text, and where.
+    /// The fault in the text, and its place.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         parse::parse(text).map(Self)
     }
 
-    /// Makes code of it for records of `schema`.
+    /// Compiles the condition for records of `schema`.
     ///
     /// # Errors
-    /// Where it does not fit the tracepoint: a field that is not there, a text compared with a number, an unknown
-    /// label; or that it takes more than [`MAX_CODE`] bytes. The place is one of the text that was parsed.
+    /// The condition does not fit the tracepoint (it names an unknown field or label, or compares a text with a
+    /// number), or takes more than [`MAX_CODE`] bytes. The place is one in the text that was parsed.
     pub fn compile(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Invalid> {
         compile_any(&[self], schema, context).map_err(|(_, invalid)| invalid)
     }
 
-    /// Whether a decoded event meets the condition.
+    /// Returns true if a decoded event meets the condition.
     ///
     /// # Errors
     /// The part that does not fit the event: a field that `class` does not have, a text compared with a number. The
-    /// place is one of the text that was parsed.
+    /// place is one in the text that was parsed.
     pub fn is_met_by(&self, class: &Class, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
         decoded::is_met(&self.0, class, event, known)
     }
 
-    /// The fields that it asks for, each once.
+    /// Returns the names of the fields in the condition, each once.
     pub fn fields(&self) -> Vec<&str> {
         let mut fields = self.0.fields();
         fields.sort_unstable();
@@ -112,17 +112,19 @@ impl Expression {
         fields
     }
 
-    /// The first field that it asks for and decoded events of `class` do not have, if there is one.
+    /// Returns an error for the first field of the condition that decoded events of `class` do not have; `None` if they
+    /// have all.
     pub fn lacking_in(&self, class: &Class) -> Option<Invalid> {
         decoded::lacking(&self.0, class)
     }
 
-    /// The fields that it compares with something by less or greater, each with whether the lesser ones meet it.
+    /// Returns the fields that the condition compares by less or greater, each with true if lesser values meet the
+    /// condition.
     pub(crate) fn bounds(&self) -> Vec<(&str, bool)> {
         bounds::bounds(&self.0)
     }
 
-    /// The first field of the condition that is not among `fields`.
+    /// Returns the first field of the condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
         missing_field(&self.0, fields)
     }
@@ -135,7 +137,7 @@ fn missing_field<'a>(tree: &'a Tree, fields: &[&str]) -> Option<&'a str> {
     }
 }
 
-/// The condition that at least one of `expressions` holds. An error comes with the number of the expression that it is about.
+/// Compiles the condition that at least one of `expressions` holds. An error carries the index of its expression.
 pub(crate) fn compile_any(
     expressions: &[&Expression],
     schema: &Schema,

@@ -1,13 +1,14 @@
 //! Patterns with `*` and `?`.
 
-/// Whether all of `text` matches `pattern`: `*` is any number of characters, `?` is one, and a backslash takes the
-/// meaning from what follows it. A character is a byte with the UTF-8 continuation bytes behind it, so any bytes are text.
+/// Returns true if all of `text` matches `pattern`. In the pattern, `*` stands for any number of characters and `?` for
+/// one; a backslash makes the character behind it literal. A character is a byte with the UTF-8 continuation bytes
+/// behind it, so any bytes are text.
 ///
-/// Real-time: allocates nothing; at most as many steps as the pattern has bytes for each byte of the text, because only the
-/// last star is ever tried again.
+/// Real-time: allocates nothing. At most as many steps as the pattern has bytes for each byte of the text, because only
+/// the last star is ever tried again.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut in_text) = (0, 0);
-    // Behind the last star, and how much of the text that star does not cover yet.
+    // The offset behind the last star in the pattern, and the offset in the text that the star does not cover yet.
     let mut retry = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -23,14 +24,15 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
             (at, in_text) = (next, behind);
             continue;
         }
-        // A longer text for the star can only help while there is text.
+        // Trying a longer text for the star helps only while there is text left.
         let Some((behind_star, covered)) = retry.filter(|_| !ends) else { return false };
         (at, in_text) = (behind_star, character(text, covered));
         retry = Some((at, in_text));
     }
 }
 
-/// Matches one character of `pattern`, which is no star, at `at` with `text` at `in_text`: what is behind both.
+/// Matches one character of `pattern`, which is no star, at `at` with `text` at `in_text`. Returns the offsets behind
+/// both.
 fn step(pattern: &[u8], at: usize, text: &[u8], in_text: usize) -> Option<(usize, usize)> {
     let found = *text.get(in_text)?;
     match *pattern.get(at)? {
@@ -40,7 +42,7 @@ fn step(pattern: &[u8], at: usize, text: &[u8], in_text: usize) -> Option<(usize
     }
 }
 
-/// Behind the character at `at`.
+/// Returns the offset behind the character at `at`.
 fn character(text: &[u8], at: usize) -> usize {
     let continues = |byte: &&u8| **byte & 0xc0 == 0x80;
     at + 1 + text.iter().skip(at + 1).take_while(continues).count()
@@ -75,7 +77,7 @@ mod tests {
         }
     }
 
-    /// The definition, by recursion.
+    /// The definition of a match, by recursion.
     fn defined(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], []) => true,

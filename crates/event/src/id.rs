@@ -1,4 +1,4 @@
-//! Numbers that name things, as types of their own so that none is taken for another.
+//! Ids as types of their own, so that the compiler tells them apart.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A logical CPU, numbered as the kernel does.
+    /// A logical CPU, by the kernel's number.
     Cpu(u32)
 }
 id! {

@@ -1,14 +1,14 @@
-//! What is wrong with a text that a user wrote, and where.
+//! Faults in a text that a user wrote.
 
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong with a condition or a rule, and where in its text.
+/// A fault in a condition or a rule, and its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The place: bytes of the text. Empty where something is missing.
+    /// The place: a range of bytes in the text. Empty where something is missing.
     pub at: Range<usize>,
-    /// What is wrong there, and what would be right.
+    /// The fault, and its remedy.
     pub message: String,
 }
 
@@ -17,12 +17,13 @@ impl Invalid {
         Self { at, message: message.into() }
     }
 
-    /// The same place in a text that has `before` bytes more in front.
+    /// Returns the same fault for a text that has `before` bytes more in front.
     pub(crate) fn behind(self, before: usize) -> Self {
         Self { at: self.at.start + before..self.at.end + before, ..self }
     }
 
-    /// Two lines for a terminal: the line of `text` that holds the place, and carets under it with the message.
+    /// Returns two lines for a terminal: the line of `text` that contains the place, and carets under it with
+    /// the message.
     ///
     /// ```
     /// use sordino_event::condition::Expression;
@@ -40,7 +41,7 @@ impl Invalid {
         let marked = rest.get(..self.at.len()).unwrap_or(rest).lines().next().unwrap_or_default();
         let indent = " ".repeat(before[start..].chars().count());
         let carets = "^".repeat(marked.chars().count().max(1));
-        // A tab would move the line against the carets.
+        // A tab would shift the line against the carets.
         let line = line.replace(char::is_control, " ");
         format!("{line}\n{indent}{carets} {}", self.message)
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 macro_rules! levels {
     ($($name:ident = $number:literal, $text:literal;)*) => {
-        /// How important an event is, from [`Level::Emergency`] (0) to [`Level::Debug`] (14).
+        /// The importance of an event, from [`Level::Emergency`] (0) to [`Level::Debug`] (14).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[expect(missing_docs, reason = "the names say it")]
@@ -15,7 +15,7 @@ macro_rules! levels {
             /// Every level, most important first.
             pub const ALL: [Self; 15] = [$(Self::$name),*];
 
-            /// The level's name as a user types it.
+            /// Returns the level's name as a user types it.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -42,12 +42,12 @@ levels! {
 }
 
 impl Level {
-    /// The level with this number, if there is one.
+    /// Returns the level with this number, if there is one.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The level's number.
+    /// Returns the level's number, which is part of the trace.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// The text is no level's name.
+/// The error for a text that is no level's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLevel;
 

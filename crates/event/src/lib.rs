@@ -1,15 +1,15 @@
-//! What an event is.
+//! Events before and after they are recorded.
 //!
-//! Two views of the same thing live here:
-//! * the **writer's**: a [`Schema`] says how the fields of a tracepoint lie in a record. A traced program
-//!   publishes its schemas as text ([`catalogue`]);
-//! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands
-//!   where records are missing.
+//! Two views of an event live here:
+//! * the **writer's**: a [`Schema`] describes the layout of a tracepoint's records. A traced program publishes its
+//!   schemas as text ([`catalogue`]);
+//! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands where
+//!   records are missing.
 //!
-//! And what a user says about events before they are recorded: [`rule`] chooses tracepoints by their names, a
-//! [`condition`] records by what they hold.
+//! A user selects events before they are recorded: a [`rule`] chooses tracepoints by their names, a
+//! [`condition`] records by their values.
 //!
-//! [`text`] makes names and strings from outside fit for a terminal.
+//! The module [`text`] makes names and strings from outside fit for a terminal.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!

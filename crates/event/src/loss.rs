@@ -1,25 +1,25 @@
-//! Loss is an event: where records are missing, how many, and why.
+//! Losses: gaps in a stream, with their place, size and cause.
 
 use crate::{Cpu, Pid, Time};
 use std::fmt;
 
-/// Why records are missing.
+/// The cause of a gap in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cause {
     /// The ring was full: the collector did not keep up.
     RingFull,
-    /// The record was larger than a sub-buffer takes.
+    /// The record did not fit into a sub-buffer.
     TooLarge,
     /// The tracepoint was hit after the program had registered it and before the recorder had answered.
     Unanswered,
     /// The kernel's buffer was overwritten before it was read.
     KernelOverrun,
-    /// The trace says that records are missing, not why (written by another tracer).
+    /// The trace reports missing records without a cause (written by another tracer).
     Discarded,
     /// A writer died between reserving space and filling it.
     Unfinished,
-    /// The trace's bytes do not make sense here; the rest of the packet was skipped.
+    /// The trace's bytes are invalid here; the rest of the packet was skipped.
     Corrupt,
 }
 
@@ -40,28 +40,28 @@ impl fmt::Display for Cause {
 /// Records that are missing from one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// They were lost after this.
+    /// The time after which the records were lost.
     pub from: Time,
-    /// They were lost before this.
+    /// The time before which the records were lost.
     pub to: Time,
-    /// On this CPU, if the stream belongs to one.
+    /// The CPU on which they were lost, if the stream belongs to one.
     pub cpu: Option<Cpu>,
-    /// By this process; `None` for the kernel's own events.
+    /// The process that lost them; `None` for the kernel's own events.
     pub pid: Option<Pid>,
-    /// How many; `None` if nobody could count them.
+    /// The number of missing records; `None` if it could not be counted.
     pub count: Option<u64>,
-    /// Why.
+    /// The cause of the loss.
     pub cause: Cause,
 }
 
-/// What a stream of a trace yields next.
+/// The next item of a trace's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An event, decoded into the [`Event`](crate::Event) that the stream was handed. Within one stream, time
-    /// never goes back.
+    /// An event, decoded into the [`Event`](crate::Event) that was passed to the stream. Within one stream,
+    /// time never goes back.
     Event,
-    /// Records are missing here: after the event yielded before, before the one yielded next.
+    /// Records are missing here, between the previous event and the next.
     Loss(Loss),
-    /// Nothing follows.
+    /// The end of the stream.
     End,
 }

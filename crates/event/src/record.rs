@@ -5,7 +5,7 @@ use crate::{Base, Class, ClassId, Cpu, Pid, Tid, Time};
 /// One value in an event's flat, preorder list of values.
 ///
 /// [`Value::List`] and [`Value::Group`] are followed by their children; texts lie in the event's bytes. Readers
-/// see values through [`View`], which hides both.
+/// use [`View`], which hides both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// An unsigned integer and how to print it.
@@ -14,17 +14,17 @@ pub enum Value {
     Signed(i64, Base),
     /// A floating-point number; singles are widened.
     Float(f64),
-    /// Bytes of text in the event's bytes.
+    /// A text, which lies in the event's bytes.
     Text(Text),
-    /// An enumeration's integer, and its label if the trace names one for it.
+    /// An enumeration's integer, and its label if the trace has one for it.
     Label(i64, Option<Text>),
-    /// As many values follow.
+    /// A list of this many values, which follow.
     List(u32),
-    /// As many pairs of a text (the name) and a value follow.
+    /// A group of this many pairs of a name (a text) and a value, which follow.
     Group(u32),
 }
 
-/// Where a text lies in an event's bytes.
+/// The place of a text in an event's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     start: u32,
@@ -32,12 +32,12 @@ pub struct Text {
 }
 
 impl Value {
-    /// A decimal unsigned integer.
+    /// Creates a decimal unsigned integer.
     pub fn unsigned(value: u64) -> Self {
         Self::Unsigned(value, Base::Decimal)
     }
 
-    /// A decimal signed integer.
+    /// Creates a decimal signed integer.
     pub fn signed(value: i64) -> Self {
         Self::Signed(value, Base::Decimal)
     }
@@ -45,25 +45,25 @@ impl Value {
 
 /// One decoded event.
 ///
-/// Filled by a reader, which calls [`begin`](Self::begin) and then pushes values; no allocation once its
+/// A reader fills it: it calls [`begin`](Self::begin) and then pushes values. Nothing is allocated once the
 /// buffers have grown to the largest event.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub time: Time,
-    /// On which CPU, if the trace tells.
+    /// The CPU on which it was recorded, if the trace has it.
     pub cpu: Option<Cpu>,
-    /// In which process, if the trace tells.
+    /// The process that recorded it, if the trace has it.
     pub pid: Option<Pid>,
-    /// In which thread, if the trace tells.
+    /// The thread that recorded it, if the trace has it.
     pub tid: Option<Tid>,
-    /// What kind of event.
+    /// The kind of event.
     pub class: ClassId,
     values: Vec<Value>,
     bytes: Vec<u8>,
-    /// Index into `values` of each top-level field.
+    /// The index in `values` of each top-level field.
     starts: Vec<u32>,
-    /// Children that belong to the compound values being pushed.
+    /// The number of children that are missing from the compound values being pushed.
     open: u64,
 }
 
@@ -92,36 +92,37 @@ impl Event {
         self.values.push(value);
     }
 
-    /// Copies `text` into the event and says where, for [`Value::Text`] and [`Value::Label`].
+    /// Copies `text` into the event and returns its place, for [`Value::Text`] and [`Value::Label`].
     pub fn intern(&mut self, text: &[u8]) -> Text {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(text);
         Text { start, length: text.len() as u32 }
     }
 
-    /// Adds a text.
+    /// Adds a text as the next value.
     pub fn push_text(&mut self, text: &[u8]) {
         let text = self.intern(text);
         self.push(Value::Text(text));
     }
 
-    /// How many top-level fields it has.
+    /// Returns the number of top-level fields.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether it has no field.
+    /// Returns true if the event has no field.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The top-level field with this index, as [`Class::field`] gives it.
+    /// Returns the top-level field with this index, which [`Class::field`] finds.
     pub fn value(&self, field: usize) -> Option<View<'_>> {
         let start = *self.starts.get(field)? as usize;
         self.view(start).map(|(view, _)| view)
     }
 
-    /// An integer field's value; an enumeration's integer. `None` for other types and above `i64::MAX`.
+    /// Returns an integer field's value or an enumeration's integer. `None` for other types and above
+    /// `i64::MAX`.
     pub fn integer(&self, field: usize) -> Option<i64> {
         match self.value(field)? {
             View::Unsigned(value, _) => i64::try_from(value).ok(),
@@ -130,7 +131,7 @@ impl Event {
         }
     }
 
-    /// A text field's bytes.
+    /// Returns the bytes of a text field.
     pub fn text(&self, field: usize) -> Option<&[u8]> {
         match self.value(field)? {
             View::Text(text) => Some(text),
@@ -138,12 +139,12 @@ impl Event {
         }
     }
 
-    /// The top-level fields with their names.
+    /// Iterates over the top-level fields with their names.
     pub fn fields<'a>(&'a self, class: &'a Class) -> Fields<'a> {
         Fields { event: self, class, next: 0 }
     }
 
-    /// The value at `index` of the flat list, and the index behind it and its children.
+    /// Returns the value at `index` of the flat list, and the index behind it and its children.
     fn view(&self, index: usize) -> Option<(View<'_>, usize)> {
         let next = index + 1;
         Some(match *self.values.get(index)? {
@@ -166,7 +167,7 @@ impl Event {
         (make(Entries { event: self, next: first, left: children }), self.behind(first, children))
     }
 
-    /// The index behind `children` values that start at `index`, with all of theirs.
+    /// Returns the index behind `children` values that start at `index`, with all of their children.
     fn behind(&self, mut index: usize, children: u64) -> usize {
         let mut left = children;
         while left > 0 {
@@ -191,19 +192,19 @@ impl Event {
 /// One value as a reader sees it.
 #[derive(Clone, Copy, Debug)]
 pub enum View<'a> {
-    /// An unsigned integer.
+    /// An unsigned integer and its base.
     Unsigned(u64, Base),
-    /// A signed integer.
+    /// A signed integer and its base.
     Signed(i64, Base),
-    /// A floating-point number.
+    /// A floating-point number; singles are widened.
     Float(f64),
-    /// Text; whatever bytes the program gave.
+    /// A text; the program may have given any bytes.
     Text(&'a [u8]),
     /// An enumeration's integer and label.
     Label(i64, Option<&'a [u8]>),
     /// The elements of an array or sequence.
     List(Entries<'a>),
-    /// The members of a structure: a text (the name), then the member, and so on.
+    /// The members of a structure: the first one's name as a text, its value, and so on.
     Group(Entries<'a>),
 }
 

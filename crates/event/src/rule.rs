@@ -1,4 +1,4 @@
-//! Which tracepoints to record: `motor:*, !motor:noise*, npt:loop if duration > 50us`.
+//! Rules that choose the tracepoints to record: `motor:*, !motor:noise*, npt:loop if duration > 50us`.
 //!
 //! ```
 //! use sordino_event::condition::{Condition, Context};
@@ -27,43 +27,43 @@ use crate::condition::{Condition, Context, Expression, compile_any};
 use crate::{Invalid, Schema, glob};
 use std::fmt;
 
-/// Which tracepoints to record, or which not, and under which condition.
+/// A rule that includes or excludes tracepoints by their names, and may limit the records by a condition.
 ///
-/// Written `NAME`, `!NAME` or `NAME if CONDITION`. In a name `*` is any number of characters and `?` is one; a provider's name alone
-/// means all of its tracepoints.
+/// It is written `NAME`, `!NAME` or `NAME if CONDITION`. In a name `*` stands for any number of characters and `?` for
+/// one; a provider's name alone means all of its tracepoints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     text: String,
     excludes: bool,
-    /// For `provider:name`.
+    /// The pattern for `provider:name`.
     pattern: String,
-    /// And where in the text it begins.
+    /// The condition, and the offset of its text in the rule's.
     condition: Option<(usize, Expression)>,
 }
 
-/// Rules in the order in which they were given.
+/// A list of rules in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules(pub Vec<Rule>);
 
 /// A rule whose condition does not fit a tracepoint that its name matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The rule's text.
+    /// The text of the rule.
     pub rule: String,
-    /// What is wrong, and where in that text.
+    /// The fault, and its place in that text.
     pub invalid: Invalid,
 }
 
 impl Rule {
-    /// Reads rules with commas between them. A comma inside quotes, brackets or parentheses belongs to a condition.
+    /// Parses rules with commas between them. A comma inside quotes, brackets or parentheses belongs to a condition.
     ///
     /// # Errors
-    /// What is wrong, and where in `text`.
+    /// The first fault, and its place in `text`.
     pub fn list(text: &str) -> Result<Vec<Self>, Invalid> {
         parts(text).map(|(start, part)| Self::parse(part).map_err(|invalid| invalid.behind(start))).collect()
     }
 
-    /// Reads one rule, which has no white space around it.
+    /// Parses one rule, which has no white space around it.
     fn parse(text: &str) -> Result<Self, Invalid> {
         let unsigned = text.strip_prefix('!').map(str::trim_start);
         let (excludes, rest) = (unsigned.is_some(), unsigned.unwrap_or(text));
@@ -92,17 +92,17 @@ impl Rule {
         Ok(Self { text: text.to_owned(), excludes, pattern, condition: Some((at, expression)) })
     }
 
-    /// Whether it is about the tracepoint with this full name.
+    /// Returns true if the rule applies to the tracepoint with this full name.
     pub fn matches(&self, full_name: &str) -> bool {
         glob::matches(self.pattern.as_bytes(), full_name.as_bytes())
     }
 
-    /// Whether it takes tracepoints away.
+    /// Returns true if the rule excludes tracepoints.
     pub const fn excludes(&self) -> bool {
         self.excludes
     }
 
-    /// The pattern for full names: `motor:*` where the rule says `motor`.
+    /// Returns the pattern for full names: `motor:*` if the rule is `motor`.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
@@ -112,7 +112,7 @@ impl Rule {
         self.condition.is_some()
     }
 
-    /// The first field of its condition that is not among `fields`.
+    /// Returns the first field of the rule's condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
         self.condition.as_ref().and_then(|(_, expression)| expression.missing_field(fields))
     }
@@ -123,7 +123,7 @@ impl Rule {
     }
 }
 
-/// As it was written.
+/// Prints the rule as it was written.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -131,11 +131,12 @@ impl fmt::Display for Rule {
 }
 
 impl Rules {
-    /// Which records of a tracepoint are wanted; [`Condition::Never`]: it need not be enabled.
+    /// Returns the condition for the records of a tracepoint. [`Condition::Never`] means that it need not be enabled.
     ///
-    /// The rules that match its name apply in order. Each that includes adds the records that meet its condition, or all if it has
-    /// none, so with several conditions a record has to meet one of them; each that excludes takes away what the
-    /// rules before it have added. A rule whose condition asks for a field that the tracepoint does not have adds nothing.
+    /// The rules that match its name apply in order. A rule that includes adds the records that meet its condition, or
+    /// all if it has none, so with several conditions a record has to meet one of them. A rule that excludes removes
+    /// the records that the rules before it have added. A rule with a condition on a field that the tracepoint does not
+    /// have adds nothing.
     ///
     /// # Errors
     /// The rule that does not fit the tracepoint for another reason.
@@ -154,7 +155,7 @@ impl Rules {
 }
 
 impl Unfit {
-    /// Two lines for a terminal, as [`Invalid::picture`] draws them.
+    /// Returns two lines for a terminal, as [`Invalid::picture`] draws them.
     pub fn picture(&self) -> String {
         self.invalid.picture(&self.rule)
     }
@@ -168,7 +169,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// The parts of a text between commas that stand for themselves, without white space around them, and where each begins.
+/// Splits a text at the commas that separate rules. Returns each part without white space around it, and its offset.
 fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let (mut depth, mut quoted, mut escaped) = (0_u32, false, false);
     let separates = move |letter: char| {
@@ -190,7 +191,7 @@ fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What the full names of the tracepoints match that a rule's name means.
+/// Returns the pattern for full names that a rule's name means.
 fn pattern(name: &str) -> Result<String, Invalid> {
     if name.is_empty() {
         return Err(Invalid::new(0..0, "a tracepoint's name is missing here"));

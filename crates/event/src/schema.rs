@@ -1,7 +1,7 @@
-//! How the fields of a tracepoint lie in its records.
+//! The schema of a tracepoint: the layout of its records.
 //!
-//! A record's payload is its fields one after the other, packed: every field starts at the byte where the one
-//! before ended. Numbers are in the machine's byte order unless they say [`ByteOrder::Network`]. A
+//! A record's payload is its fields one after the other, packed: every field starts at the byte where the
+//! previous one ended. Numbers have the machine's byte order unless their type has [`ByteOrder::Network`]. A
 //! [`Type::String`] ends with a zero byte; a [`Type::Sequence`] starts with its length as a `u16` in the
 //! machine's byte order.
 
@@ -9,12 +9,12 @@ use crate::Level;
 use std::fmt;
 use std::str::FromStr;
 
-/// The most fields one tracepoint may have.
+/// The most fields that a tracepoint may have.
 pub const MAX_FIELDS: usize = 64;
 /// The longest provider, event, field or label name, in bytes.
 pub const MAX_NAME: usize = 255;
 
-/// How many bits an integer has.
+/// The width of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Width {
@@ -25,12 +25,12 @@ pub enum Width {
 }
 
 impl Width {
-    /// In bits.
+    /// Returns the width in bits.
     pub const fn bits(self) -> u32 {
         8 * self.bytes()
     }
 
-    /// In bytes.
+    /// Returns the width in bytes.
     pub const fn bytes(self) -> u32 {
         match self {
             Self::W8 => 1,
@@ -40,7 +40,7 @@ impl Width {
         }
     }
 
-    /// The width of so many bytes, if integers have it.
+    /// Returns the width of this many bytes, if integers have it.
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         Some(match bytes {
             1 => Self::W8,
@@ -52,7 +52,7 @@ impl Width {
     }
 }
 
-/// How to print an integer.
+/// The base in which an integer is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Base {
@@ -63,17 +63,17 @@ pub enum Base {
     Binary,
 }
 
-/// In which order an integer's bytes lie.
+/// The order of an integer's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
-    /// The traced machine's.
+    /// The byte order of the traced machine.
     #[default]
     Host,
     /// Most significant byte first.
     Network,
 }
 
-/// An integer type.
+/// The type of an integer field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Integer {
@@ -84,18 +84,18 @@ pub struct Integer {
 }
 
 impl Integer {
-    /// A decimal integer in the machine's byte order.
+    /// Creates a decimal integer in the machine's byte order.
     pub const fn new(width: Width, signed: bool) -> Self {
         Self { width, signed, base: Base::Decimal, order: ByteOrder::Host }
     }
 
-    /// The same, printed in hexadecimal.
+    /// Returns the same type, printed in hexadecimal.
     pub const fn hexadecimal(self) -> Self {
         Self { base: Base::Hexadecimal, ..self }
     }
 }
 
-/// How many bits a floating-point number has.
+/// The width of a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum FloatWidth {
@@ -103,21 +103,21 @@ pub enum FloatWidth {
     Double,
 }
 
-/// One label of an enumeration and the values that carry it.
+/// One label of an enumeration, and the values that have it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
-    /// What to print.
+    /// The text that is printed.
     pub label: String,
-    /// The least value.
+    /// The least value with this label.
     pub low: i64,
-    /// The greatest value; the same as `low` for a single one.
+    /// The greatest value with this label; equal to `low` for a single one.
     pub high: i64,
 }
 
 /// An integer whose values have labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Enumeration {
-    /// How the value lies in the record.
+    /// The encoding of the value in the record.
     pub integer: Integer,
     /// The labels, in the order they were declared.
     pub ranges: Vec<Range>,
@@ -126,9 +126,9 @@ pub struct Enumeration {
 /// A type without a length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// An integer.
+    /// An integer without labels.
     Integer(Integer),
-    /// A floating-point number.
+    /// A floating-point number of IEEE 754.
     Float(FloatWidth),
     /// One byte: 0 is false, anything else true.
     Bool,
@@ -137,7 +137,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// How many bytes a value takes.
+    /// Returns the size of a value in bytes.
     pub const fn bytes(&self) -> u32 {
         match self {
             Self::Integer(integer) => integer.width.bytes(),
@@ -152,20 +152,20 @@ impl Scalar {
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// One value.
+    /// A single scalar value.
     Scalar(Scalar),
     /// UTF-8 text that ends with a zero byte.
     String,
     /// Text in a fixed number of bytes, filled up with zeros.
     Text(u32),
-    /// As many values.
+    /// A fixed number of values.
     Array(Scalar, u32),
-    /// A `u16` length, then as many values. A blob is a sequence of hexadecimal bytes.
+    /// A `u16` length, then this many values. A blob is a sequence of hexadecimal bytes.
     Sequence(Scalar),
 }
 
 impl Type {
-    /// How many bytes a value takes, if that is the same for all.
+    /// Returns the size of a value in bytes, if it is the same for all.
     pub const fn bytes(&self) -> Option<u32> {
         match self {
             Self::Scalar(scalar) => Some(scalar.bytes()),
@@ -175,7 +175,7 @@ impl Type {
         }
     }
 
-    /// The enumeration of a scalar or of an array's elements.
+    /// Returns the enumeration of a scalar or of an array's elements.
     pub fn enumeration_mut(&mut self) -> Option<&mut Enumeration> {
         match self {
             Self::Scalar(Scalar::Enumeration(e))
@@ -189,41 +189,41 @@ impl Type {
 /// One field of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Its name, a C identifier.
+    /// The field's name, a C identifier.
     pub name: String,
-    /// Its type.
+    /// The type of the field.
     pub ty: Type,
 }
 
-/// A tracepoint: what its records are called and how they are laid out.
+/// A tracepoint: the names and the layout of its records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Schema {
-    /// Who declares it.
+    /// The component that declares the tracepoint.
     pub provider: String,
-    /// Its name within the provider.
+    /// The tracepoint's name within the provider.
     pub name: String,
-    /// How important it is.
+    /// The importance of its events.
     pub level: Level,
-    /// The source file that declares it, and the line.
+    /// The source file that declares the tracepoint, and the line.
     pub location: Option<(String, u32)>,
     /// The payload's fields in order.
     pub fields: Vec<Field>,
 }
 
 impl Schema {
-    /// `provider:name`.
+    /// Returns the full name, `provider:name`.
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.provider, self.name)
     }
 
-    /// The names of its fields, in order.
+    /// Returns the names of the fields, in order.
     pub fn field_names(&self) -> Vec<&str> {
         self.fields.iter().map(|field| field.name.as_str()).collect()
     }
 }
 
-/// As programs and listings write types: `u32`, `i64x` (hexadecimal), `u16n` (network byte order), `bool`, `f64`,
-/// `enum:u8`, `string`, `text:16`, `[u8;6]` (array), `[u8x]` (sequence).
+/// Prints a type as programs and listings write it: `u32`, `i64x` (hexadecimal), `u16n` (network byte order),
+/// `bool`, `f64`, `enum:u8`, `string`, `text:16`, `[u8;6]` (array), `[u8x]` (sequence).
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -265,7 +265,7 @@ impl fmt::Display for Integer {
     }
 }
 
-/// The text is no type.
+/// The error for a text that is no type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownType;
 

@@ -1,4 +1,4 @@
-//! Text from outside, as a person may see it.
+//! Text from outside, made fit to be shown to a person.
 //!
 //! A traced program chooses its names, its paths and the strings in its events. Written to a terminal as they are, they
 //! can move the cursor, fill the clipboard, end a line and begin one that looks like a line of the tracer, or show their
@@ -14,10 +14,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Whether a terminal shows the character in its place and does nothing else.
+/// Returns true if a terminal shows the character in its place and does nothing else.
 ///
-/// It does not for control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the direction of writing,
-/// and for characters that Unicode allows to ignore in display, tags among them. The variation selectors U+FE00 to
+/// Not printable are control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the direction of
+/// writing, and characters that Unicode allows to ignore in display, tags among them. The variation selectors U+FE00 to
 /// U+FE0F, which choose between two forms of an emoji, are printable.
 pub fn is_printable(character: char) -> bool {
     match character {
@@ -30,7 +30,8 @@ pub fn is_printable(character: char) -> bool {
     }
 }
 
-/// The text in one line, with a visible escape for each character that is not printable. Allocates only if there is one.
+/// Returns the text in one line, with a visible escape for each character that is not printable. Allocates only if
+/// there is one.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return Cow::Borrowed(text);
@@ -38,7 +39,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| Escaped(character).to_string()).collect())
 }
 
-/// So many of something, by its name: `1 program`, `2 programs`, `0 processes`.
+/// Returns a number with its noun in the singular or plural: `1 program`, `2 programs`, `0 processes`.
 ///
 /// ```
 /// use sordino_event::text::count;
@@ -55,7 +56,7 @@ pub fn count(number: impl fmt::Display, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
-/// A character as itself if it is printable, or else its escape: `\n`, `\t`, `\x1b`, `\u{202e}`.
+/// A character that prints itself if it is printable, or else its escape: `\n`, `\t`, `\x1b`, `\u{202e}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped(pub char);
 

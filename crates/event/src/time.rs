@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// A point in time: nanoseconds since the Unix epoch, as the trace's clock saw it.
+/// A point in time: nanoseconds since the Unix epoch by the trace's clock.
 ///
-/// Readers convert from ticks of the trace clock once; a nanosecond is finer than what two CPUs' unfenced
-/// clock readings tell apart (some 15 ns), so nothing is lost that could be told.
+/// Readers convert from ticks of the trace clock once. The unfenced clock readings of two CPUs are
+/// comparable to some 15 ns, so a resolution of a nanosecond loses nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
@@ -15,29 +15,29 @@ pub struct Time(pub i64);
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// No time at all.
+    /// A span of no time at all.
     pub const ZERO: Self = Self(0);
 
-    /// Of `seconds`, rounded to the nearest nanosecond.
+    /// Returns the span of `seconds`, rounded to the nearest nanosecond.
     pub fn from_seconds(seconds: f64) -> Self {
         Self((seconds * 1e9).round() as i64)
     }
 
-    /// In microseconds.
+    /// Returns the span in microseconds.
     pub fn micros(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In seconds.
+    /// Returns the span in seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 }
 
 impl Time {
-    /// The earliest time there is.
+    /// The earliest time that can be represented.
     pub const MIN: Self = Self(i64::MIN);
-    /// The latest time there is.
+    /// The latest time that can be represented.
     pub const MAX: Self = Self(i64::MAX);
 }
 
@@ -94,7 +94,7 @@ impl std::iter::Sum for Nanos {
     }
 }
 
-/// With the unit that fits: `870 ns`, `12.3 us`, `4.56 ms`, `1.234 s`.
+/// Prints the span with the unit that fits: `870 ns`, `12.3 us`, `4.56 ms`, `1.234 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.0 as f64;

@@ -1,4 +1,4 @@
-//! Reading a catalogue, of which nothing is trusted: what makes no sense is refused alone.
+//! A reader of catalogues that trusts nothing: each invalid tracepoint is refused alone.
 
 use super::Unregistered;
 use crate::text::printable;
@@ -13,7 +13,7 @@ pub struct Read {
     pub tracepoints: Vec<(u16, Schema)>,
     /// Tracepoints that cannot be recorded.
     pub refused: Vec<Refused>,
-    /// Bytes that all of them take; what follows is incomplete.
+    /// The number of bytes that all of these items take; the text behind them is incomplete.
     pub consumed: usize,
 }
 
@@ -50,21 +50,21 @@ pub struct Error {
 pub enum ErrorKind {
     /// The bytes are not UTF-8.
     NotText,
-    /// It is no kind of line, or has too few or too many words.
+    /// The line is of no known kind, or has too few or too many words.
     Malformed,
-    /// A number is none, or out of range.
+    /// A word is not a number, or the number is out of range.
     Number(String),
     /// A field's type is unknown.
     Type(String),
     /// A name is empty, too long or no identifier.
     Name(String),
-    /// The line stands where it may not: a field outside an event, a label without an enumeration.
+    /// The line stands where it may not, for example a field outside an event or a label without an enumeration.
     Misplaced,
-    /// More than [`MAX_FIELDS`] fields.
+    /// The tracepoint has more than [`MAX_FIELDS`] fields.
     TooManyFields,
-    /// Two fields of this name.
+    /// Two fields have this name.
     FieldTwice(String),
-    /// The program could not register it.
+    /// The program could not register the tracepoint.
     Unregistered(Unregistered),
 }
 
@@ -98,17 +98,18 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Reads the complete tracepoints at the start of `text`: each with its id, and how many bytes they took.
+/// Reads the complete tracepoints at the start of `text`. Returns each with its id, and the number of bytes that
+/// they took.
 ///
 /// # Errors
-/// The first tracepoint that is refused: for catalogues that have to make sense.
+/// The first tracepoint that is refused: for callers whose catalogues have to be valid.
 pub fn parse(text: &[u8]) -> Result<(Vec<(u16, Schema)>, usize), Error> {
     let Read { tracepoints, refused, consumed } = read(text);
     refused.into_iter().next().map_or(Ok((tracepoints, consumed)), |refused| Err(refused.error))
 }
 
-/// Reads the complete items at the start of `text`, which is not trusted: this never panics, and takes memory in
-/// proportion to the text's length. A tracepoint whose `end` is missing is left for the next time.
+/// Reads the complete items at the start of `text`, which is not trusted: the function never panics, and takes
+/// memory in proportion to the text's length. A tracepoint without its `end` is left for the next call.
 pub fn read(text: &[u8]) -> Read {
     let mut parser = Parser::default();
     let mut position = 0;
@@ -125,7 +126,7 @@ pub fn read(text: &[u8]) -> Read {
     parser.read
 }
 
-/// A line's words; more than seven make none of the lines that there are.
+/// The words of a line. No valid line has more than seven.
 struct Line<'a> {
     number: usize,
     words: [&'a str; 7],
@@ -148,7 +149,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A tracepoint whose end has not come yet.
+/// A tracepoint whose `end` has not been read yet.
 struct Open {
     name: String,
     schema: Result<(u16, Schema), Error>,
@@ -157,13 +158,13 @@ struct Open {
 #[derive(Default)]
 struct Parser {
     open: Option<Open>,
-    /// Lines that belong to no tracepoint were refused, once for all that follow each other.
+    /// True after a refused line that belongs to no tracepoint: a run of such lines is reported once.
     is_astray: bool,
     read: Read,
 }
 
 impl Parser {
-    /// Takes one line, which lies between these bytes of the text.
+    /// Reads one line, which lies between these bytes of the text.
     fn line(&mut self, line: &Line<'_>, start: usize, end: usize) {
         match (&line.words[..line.count], self.open.take()) {
             (["event", words @ ..], before) => {
@@ -213,7 +214,7 @@ impl Parser {
     }
 }
 
-/// The tracepoint that a line begins, without the line's first word.
+/// Returns the tracepoint that a line begins; `words` is the line without its first word.
 fn begin(words: &[&str]) -> Result<(u16, Schema), ErrorKind> {
     let [id, level, provider, name, file, line] = *words else { return Err(ErrorKind::Malformed) };
     let location = (!file.is_empty()).then(|| Ok((file.to_owned(), number(line)?))).transpose()?;
@@ -222,7 +223,7 @@ fn begin(words: &[&str]) -> Result<(u16, Schema), ErrorKind> {
     Ok((number(id)?, Schema { provider, name, level: known, location, fields: Vec::new() }))
 }
 
-/// Adds what a line says of the tracepoint that it belongs to.
+/// Adds a field or a label to the tracepoint that the line belongs to.
 fn add(schema: &mut Schema, words: &[&str]) -> Result<(), ErrorKind> {
     match *words {
         ["field", ty, name] => field(schema, ty, name),
@@ -259,7 +260,7 @@ fn label(schema: &mut Schema, low: &str, high: &str, text: &str) -> Result<(), E
     Ok(())
 }
 
-/// Cuts a word to the length that a message takes.
+/// Cuts a word to the longest that a message may contain.
 fn cut(word: &str) -> String {
     const MOST: usize = 120;
     if word.len() <= MOST {
@@ -273,7 +274,8 @@ fn number<N: std::str::FromStr>(text: &str) -> Result<N, ErrorKind> {
     text.parse().map_err(|_| ErrorKind::Number(cut(text)))
 }
 
-/// A C identifier of at most [`MAX_NAME`] bytes: what every trace format takes as a name.
+/// Returns `text` if it is a C identifier of at most [`MAX_NAME`] bytes, which every trace format accepts as a
+/// name.
 fn identifier(text: &str) -> Result<String, ErrorKind> {
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');

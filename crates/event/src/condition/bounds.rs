@@ -1,10 +1,10 @@
-//! Which fields a condition bounds, and on which side.
+//! The fields that a condition bounds, and the side on which it does.
 
 use super::number::Relation;
 use super::tree::{Node, Tree};
 
-/// The fields that `tree` compares with something by less or greater, each with whether the less ones meet it. What is negated says
-/// nothing of what is worse.
+/// Returns the fields that `tree` compares by less or greater, each with true if lesser values meet the condition.
+/// Negated parts are left out: they do not show which values are worse.
 pub(super) fn bounds(tree: &Tree) -> Vec<(&str, bool)> {
     match &tree.node {
         Node::All(parts) | Node::Any(parts) => parts.iter().flat_map(bounds).collect(),

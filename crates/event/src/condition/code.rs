@@ -1,18 +1,18 @@
 //! The bytes of a compiled condition: each operation with its operands, written and read.
 //!
-//! `docs/conditions.md` describes them for whoever writes another evaluator.
+//! `docs/conditions.md` describes the bytes for authors of other evaluators.
 
 use super::number::{Operator, Relation};
 use super::payload::{Encoding, Interval};
 use std::mem::offset_of;
 
-/// The most bytes that a condition may take.
+/// The longest code of a condition, in bytes.
 pub const MAX_CODE: usize = 512;
-/// How many numbers the evaluator's stack holds.
+/// The capacity of the evaluator's stack, in numbers.
 pub(super) const STACK: usize = 8;
-/// The most bytes of a pattern: its length is one byte.
+/// The longest pattern, in bytes: its length is stored in one byte.
 pub(super) const MAX_PATTERN: usize = u8::MAX as usize;
-/// In place of a text's length: a zero byte ends it.
+/// A value in place of a text's length: the text ends with a zero byte.
 pub(super) const UP_TO_ZERO: u16 = u16::MAX;
 
 /// One operation. Offsets count from the *base*, which is the payload's first byte until an operation moves it.
@@ -26,29 +26,30 @@ pub(super) enum Op<'a> {
     PastSequence { offset: u16, size: u8 },
     /// Moves the base to an element of the sequence at `offset`.
     Element { offset: u16, size: u8, index: u16 },
-    /// Tests whether an integer lies in it, or outside.
+    /// Tests whether an integer lies within the interval, or outside of it.
     Interval(Interval),
-    /// Tests whether the text of `length` bytes at `offset` matches `pattern`, or, `unlike`, does not.
+    /// Tests whether the text of `length` bytes at `offset` matches `pattern`. With `unlike`, the result is
+    /// inverted.
     Match { unlike: bool, offset: u16, length: u16, pattern: &'a [u8] },
-    /// Pushes a constant.
+    /// Pushes a constant integer.
     Integer(i128),
-    /// Pushes a constant.
+    /// Pushes a constant floating-point number.
     Float(f64),
     /// Pushes the number at `offset`.
     Load { encoding: Encoding, offset: u16 },
     /// Pushes the thread's id.
     Tid,
-    /// Replaces the number on top.
+    /// Replaces the number on top by its negative.
     Negate,
-    /// Replaces the number on top.
+    /// Replaces the number on top by its complement.
     Complement,
-    /// Replaces the two numbers on top, the right one above, by one.
+    /// Replaces the two numbers on top by one; the right operand is the upper one.
     Apply(Operator),
-    /// Tests the two numbers on top, the right one above, and drops them.
+    /// Compares the two numbers on top and drops them; the right operand is the upper one.
     Compare(Relation),
-    /// Skips as many bytes of code if the last test held.
+    /// Skips this number of bytes of code if the last test held.
     IfTrue { skip: u16 },
-    /// Skips as many bytes of code if the last test did not hold.
+    /// Skips this number of bytes of code if the last test did not hold.
     IfFalse { skip: u16 },
 }
 
@@ -70,12 +71,12 @@ const COMPLEMENT: u8 = 0x26;
 const IF_TRUE: u8 = 0x50;
 const IF_FALSE: u8 = 0x51;
 
-/// Of the first operator; the others follow in their order.
+/// The byte of the first operator; the others follow in their order.
 const OPERATOR: u8 = 0x30;
-/// Of the first relation.
+/// The byte of the first relation; the others follow in their order.
 const RELATION: u8 = 0x40;
 
-/// How many bytes a jump takes.
+/// The encoded length of a jump, in bytes.
 pub(super) const JUMP: usize = 3;
 
 impl<'a> Op<'a> {
@@ -116,7 +117,8 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Takes the operation at the start of `code`; `None` at its end, and where there is no whole operation.
+    /// Decodes the operation at the start of `code` and removes it; `None` at the end, and where no whole
+    /// operation follows.
     #[inline]
     pub(super) fn read(code: &mut &'a [u8]) -> Option<Self> {
         let op = byte(code)?;
@@ -150,9 +152,10 @@ impl<'a> Op<'a> {
     }
 }
 
-/// The test of one interval as it lies in memory, if that is all of a code: by far the most frequent condition.
+/// A condition's code as it lies in memory if it is the test of one interval and nothing else, by far the most frequent
+/// condition.
 ///
-/// A type of its own, so that the code goes from there to registers, without a copy in between. Any bytes are one.
+/// The type lets the code go from memory to registers without a copy in between. Any bytes are a valid value.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub struct Sole {
@@ -164,7 +167,7 @@ pub struct Sole {
 }
 
 impl Sole {
-    /// The interval; `None` if the code is something else.
+    /// Returns the interval; `None` if the code is something else.
     #[inline(always)]
     pub fn interval(self) -> Option<Interval> {
         let Self { op, encoding, offset, low, span } = self;
@@ -189,7 +192,7 @@ fn interval(op: u8, code: &mut &[u8]) -> Option<Interval> {
     })
 }
 
-/// The test of one interval if it is all of `code`, as it would lie there.
+/// Returns the code in its memory layout if all of it is the test of one interval.
 #[cfg(test)]
 pub(super) fn sole(code: &[u8]) -> Option<Sole> {
     let &[op, encoding, ref rest @ ..] = <&[u8; size_of::<Sole>()]>::try_from(code).ok()?;
@@ -203,7 +206,7 @@ pub(super) fn sole(code: &[u8]) -> Option<Sole> {
     })
 }
 
-// As `write` and `read` have it.
+// The offsets are those that `write` and `read` use.
 const _: () = assert!(offset_of!(Sole, encoding) == 1 && offset_of!(Sole, offset) == 2);
 const _: () = assert!(offset_of!(Sole, low) == 4 && offset_of!(Sole, span) == 12 && size_of::<Sole>() == 20);
 

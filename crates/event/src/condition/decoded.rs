@@ -1,6 +1,6 @@
-//! Conditions on decoded events: evaluated on the tree, with the arithmetic that the machine has.
+//! Conditions on decoded events, evaluated on the tree with the machine's arithmetic.
 //!
-//! A decoded event has values and no layout, so types are known only when a value is looked at.
+//! A decoded event has values and no layout, so the type of a value is known only when the value is read.
 
 use super::number::{Number, Relation};
 use super::resolve::listed;
@@ -8,18 +8,18 @@ use super::tree::{Node, Tree, Variable};
 use crate::{Class, Cpu, Event, Invalid, Pid, Tid, View, glob};
 use std::ops::Range;
 
-/// What is known of a decoded event besides its class and its fields.
+/// The facts about a decoded event besides its class and its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known<'a> {
-    /// `$cpu`.
+    /// The value of `$cpu`.
     pub cpu: Option<Cpu>,
-    /// `$pid`.
+    /// The value of `$pid`.
     pub pid: Option<Pid>,
-    /// `$tid`.
+    /// The value of `$tid`.
     pub tid: Option<Tid>,
-    /// `$comm`, the thread's name.
+    /// The value of `$comm`, the thread's name.
     pub comm: Option<&'a str>,
-    /// `$procname`, the program's name.
+    /// The value of `$procname`, the program's name.
     pub procname: Option<&'a str>,
 }
 
@@ -31,11 +31,11 @@ enum Side<'a> {
     Text(&'a [u8]),
     /// A text in quotes.
     Pattern(&'a str),
-    /// The trace does not tell, or the element is not there: no comparison holds.
+    /// The trace does not have the value, or the sequence not the element: no comparison holds.
     Unknown,
 }
 
-/// Where a tree is evaluated.
+/// The event, and the facts about it, on which a tree is evaluated.
 struct Evaluation<'a> {
     class: &'a Class,
     event: &'a Event,
@@ -61,8 +61,8 @@ fn field(class: &Class, name: &str, at: &Range<usize>) -> Result<usize, Invalid>
 }
 
 impl<'a> Evaluation<'a> {
-    /// Whether `tree` holds; if `negated`, whether its opposite does. A comparison that cannot be made holds in neither
-    /// case.
+    /// Returns true if `tree` holds; with `negated`, if its opposite does. A comparison that cannot be made holds in
+    /// neither case.
     fn test(&self, tree: &'a Tree, negated: bool) -> Result<bool, Invalid> {
         match &tree.node {
             Node::Not(part) => self.test(part, !negated),
@@ -176,7 +176,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The field's value, or that of its element.
+    /// Returns the field's value, or that of its element.
     fn view(&self, name: &str, index: Option<i128>, at: &Range<usize>) -> Result<Option<View<'a>>, Invalid> {
         let view = self.event.value(field(self.class, name, at)?);
         let Some(index) = index else { return Ok(view) };

@@ -1,4 +1,4 @@
-//! A plan as code.
+//! Translation of a plan to code.
 
 use super::code::{JUMP, Op};
 use super::layout::Varying;
@@ -6,7 +6,7 @@ use super::number::{Number, Relation};
 use super::payload::Interval;
 use super::plan::{Place, Test, Value};
 
-/// The code that tests it in records with these fields of variable length.
+/// Returns the code that runs `test` on records with these fields of variable length.
 pub(super) fn emit(test: &Test, varying: &[Varying]) -> Vec<u8> {
     let mut emitter = Emitter { code: Vec::new(), varying, base: Some(0) };
     emitter.test(test);
@@ -16,8 +16,8 @@ pub(super) fn emit(test: &Test, varying: &[Varying]) -> Vec<u8> {
 struct Emitter<'a> {
     code: Vec<u8>,
     varying: &'a [Varying],
-    /// Behind how many fields of variable length the base is when the code comes here; `None` if it depends, or if it is at an
-    /// element.
+    /// The number of fields of variable length that lie before the base at this point of the code; `None` if it differs
+    /// between the ways that lead here, or if the base is at an element.
     base: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Emitter<'_> {
 
     fn test(&mut self, test: &Test) {
         match test {
-            // Only if it is alone: series leave constants out.
+            // A constant is tested only where it is the whole condition: series leave constants out.
             Test::Constant(holds) => {
                 self.put(Op::Integer(i128::from(*holds)));
                 self.put(Op::Integer(1));
@@ -52,7 +52,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Tests one after the other until a jump skips the rest.
+    /// Emits the tests in order, each followed by a jump that skips the rest.
     fn series(&mut self, tests: &[Test], jump: fn(u16) -> Op<'static>) {
         let mut jumps = Vec::new();
         let Some((last, others)) = tests.split_last() else { return };
@@ -64,7 +64,8 @@ impl Emitter<'_> {
         self.test(last);
         let end = self.code.len();
         for (at, base) in jumps {
-            // More than a jump can skip is also more than a condition may have, and refused.
+            // A jump that is too long for its operand exceeds the limit on a condition's code, too, and is refused
+            // there.
             let skip = u16::try_from(end - at - JUMP).unwrap_or(u16::MAX);
             let mut op = Vec::new();
             jump(skip).write(&mut op);
@@ -77,7 +78,7 @@ impl Emitter<'_> {
         match value {
             Value::Constant(Number::Integer(value)) => self.put(Op::Integer(*value)),
             Value::Constant(Number::Float(value)) => self.put(Op::Float(*value)),
-            // Nothing is equal to it either.
+            // No number is equal to NaN either.
             Value::Constant(Number::Nothing) => self.put(Op::Float(f64::NAN)),
             Value::Load(place, encoding) => {
                 let offset = self.go(*place);
@@ -100,7 +101,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Moves the base as far as `place` needs it: the offset that is left.
+    /// Moves the base as far as `place` needs it. Returns the offset from there.
     fn go(&mut self, place: Place) -> u16 {
         let from = self.base.filter(|base| *base <= place.varying).unwrap_or_else(|| {
             self.put(Op::Start);

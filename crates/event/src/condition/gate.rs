@@ -1,24 +1,26 @@
-//! Conditions that are one comparison of one field, for whoever has the field's value at hand.
+//! Inline filters: conditions that are one comparison of one field, for callers that have the field's value at
+//! hand.
 
 use super::code::Op;
 use super::layout::Layout;
 use super::payload::{Encoding, Interval};
 use crate::{Schema, Type};
 
-/// The interval that a field's value has to lie in: all that a condition asks for.
+/// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Which field of the tracepoint, counted from 0.
+    /// The index of the field in the tracepoint, from 0.
     pub field: u32,
-    /// The least value. A negative one is its two's complement, with 64 bits, as the value is then.
+    /// The least value. A negative one is stored as its two's complement with 64 bits, like the value that is
+    /// compared with it.
     pub low: u64,
     /// The greatest value less the least: a value passes if `value - low`, modulo 2^64, is at most this.
     pub span: u64,
 }
 
 impl Gate {
-    /// The gate that lets through what [`holds`](super::holds) of `code`, if there is one: code that
-    /// [`Expression::compile`](super::Expression::compile) made for records of `schema`.
+    /// Returns the inline filter that is equivalent to [`holds`](super::holds) with `code`, if there is one.
+    /// [`Expression::compile`](super::Expression::compile) has to have compiled `code` for records of `schema`.
     ///
     /// ```
     /// use sordino_event::condition::{Condition, Context, Expression, Gate};
@@ -47,7 +49,7 @@ impl Gate {
         if !outside {
             return Some(Self { field, low, span });
         }
-        // The rest of all values, if there is one.
+        // The complement of the interval, if there is one.
         let rest = (u64::MAX - span).checked_sub(1)?;
         Some(Self { field, low: low.wrapping_add(span).wrapping_add(1), span: rest })
     }

@@ -1,4 +1,4 @@
-//! Where the fields of a tracepoint lie in its records.
+//! The places of a tracepoint's fields in its records.
 
 use super::code::UP_TO_ZERO;
 use super::number::Number;
@@ -7,10 +7,10 @@ use super::plan::{Element, Place, Value};
 use crate::{Field, Invalid, Scalar, Schema, Type};
 use std::ops::Range;
 
-/// Where fields lie.
+/// The places of a tracepoint's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Of each field; `None` where it lies too far behind for an offset.
+    /// The place of each field; `None` where it lies too far behind for an offset.
     places: Vec<Option<Place>>,
     /// The fields of variable length, in order.
     pub(super) varying: Vec<Varying>,
@@ -19,14 +19,14 @@ pub(super) struct Layout {
 /// A field whose length differs from record to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Varying {
-    /// From the end of the one before it.
+    /// The offset from the end of the previous field of variable length.
     pub(super) offset: u16,
-    /// How many bytes each element of a sequence has; `None` of a string.
+    /// The size of a sequence's elements in bytes; `None` for a string.
     pub(super) size: Option<u8>,
 }
 
 impl Layout {
-    /// The layout of this tracepoint's records.
+    /// Returns the layout of this tracepoint's records.
     pub(super) fn of(schema: &Schema) -> Self {
         let (mut places, mut varying) = (Vec::new(), Vec::new());
         let mut next = Some(0_u16);
@@ -47,7 +47,8 @@ impl Layout {
         Self { places, varying }
     }
 
-    /// Of each field, how far behind the payload's first byte it always lies.
+    /// Returns, for each field, its constant distance from the payload's first byte in bytes, if it
+    /// has one.
     pub(super) fn fixed(&self) -> impl Iterator<Item = Option<u16>> {
         self.places.iter().map(|place| place.filter(|place| place.varying == 0).map(|place| place.offset))
     }
@@ -56,7 +57,8 @@ impl Layout {
         self.places.get(index).copied().flatten().ok_or_else(|| too_far(field, at))
     }
 
-    /// Where the text of the field with this index lies and how long it is.
+    /// Returns the place and the length of the text in the field with this index; `None` if the
+    /// field is no text.
     pub(super) fn text(
         &self,
         index: usize,
@@ -74,7 +76,7 @@ impl Layout {
         self.place(index, field, at).map(|place| Some((place, length)))
     }
 
-    /// The number in the field with this index, or in the element of it that is asked for.
+    /// Returns the number in the field with this index, or in the requested element of it.
     pub(super) fn number<'a>(
         &self,
         index: usize,

@@ -1,25 +1,25 @@
-//! A condition's text as tokens.
+//! The lexer: splits a condition's text into tokens.
 
 use super::number::Number;
 use super::tree::Variable;
 use crate::{Invalid, Level};
 use std::ops::Range;
 
-/// The smallest part of a text that means something.
+/// The smallest part of a text that has a meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Number(Number),
     /// A text in quotes, as a pattern for [`crate::glob`].
     Text(String),
-    /// A field, or a level.
+    /// The name of a field or of a level.
     Name(String),
     Variable(Variable),
-    /// One of [`SYMBOLS`].
+    /// A symbol from the list [`SYMBOLS`].
     Symbol(&'static str),
     End,
 }
 
-/// Those that begin like others come first.
+/// The operators and brackets. A symbol stands before those that are a prefix of it.
 const SYMBOLS: [&str; 24] = [
     "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "!", "+", "-", "*", "/", "%", "&", "|", "^",
     "~", "(", ")", "[", "]",
@@ -35,7 +35,7 @@ const UNITS: [(&str, i128); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// All tokens with their places; the last one is [`Token::End`].
+/// Returns all tokens with their places; the last one is [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(Token, Range<usize>)>, Invalid> {
     let mut lexer = Lexer { text, at: 0 };
     let mut tokens = Vec::new();
@@ -65,7 +65,7 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
-    /// Takes all there is of such characters.
+    /// Skips all such characters and returns them.
     fn skip(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.find(|letter| !wanted(letter)).unwrap_or(rest.len());
@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A name; also one of a level, which may have a hyphen where nothing else may.
+    /// Reads a name. A level's name may contain a hyphen, which no other name may.
     fn name(&mut self) -> &'a str {
         let rest = self.rest();
         let level = Level::ALL
@@ -124,7 +124,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A text in quotes. A backslash takes the meaning from a quote, a backslash, a star, a question mark.
+    /// Reads a text in quotes. A backslash makes a quote, a backslash, a star or a question mark literal.
     fn quoted(&mut self) -> Result<String, Invalid> {
         let start = self.at;
         let mut pattern = String::new();
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         Err(Invalid::new(start..self.text.len(), "the quote that ends this text is missing"))
     }
 
-    /// A number, with a unit of time if a word follows.
+    /// Reads a number, with the unit of time if a word follows.
     fn number(&mut self) -> Result<Number, Invalid> {
         let start = self.at;
         let radix = match self.rest().get(..2) {
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         value.filter(|value: &f64| value.is_finite()).map(Number::Float).ok_or(too_large)
     }
 
-    /// Digits, without the underscores between them.
+    /// Reads digits, without the underscores between them.
     fn digits(&mut self, radix: u32) -> Result<String, Invalid> {
         let start = self.at;
         let digits = self.skip(|letter| letter.is_digit(radix) || letter == '_');
@@ -209,7 +209,7 @@ impl<'a> Lexer<'a> {
         Ok(digits.replace('_', ""))
     }
 
-    /// The exponent of a floating-point number, with its sign.
+    /// Reads the exponent of a floating-point number, with its sign.
     fn exponent(&mut self) -> Result<Option<String>, Invalid> {
         let Some(behind) = self.rest().strip_prefix(['e', 'E']) else { return Ok(None) };
         let unsigned = behind.strip_prefix(['+', '-']).unwrap_or(behind);
@@ -221,7 +221,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(format!("{sign}{}", self.digits(10)?)))
     }
 
-    /// The nanoseconds of the unit that follows. Nothing else may follow that begins like a name.
+    /// Reads a unit of time and returns its nanoseconds. No other word may follow a number.
     fn unit(&mut self) -> Result<Option<i128>, Invalid> {
         let end = self.at;
         self.skip(char::is_whitespace);

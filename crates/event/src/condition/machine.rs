@@ -5,13 +5,14 @@ use super::number::Number;
 use super::payload::{element, past_sequence, past_string, text};
 use crate::glob;
 
-/// Whether the condition that `code` holds is true of `payload`, recorded by the thread `tid`.
+/// Returns true if `payload`, recorded by the thread `tid`, meets the condition that `code` encodes.
 ///
-/// Neither is trusted: garbage gets some answer.
+/// Neither the code nor the payload is trusted: garbage yields either answer.
 ///
-/// Real-time: no allocation, no recursion, no panic. Operations only jump forward, and each is bounded by the payload's length, or for a
-/// pattern by that times the pattern's length: together at most `code.len() * (payload.len() + 1)` small steps, with at most
-/// [`MAX_CODE`] bytes of code looked at. Where the code is the test of one [`Interval`](super::Interval), that is faster.
+/// Real-time: no allocation, no recursion, no panic. Jumps only lead forward, and each operation is bounded by the
+/// payload's length, or for a pattern by that times the pattern's length: together at most `code.len() * (payload.len()
+/// + 1)` small steps. At most [`MAX_CODE`] bytes of code are read. Code that is the test of one
+/// [`Interval`](super::Interval) runs faster by that.
 pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
     let mut code = code.get(..MAX_CODE).unwrap_or(code);
     let mut stack = Stack { numbers: [Number::Nothing; STACK], height: 0 };
@@ -59,10 +60,10 @@ pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
     truth
 }
 
-/// A base that nothing lies behind: what it should be behind is not there.
+/// A base behind every payload, used where the field to be skipped is missing.
 const NOWHERE: usize = usize::MAX;
 
-/// Numbers that wait for their operator. What does not fit is dropped: the compiler saw to it that all do.
+/// Numbers that wait for their operator. The compiler makes sure that all fit; those that do not are dropped.
 struct Stack {
     numbers: [Number; STACK],
     height: usize,
@@ -81,7 +82,7 @@ impl Stack {
         self.numbers.get(self.height).copied().unwrap_or(Number::Nothing)
     }
 
-    /// The two on top, the right one above.
+    /// Pops the two numbers on top; the upper one is the right operand.
     fn pair(&mut self) -> (Number, Number) {
         let right = self.pop();
         (self.pop(), right)

@@ -1,18 +1,19 @@
-//! Arithmetic: the same when a condition is compiled as when it is evaluated.
+//! Arithmetic, which the compiler and the evaluator share.
 
 use std::cmp::Ordering;
 
-/// What an arithmetic expression yields.
+/// The result of an arithmetic expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// An exact integer; it wraps beyond 128 bits.
     Integer(i128),
     Float(f64),
-    /// There is none: an element that is not there, a division by zero. So is all that is calculated from it.
+    /// No number: the result of a missing element, of a division by zero, and of every calculation with such
+    /// a result.
     Nothing,
 }
 
-/// An operator with two operands. Its number is part of the code.
+/// An operator with two operands. Its discriminant is part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Add,
@@ -27,7 +28,7 @@ pub(super) enum Operator {
     ShiftRight,
 }
 
-/// How two numbers are compared. Its number is part of the code.
+/// A comparison of two numbers. Its discriminant is part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
@@ -47,7 +48,7 @@ impl Number {
         }
     }
 
-    /// The number with the other sign.
+    /// Returns the number with the opposite sign.
     pub(super) fn negated(self) -> Self {
         match self {
             Self::Integer(value) => Self::Integer(value.wrapping_neg()),
@@ -56,7 +57,7 @@ impl Number {
         }
     }
 
-    /// The integer with all bits turned over.
+    /// Returns the integer with all bits inverted.
     pub(super) fn complement(self) -> Self {
         match self {
             Self::Integer(value) => Self::Integer(!value),
@@ -64,7 +65,7 @@ impl Number {
         }
     }
 
-    /// Which is greater: `None` where one is nothing, or not a number.
+    /// Compares two numbers; `None` where one is missing or not a number.
     fn compared(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => Some(a.cmp(&b)),
@@ -74,7 +75,7 @@ impl Number {
 }
 
 impl Operator {
-    /// In the order in which they are declared.
+    /// The operators in the order in which they are declared.
     pub(super) const ALL: [Self; 10] = [
         Self::Add,
         Self::Subtract,
@@ -88,12 +89,13 @@ impl Operator {
         Self::ShiftRight,
     ];
 
-    /// Whether it works on the bits of integers, so floating-point numbers do not have it.
+    /// Returns true if the operator works on the bits of integers, so that floating-point numbers do not have
+    /// it.
     pub(super) fn is_bitwise(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Xor | Self::ShiftLeft | Self::ShiftRight)
     }
 
-    /// `a` and `b` connected.
+    /// Applies the operator to `a` and `b`.
     pub(super) fn apply(self, a: Number, b: Number) -> Number {
         match (a, b) {
             (Number::Integer(a), Number::Integer(b)) => {
@@ -133,11 +135,12 @@ impl Operator {
 }
 
 impl Relation {
-    /// In the order in which they are declared.
+    /// The relations in the order in which they are declared.
     pub(super) const ALL: [Self; 6] =
         [Self::Equal, Self::Unequal, Self::Less, Self::LessOrEqual, Self::Greater, Self::GreaterOrEqual];
 
-    /// Whether it is so. Nothing is so of nothing, and of what is not a number: not even that it is unequal.
+    /// Returns true if the relation holds. No relation holds for a missing number or a NaN, not even
+    /// `Unequal`.
     pub(super) fn holds(self, a: Number, b: Number) -> bool {
         a.compared(b).is_some_and(|order| match self {
             Self::Equal => order.is_eq(),
@@ -149,7 +152,7 @@ impl Relation {
         })
     }
 
-    /// The relation that holds of two numbers where this one does not.
+    /// Returns the relation that holds for two numbers where this one does not.
     pub(super) fn opposite(self) -> Self {
         match self {
             Self::Equal => Self::Unequal,
@@ -161,7 +164,7 @@ impl Relation {
         }
     }
 
-    /// The same relation with its sides exchanged.
+    /// Returns the same relation with its sides exchanged.
     pub(super) fn mirrored(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,

@@ -1,4 +1,4 @@
-//! A condition's text as a tree.
+//! The parser: builds a tree from a condition's text.
 
 use super::lexer::{Token, tokens};
 use super::number::{Number, Operator, Relation};
@@ -8,10 +8,10 @@ use std::ops::Range;
 
 /// The longest condition, in bytes.
 const MAX_TEXT: usize = 4096;
-/// How deep parentheses and operators may lie in each other.
+/// The deepest nesting of parentheses and operators.
 const MAX_NESTING: usize = 64;
 
-/// Reads a whole text.
+/// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<Tree, Invalid> {
     if text.len() > MAX_TEXT {
         let message = format!("too long: {} bytes, at most {MAX_TEXT}", text.len());
@@ -31,7 +31,7 @@ struct Parser {
     nesting: usize,
 }
 
-/// The operators with two operands and how tightly they bind. Unlike in C, all bind tighter than comparisons.
+/// The operators with two operands, and their precedence. Unlike in C, all bind tighter than comparisons.
 const OPERATORS: [(&str, u8, Operator); 10] = [
     ("*", 6, Operator::Multiply),
     ("/", 6, Operator::Divide),
@@ -59,19 +59,19 @@ impl Parser {
         self.tokens.get(self.next).map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Where the next token is.
+    /// Returns the place of the next token.
     fn place(&self) -> Range<usize> {
         self.tokens.get(self.next).or(self.tokens.last()).map_or(0..0, |(_, at)| at.clone())
     }
 
-    /// Takes the next token if it is this symbol.
+    /// Consumes the next token if it is this symbol.
     fn takes(&mut self, symbol: &str) -> bool {
         let is_next = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
         self.next += usize::from(is_next);
         is_next
     }
 
-    /// `node`, from `start` to the last token that was taken.
+    /// Returns `node` as a tree that spans from `start` to the last consumed token.
     fn tree(&self, start: usize, node: Node) -> Result<Tree, Invalid> {
         let end =
             self.next.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(start, |(_, at)| at.end);
@@ -87,7 +87,7 @@ impl Parser {
         self.series("&&", Self::comparison, Node::All)
     }
 
-    /// Parts with `symbol` between them; one alone is itself.
+    /// Parses parts with `symbol` between them; a single part is returned as it is.
     fn series(
         &mut self,
         symbol: &str,
@@ -124,7 +124,7 @@ impl Parser {
         }
     }
 
-    /// Operands and the operators between them that bind tighter than `loosest`.
+    /// Parses operands and the operators between them that bind tighter than `loosest`.
     fn arithmetic(&mut self, loosest: u8) -> Result<Tree, Invalid> {
         let start = self.place().start;
         let mut left = self.operand()?;
@@ -138,7 +138,7 @@ impl Parser {
         }
     }
 
-    /// Something with signs in front, or in parentheses.
+    /// Parses an operand with the signs in front of it, or an expression in parentheses.
     fn operand(&mut self) -> Result<Tree, Invalid> {
         let place = self.place();
         self.nesting += 1;
@@ -169,7 +169,7 @@ impl Parser {
         }
     }
 
-    /// What is behind the parenthesis that opens at `start`.
+    /// Parses the rest of a parenthesis that opens at `start`.
     fn parenthesised(&mut self, start: usize) -> Result<Tree, Invalid> {
         let tree = self.any()?;
         if self.takes(")") {
@@ -205,7 +205,7 @@ impl Parser {
         self.tree(place.start, node)
     }
 
-    /// The element that is asked for, if one is.
+    /// Parses the index of an element, if there is one.
     fn index(&mut self) -> Result<Option<i128>, Invalid> {
         if !self.takes("[") {
             return Ok(None);
@@ -225,7 +225,8 @@ fn too_deep(at: Range<usize>) -> Invalid {
     Invalid::new(at, format!("nested too deeply: at most {MAX_NESTING} levels"))
 }
 
-/// What `$level` is compared with: a level's name, bare or as a text, becomes its number.
+/// Converts the operand that `$level` is compared with: a level's name, bare or as a text, becomes its
+/// number.
 fn level(tree: Tree) -> Result<Tree, Invalid> {
     let (Node::Field { name, index: None } | Node::Text(name)) = &tree.node else { return Ok(tree) };
     match name.parse::<Level>() {

@@ -1,11 +1,11 @@
-//! What lies in a payload, as the evaluator reads it: nothing is trusted, what is not there is `None`.
+//! The evaluator's access to a payload: nothing is trusted, and whatever is missing is `None`.
 
 use super::code::UP_TO_ZERO;
 use super::number::Number;
 use crate::{ByteOrder, Enumeration, FloatWidth, Integer, Scalar};
 use std::ffi::CStr;
 
-/// How a number lies in a payload, in one byte that compiler and evaluator share. Any byte means something.
+/// The encoding of a number in a payload, as one byte that compiler and evaluator share. Every byte is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Encoding(pub(super) u8);
@@ -15,24 +15,24 @@ const WIDTH: u8 = 0b11;
 const SIGNED: u8 = 1 << 2;
 const NETWORK: u8 = 1 << 3;
 const FLOAT: u8 = 1 << 4;
-/// Anything but 0 is 1.
+/// A byte in which every value but 0 counts as 1.
 const BOOL: u8 = 1 << 5;
 
-/// An integer in a payload, and the interval that it is to be within or outside of.
+/// An integer in a payload, and the interval that it has to lie within or outside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub(super) outside: bool,
     pub(super) encoding: Encoding,
-    /// From the base.
+    /// The integer's offset from the base.
     pub(super) offset: u16,
-    /// The least value. A negative one is its two's complement.
+    /// The least value. A negative one is stored as its two's complement.
     pub(super) low: u64,
     /// The greatest value less the least.
     pub(super) span: u64,
 }
 
 impl Encoding {
-    /// The encoding of a scalar.
+    /// Returns the encoding of a scalar.
     pub(super) fn of(scalar: &Scalar) -> Self {
         let width = scalar.bytes().ilog2() as u8;
         Self(match scalar {
@@ -44,7 +44,7 @@ impl Encoding {
         })
     }
 
-    /// The least and the greatest integer that it can hold; `None` of a floating-point number.
+    /// Returns the least and the greatest integer that the encoding can hold; `None` for a floating-point number.
     pub(super) fn range(self) -> Option<(i128, i128)> {
         let bits = 8 << (self.0 & WIDTH);
         match self.0 & (FLOAT | BOOL | SIGNED) {
@@ -55,13 +55,14 @@ impl Encoding {
         }
     }
 
-    /// The encoding without `bool`, for an interval up to `high`: the bytes from 1 on are all true.
+    /// Returns the encoding without `bool`, and the upper bound that replaces `high` in it: the bytes from 1 on are all
+    /// true.
     pub(super) fn of_bytes(self, high: i128) -> (Self, i128) {
         let greatest = if self.0 & BOOL != 0 && high == 1 { u8::MAX.into() } else { high };
         (Self(self.0 & !BOOL), greatest)
     }
 
-    /// The bits of the number at `at`; a signed integer's extended to 64 as its two's complement.
+    /// Returns the bits of the number at `at`; a signed integer is extended to 64 bits as its two's complement.
     #[inline(always)]
     fn bits(self, payload: &[u8], at: usize) -> Option<u64> {
         let signed = self.0 & SIGNED != 0;
@@ -77,7 +78,7 @@ impl Encoding {
                 if signed { value as $signed as u64 } else { u64::from(value) }
             }};
         }
-        // Bit by bit, as two branches: a jump by a table would take registers that the hit's caller has to save.
+        // Two branches on single bits: a jump table would take registers that the hit's caller has to save.
         let value = match (self.0 & 0b10 != 0, self.0 & 0b01 != 0) {
             (false, false) => load!(u8, i8),
             (false, true) => load!(u16, i16),
@@ -87,7 +88,7 @@ impl Encoding {
         Some(value)
     }
 
-    /// The number at `at`.
+    /// Returns the number at `at`.
     pub(super) fn number(self, payload: &[u8], at: usize) -> Number {
         let Some(bits) = self.bits(payload, at) else { return Number::Nothing };
         match self.0 & (FLOAT | BOOL | SIGNED) {
@@ -112,7 +113,8 @@ fn order(integer: &Integer) -> u8 {
 }
 
 impl Interval {
-    /// Whether the integer in `payload` is where it should be: what [`holds`](super::holds) says of the code that this was made of.
+    /// Returns true if the integer in `payload` is where it has to be. [`holds`](super::holds) returns the same for the
+    /// code that this interval was made from.
     ///
     /// Real-time: some twenty instructions.
     #[inline(always)]
@@ -120,18 +122,18 @@ impl Interval {
         self.holds_behind(payload, 0)
     }
 
-    /// The same, with another base. An integer that is not there is neither within nor outside.
+    /// Returns the same as [`holds`](Self::holds), with another base. A missing integer is neither within nor outside.
     #[inline(always)]
     pub(super) fn holds_behind(self, payload: &[u8], base: usize) -> bool {
         match self.encoding.bits(payload, base.saturating_add(self.offset.into())) {
-            // Both ends in one comparison: what is less than the least wraps and becomes great.
+            // One comparison tests both ends: a value below the least wraps and becomes large.
             Some(value) => (value.wrapping_sub(self.low) <= self.span) != self.outside,
             None => false,
         }
     }
 }
 
-/// The text at `at`, `length` bytes long or up to a zero byte.
+/// Returns the text at `at`, which has `length` bytes or ends with a zero byte.
 pub(super) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
     let bytes = payload.get(at..)?;
     let until_zero = |bytes| CStr::from_bytes_until_nul(bytes).ok().map(CStr::to_bytes);
@@ -142,17 +144,17 @@ pub(super) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
     Some(until_zero(bytes).unwrap_or(bytes))
 }
 
-/// What is behind the string at `at`.
+/// Returns the offset behind the string at `at`.
 pub(super) fn past_string(payload: &[u8], at: usize) -> Option<usize> {
     Some(at + text(payload, at, UP_TO_ZERO)?.len() + 1)
 }
 
-/// What is behind the sequence at `at`, whose elements have `size` bytes.
+/// Returns the offset behind the sequence at `at`, whose elements have `size` bytes.
 pub(super) fn past_sequence(payload: &[u8], at: usize, size: u8) -> Option<usize> {
     Some(elements(at, size, sequence_length(payload, at)?))
 }
 
-/// Where the element of the sequence at `at` is that has this index.
+/// Returns the offset of the element with this index in the sequence at `at`.
 pub(super) fn element(payload: &[u8], at: usize, size: u8, index: u16) -> Option<usize> {
     (index < sequence_length(payload, at)?).then(|| elements(at, size, index))
 }
@@ -161,7 +163,7 @@ fn sequence_length(payload: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*payload.get(at..)?.first_chunk()?))
 }
 
-/// Behind the first `count` elements of the sequence at `at`.
+/// Returns the offset behind the first `count` elements of the sequence at `at`.
 fn elements(at: usize, size: u8, count: u16) -> usize {
     at + size_of::<u16>() + usize::from(size) * usize::from(count)
 }

@@ -1,14 +1,15 @@
-//! What a condition tests in the records of one tracepoint: fields are places, what is known is calculated.
+//! A condition's plan: the tests on the records of one tracepoint, with fields resolved to places and constants
+//! folded.
 
 use super::number::{Number, Operator, Relation};
 use super::payload::{Encoding, Interval};
 
-/// Something that holds of a record or not. There is no negation: it is taken into the comparisons, so that one
-/// that cannot be made holds neither plainly nor negated.
+/// A test that a record passes or fails. There is no negation: it is resolved into the comparisons, so that a
+/// comparison that cannot be made fails both plainly and negated.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Constant(bool),
-    /// The interval's offset is the place's.
+    /// The interval's own offset is not used; the place has it.
     Interval(Place, Interval),
     Match {
         place: Place,
@@ -21,7 +22,7 @@ pub(super) enum Test {
     Any(Vec<Self>),
 }
 
-/// A number to calculate at a hit.
+/// A number that is calculated at a hit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Constant(Number),
@@ -32,37 +33,38 @@ pub(super) enum Value {
     Apply(Operator, Box<Self>, Box<Self>),
 }
 
-/// Where something lies in a payload.
+/// The place of a value in a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// How many fields of variable length lie before it.
+    /// The number of fields of variable length before it.
     pub(super) varying: usize,
-    /// From the end of the last of these.
+    /// The offset from the end of the last of these fields, in bytes.
     pub(super) offset: u16,
-    /// At the offset is a sequence, and it is one of its elements.
+    /// The element, if the value is one of a sequence at the offset.
     pub(super) element: Option<Element>,
 }
 
-/// Which element of a sequence.
+/// An element of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    /// How many bytes each has.
+    /// The size of each element in bytes.
     pub(super) size: u8,
     pub(super) index: u16,
 }
 
 impl Test {
-    /// Whether all hold.
+    /// Returns the test that all of `tests` hold.
     pub(super) fn all(tests: impl IntoIterator<Item = Self>) -> Self {
         Self::series(tests, true, Self::All)
     }
 
-    /// Whether one holds.
+    /// Returns the test that one of `tests` holds.
     pub(super) fn any(tests: impl IntoIterator<Item = Self>) -> Self {
         Self::series(tests, false, Self::Any)
     }
 
-    /// Leaves out the tests that are constantly `neutral`. One that is constantly the other thing decides.
+    /// Joins tests. Those that are constantly `neutral` are left out; one that is constantly the opposite
+    /// decides.
     fn series(tests: impl IntoIterator<Item = Self>, neutral: bool, make: fn(Vec<Self>) -> Self) -> Self {
         let mut left: Vec<_> = tests.into_iter().filter(|test| *test != Self::Constant(neutral)).collect();
         if left.contains(&Self::Constant(!neutral)) {
@@ -75,7 +77,7 @@ impl Test {
         }
     }
 
-    /// Whether the relation holds between two numbers.
+    /// Returns the test that the relation holds between two numbers.
     pub(super) fn compare(relation: Relation, left: Value, right: Value) -> Self {
         match (left, right) {
             (Value::Constant(Number::Nothing), _) | (_, Value::Constant(Number::Nothing)) => {
@@ -96,7 +98,7 @@ impl Test {
         }
     }
 
-    /// Whether the relation holds between an integer field and a constant.
+    /// Returns the test that the relation holds between an integer field and a constant.
     fn bounded(place: Place, encoding: Encoding, relation: Relation, bound: i128) -> Self {
         let (least, greatest) = (i128::MIN, i128::MAX);
         let (low, high) = match relation {
@@ -110,7 +112,7 @@ impl Test {
         Self::interval(place, encoding, relation == Relation::Unequal, low, high)
     }
 
-    /// Whether the integer at `place` lies from `low` to `high`, or `outside`.
+    /// Returns the test that the integer at `place` lies from `low` to `high`, or `outside`.
     pub(super) fn interval(place: Place, encoding: Encoding, outside: bool, low: i128, high: i128) -> Self {
         let (least, greatest) = encoding.range().unwrap_or_default();
         let (low, high) = (low.max(least), high.min(greatest));
@@ -120,7 +122,7 @@ impl Test {
             match place.element {
                 _ if outside => return Self::Constant(false),
                 None => return Self::Constant(true),
-                // What a sequence lacks is neither within nor outside.
+                // A missing element is neither within nor outside.
                 Some(_) => {}
             }
         }
@@ -155,7 +157,7 @@ impl Value {
         }
     }
 
-    /// Whether it is calculated in floating point.
+    /// Returns true if the value is calculated in floating point.
     pub(super) fn is_float(&self) -> bool {
         match self {
             Self::Constant(number) => matches!(number, Number::Float(_)),
@@ -166,7 +168,7 @@ impl Value {
         }
     }
 
-    /// How many places of the evaluator's stack it takes.
+    /// Returns the number of stack entries that the evaluation takes.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::Constant(_) | Self::Load(..) | Self::Tid => 1,

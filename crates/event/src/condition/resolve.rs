@@ -1,4 +1,4 @@
-//! A tree with the fields of one tracepoint: a plan.
+//! The resolver: turns a tree into a plan for one tracepoint.
 
 use super::Context;
 use super::code::{MAX_PATTERN, STACK};
@@ -9,7 +9,7 @@ use super::tree::{Node, Tree, Variable};
 use crate::{Enumeration, Field, Invalid, Scalar, Schema, glob};
 use std::ops::Range;
 
-/// What names mean in one tracepoint.
+/// The meaning of names in one tracepoint.
 #[derive(Debug)]
 pub(super) struct Resolver<'a> {
     schema: &'a Schema,
@@ -25,13 +25,13 @@ enum Side<'a> {
         place: Place,
         length: u16,
     },
-    /// A text that is known already.
+    /// A text that is known at compile time.
     Known(&'a str),
     /// A text in quotes.
     Pattern(&'a str),
 }
 
-/// Says which fields there are, if there is none called `name`.
+/// Returns the field called `name`. The error lists the fields that there are.
 fn field<'a>(schema: &'a Schema, name: &str, at: &Range<usize>) -> Result<(usize, &'a Field), Invalid> {
     let found = schema.fields.iter().enumerate().find(|(_, field)| field.name == name);
     found.ok_or_else(|| {
@@ -45,7 +45,7 @@ impl<'a> Resolver<'a> {
         Self { schema, layout, context }
     }
 
-    /// What holds if `tree` does; if `negated`, what holds if it does not.
+    /// Returns the test that `tree` holds; with `negated`, that its opposite does.
     pub(super) fn test(&self, tree: &Tree, negated: bool) -> Result<Test, Invalid> {
         match &tree.node {
             Node::Not(part) => self.test(part, !negated),
@@ -73,7 +73,7 @@ impl<'a> Resolver<'a> {
         left: &Tree,
         right: &Tree,
     ) -> Result<Test, Invalid> {
-        // A text in quotes goes to the right.
+        // A text in quotes moves to the right-hand side.
         let (left, right, relation) = match left.node {
             Node::Text(_) => (right, left, relation.mirrored()),
             _ => (left, right, relation),
@@ -175,7 +175,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// The value of an operand that has to be an integer.
+    /// Returns the value of an operand that has to be an integer.
     fn bits(&self, tree: &Tree) -> Result<Value, Invalid> {
         let value = self.value(tree)?;
         if value.is_float() {
@@ -185,7 +185,7 @@ impl<'a> Resolver<'a> {
         Ok(value)
     }
 
-    /// What a message calls it.
+    /// Returns the name of an operand for a message.
     fn described(&self, tree: &Tree) -> String {
         match &tree.node {
             Node::Field { name, .. } => match field(self.schema, name, &tree.at) {
@@ -202,7 +202,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A comparison of numbers that the evaluator's stack has room for.
+/// Returns a comparison of numbers, if the evaluator's stack has room for it.
 fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result<Test, Invalid> {
     let test = Test::compare(relation, left, right);
     if let Test::Compare(_, left, right) = &test
@@ -216,7 +216,7 @@ fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result
     Ok(test)
 }
 
-/// A test for each range of values whose label matches.
+/// Returns a test for each range of values whose label matches.
 fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: bool) -> Vec<Test> {
     let matching =
         enumeration.ranges.iter().filter(|range| glob::matches(pattern.as_bytes(), range.label.as_bytes()));
@@ -224,13 +224,13 @@ fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: boo
         Value::Load(place, encoding) => {
             Test::interval(*place, *encoding, unlike, range.low.into(), range.high.into())
         }
-        // An element that is not there.
+        // The element does not exist.
         _ => Test::Constant(false),
     };
     matching.map(test).collect()
 }
 
-/// As many names as a message can bear.
+/// Lists the first names for a message, and the number of the others.
 pub(super) fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 16;
     let first: Vec<_> = names.by_ref().take(SHOWN).collect();

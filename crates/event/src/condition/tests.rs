@@ -1,4 +1,4 @@
-//! The language, over records of one tracepoint that has a field of every kind.
+//! The language of conditions, on records of one tracepoint that has a field of every kind.
 
 use super::code::Op;
 use super::*;
@@ -71,7 +71,7 @@ fn met(text: &str) -> bool {
     }
 }
 
-/// Both it and its opposite are tried: exactly one holds.
+/// Checks that a condition holds as expected, and that its negation does not.
 fn check(text: &str, expected: bool) {
     assert_eq!((met(text), met(&format!("!({text})"))), (expected, !expected), "{text}");
 }
@@ -297,7 +297,7 @@ fn a_gate_lets_through_what_its_code_holds_of() {
             let stored: &[u8] = if ty == "bool" { &[u8::from(value & 1 != 0)] } else { stored };
             let payload = [&[9; 4], stored].concat();
             let shift = 64 - 8 * size;
-            // What the hit has at hand: the value as its type has it, extended.
+            // The value that the program passes: its own type, extended to 64 bits.
             let extended = match &ty[..1] {
                 "b" => u64::from(stored[0]),
                 "u" => (value as u64) << shift >> shift,
@@ -347,7 +347,7 @@ fn the_base_is_moved_no_more_than_it_must_be() {
     assert_eq!(ops("after > 1 && after < 9"), 1);
     assert_eq!(ops("after > 1 && last < 9"), 4);
     assert_eq!(ops("last < 9 && after > 1"), 6);
-    // Only one way to the last test has moved the base.
+    // The base has been moved on only one of the ways to the last test.
     assert_eq!(ops("(count == 1 || after == 2) && last == 3"), 6);
     check("(count > 1 || after == 2) && last == -1", true);
     check("(count < 1 || after == 7) && last == -1", true);
@@ -355,7 +355,8 @@ fn the_base_is_moved_no_more_than_it_must_be() {
 
 #[test]
 fn code_that_no_compiler_wrote_gets_an_answer() {
-    // Pushed too often; nothing there to calculate with or compare; a jump behind the end; an operation cut off.
+    // A full stack; operands missing for a calculation and for a comparison; a jump behind the end; a truncated
+    // operation.
     for code in
         [&[0x24; 2 * MAX_CODE][..], &[0x30; 9], &[0x40; 9], &[0x51, 0xff, 0xff, 0x40], &[0x10, 0x06], &[0xff]]
     {
@@ -363,7 +364,7 @@ fn code_that_no_compiler_wrote_gets_an_answer() {
     }
 }
 
-/// What `docs/conditions.md` shows.
+/// The bytes that `docs/conditions.md` shows.
 #[test]
 #[cfg(target_endian = "little")]
 fn code_is_the_bytes_that_are_documented() {

@@ -1,4 +1,4 @@
-//! What a condition's text says, before it is known which tracepoint it is for.
+//! A condition's syntax tree, independent of any tracepoint.
 
 use super::number::{Number, Operator, Relation};
 use std::ops::Range;
@@ -7,20 +7,20 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tree {
     pub(super) at: Range<usize>,
-    /// How many parts lie inside each other, this one included.
+    /// The depth of the nested parts, this one included.
     pub(super) height: usize,
     pub(super) node: Node,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Number(Number),
-    /// A pattern.
+    /// A pattern for texts.
     Text(String),
     Field {
         name: String,
-        /// Which of its elements.
+        /// The index of an element, if one is requested.
         index: Option<i128>,
     },
     Variable(Variable),
@@ -33,12 +33,12 @@ pub(super) enum Node {
     Any(Vec<Tree>),
 }
 
-/// What a condition can ask for beside fields.
+/// The variables that a condition can use beside fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variable {
     Tid,
     Pid,
-    /// Known of decoded events only, as is [`Comm`](Self::Comm).
+    /// Known for decoded events only, as is [`Comm`](Self::Comm).
     Cpu,
     Comm,
     Procname,
@@ -59,7 +59,7 @@ impl Variable {
         Self::Name,
     ];
 
-    /// As it is written behind the `$`.
+    /// Returns the name as it is written behind the `$`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tid => "tid",
@@ -80,7 +80,7 @@ impl Tree {
         Self { at, height, node }
     }
 
-    /// The fields in it.
+    /// Returns the names of the fields in the tree.
     pub(super) fn fields(&self) -> Vec<&str> {
         match &self.node {
             Node::Field { name, .. } => vec![name],
@@ -88,7 +88,7 @@ impl Tree {
         }
     }
 
-    /// The parts that a node consists of.
+    /// Returns the parts that a node consists of.
     pub(super) fn parts(node: &Node) -> Vec<&Self> {
         match node {
             Node::Number(_) | Node::Text(_) | Node::Field { .. } | Node::Variable(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Rules for decoded events: which of a recording's events a reader is shown.
+//! Rules for decoded events: they choose which of a recording's events a reader is shown.
 
 use super::{Rule, Rules};
 use crate::condition::{Expression, Known};
@@ -10,11 +10,11 @@ use crate::{Class, ClassId, Classes, Event, Invalid, glob};
 /// Without a rule that includes anything, the rules choose all events of the classes that are shown by default.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Indexed by class.
+    /// The picked events of each class, indexed by class.
     picks: Vec<Pick>,
 }
 
-/// Which events of a class pass.
+/// The events of a class that pass.
 #[derive(Clone, Debug)]
 enum Pick {
     None,
@@ -26,15 +26,15 @@ enum Pick {
 #[derive(Clone, Debug)]
 struct Part {
     class: Class,
-    /// One of these has to be met, if there are any.
+    /// The conditions of which an event has to meet one, if there are any.
     any: Vec<Expression>,
-    /// And this one.
+    /// The condition that every event has to meet in addition.
     condition: Option<Expression>,
 }
 
 impl Filter {
-    /// The filter for events of `classes`; `is_default` says which of them are shown where no rule includes any by
-    /// name.
+    /// Creates the filter for events of `classes`. `is_default` returns true for classes that are shown where no
+    /// rule includes any by name.
     pub fn new(
         rules: &Rules,
         condition: Option<&Expression>,
@@ -52,7 +52,7 @@ impl Filter {
         Self { picks: classes.iter().map(|(_, class)| pick(class)).collect() }
     }
 
-    /// Whether `event` passes; `known` is asked where a condition decides.
+    /// Returns true if `event` passes. `known` is called only where a condition decides.
     ///
     /// # Errors
     /// The part of a condition that does not fit the event.
@@ -64,7 +64,7 @@ impl Filter {
         }
     }
 
-    /// Whether events of this class can pass.
+    /// Returns true if events of this class can pass.
     pub fn chooses(&self, class: ClassId) -> bool {
         !matches!(self.picks.get(class.index()), Some(Pick::None) | None)
     }
@@ -78,7 +78,7 @@ impl Part {
         {
             return Ok(false);
         }
-        // A rule that does not fit the event leaves it to the others, whatever their order.
+        // A rule that does not fit the event leaves the decision to the others, whatever their order.
         let mut misfit = None;
         for expression in &self.any {
             match is_met(expression) {
@@ -92,8 +92,8 @@ impl Part {
 }
 
 impl Rules {
-    /// The conditions of which an event of `class` has to meet one, none if it need not; `None` if the rules do not
-    /// choose the class.
+    /// Returns the conditions of which an event of `class` has to meet one, none if it need not; `None` if the
+    /// rules do not choose the class.
     fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<Expression>> {
         let matching: Vec<&Rule> = self.0.iter().filter(|rule| rule.matches_class(class)).collect();
         let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();
@@ -113,14 +113,14 @@ impl Rules {
 }
 
 impl Rule {
-    /// Whether it is about events of this class, by their name. A kernel event has no provider: its bare name is
-    /// enough.
+    /// Returns true if the rule applies to events of this class, by their name. A kernel event has no provider: its
+    /// bare name is enough.
     pub fn matches_class(&self, class: &Class) -> bool {
         let matches = |name: &str| glob::matches(self.pattern.as_bytes(), name.as_bytes());
         matches(&class.name) || (!class.name.contains(':') && matches(&format!("{}:", class.name)))
     }
 
-    /// The condition of those events that it adds, if it has one.
+    /// Returns the condition on the events that the rule adds, if it has one.
     pub fn condition(&self) -> Option<&Expression> {
         self.condition.as_ref().map(|(_, condition)| condition)
     }
@@ -143,7 +143,7 @@ mod tests {
         classes
     }
 
-    /// Which classes' events pass whose first field is 7, by their places.
+    /// Returns the indexes of the classes whose events pass if their first field is 7.
     fn passing(rules: &str, condition: Option<&str>) -> Vec<usize> {
         let rules = Rules(if rules.is_empty() { Vec::new() } else { Rule::list(rules).unwrap() });
         let condition = condition.map(|text| Expression::parse(text).unwrap());

@@ -1,23 +1,24 @@
-//! Which of the hits that rules choose are the worst.
+//! The ranking of hits: the field by which some are worse than others.
 
 use super::{Rule, Rules, Unfit};
 use crate::Invalid;
 
-/// By which field some hits are worse than others.
+/// A field by which some hits are worse than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranking {
-    /// The field.
+    /// The name of the field.
     pub field: String,
-    /// Whether the least of its values are the worst, instead of the greatest.
+    /// True if the least of its values are the worst, instead of the greatest.
     pub least: bool,
 }
 
 impl Rules {
-    /// How the hits that these rules choose are ranked: by the field called `by`, or by the only one that they compare with something by
-    /// less or greater. Where they ask for less, the least is the worst, else the greatest.
+    /// Returns the ranking of the hits that these rules choose: by the field called `by`, or by the only field that
+    /// they compare by less or greater. The least value is the worst if they require less than a bound, else the
+    /// greatest.
     ///
     /// # Errors
-    /// The rule that does not tell the field, or not the same as those before it.
+    /// The first rule that does not determine the field, or determines another ranking than the rules before it.
     pub fn ranking(&self, by: Option<&str>) -> Result<Option<Ranking>, Unfit> {
         let mut common: Option<Ranking> = None;
         for rule in self.0.iter().filter(|rule| !rule.excludes) {
@@ -53,7 +54,8 @@ impl Rule {
         }
     }
 
-    /// Where the condition is in its text; the whole rule if it has none. Counted from the condition, as [`Rule::unfit`] does.
+    /// Returns the place of the condition in the rule's text, or of the whole rule if it has none. It is counted from
+    /// the condition, as [`Rule::unfit`] does.
     fn condition_place(&self) -> std::ops::Range<usize> {
         let start = self.condition.as_ref().map_or(0, |(start, _)| *start);
         let white = self.text[start..].len() - self.text[start..].trim_start().len();

@@ -1,4 +1,4 @@
-//! What rules mean, and what is none.
+//! Tests of the meaning of rules, and of texts that are no rules.
 
 use super::*;
 use crate::condition::holds;
@@ -17,7 +17,7 @@ fn choose(rules: &str, schema: &Schema) -> Condition {
     Rules(Rule::list(rules).unwrap()).choose(schema, &CONTEXT).unwrap()
 }
 
-/// Whether it is chosen without a condition, or not at all.
+/// Returns true if the tracepoint is chosen without a condition, false if it is not chosen.
 fn chosen(rules: &str, full_name: &str) -> bool {
     match choose(rules, &schema(full_name, &[])) {
         Condition::Always => true,

@@ -10,7 +10,8 @@ use sordino_event::{Invalid, Pid, Tid};
 
 const CONTEXT: Context<'static> = Context { pid: Pid(4711), procname: "motor" };
 
-/// Operations in any order, most of them with the operands that they need, over and over those that push and jump.
+/// Operations in any order, most of them with the operands that they need; operations that push and jump are the
+/// most frequent.
 fn nearly_code() -> impl Strategy<Value = Vec<u8>> {
     let operation = prop_oneof![
         4 => Just(vec![0x24]),
@@ -22,7 +23,7 @@ fn nearly_code() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(operation, 0..100).prop_map(|operations| operations.concat())
 }
 
-/// Text that a parser comes further with than with any characters.
+/// Text of words that a parser knows, so that it gets further than with random characters.
 fn nearly_sense() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "f0",

@@ -1,11 +1,11 @@
-//! Random records with what they mean, and random conditions with whether they hold: by the definition, in three-valued logic,
-//! over decoded values. It shares nothing with the compiler and the machine.
+//! Random records with their meaning, and random conditions with the truth that the definition gives them, in
+//! three-valued logic over decoded values. Nothing is shared with the compiler and the machine.
 
 use proptest::prelude::*;
 use sordino_event::{Class, ClassId, Classes, Domain, Event, Field, Level, Range, Schema, Time, Value};
 use std::cmp::Ordering;
 
-/// `None`: there is no such number.
+/// A number, or `None` where there is none.
 type Known = Option<Number>;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,21 +23,21 @@ impl Number {
     }
 }
 
-/// A record: its tracepoint, its bytes, and what can be asked of it.
+/// A record: its tracepoint, its bytes, and the values that a condition can test.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) schema: Schema,
     pub(crate) payload: Vec<u8>,
-    /// The same as a reader decodes it.
+    /// The same record as a reader decodes it.
     pub(crate) event: Event,
-    /// How a number is written, what it is, and whether its type is a floating-point one.
+    /// The text of each number, its value, and true if its type is a floating-point one.
     numbers: Vec<(String, Known, bool)>,
     texts: Vec<(String, String)>,
-    /// Enumerations: the label that the value has.
+    /// The enumerations, each with the label that its value has.
     labels: Vec<(String, Option<&'static str>)>,
 }
 
-/// What a field is made from: its type, bits for its values, how many there are, a text.
+/// The seed of a field: its type, bits for its values, the number of values, a text.
 pub(crate) type Seed = (usize, [u64; 3], usize, String);
 
 const SCALARS: [&str; 13] =
@@ -74,7 +74,7 @@ pub(crate) fn record(seeds: &[Seed]) -> Record {
 }
 
 impl Record {
-    /// The class of the decoded event, which is the first of its recording.
+    /// Returns the class of the decoded event, which is the first of its recording.
     pub(crate) fn classes(&self) -> Classes {
         let mut classes = Classes::default();
         let fields = self.schema.fields.iter().map(|field| field.name.as_str());
@@ -139,7 +139,7 @@ impl Record {
         self.schema.fields.push(Field { name, ty });
     }
 
-    /// Elements, and one that is not there.
+    /// Adds the elements, and one that does not exist.
     fn elements(&mut self, scalar: &str, name: &str, bits: &[u64]) {
         for (index, bits) in bits.iter().enumerate() {
             self.scalar(scalar, &format!("{name}[{index}]"), *bits);
@@ -232,7 +232,7 @@ pub(crate) fn logic() -> impl Strategy<Value = Logic> {
     let field = any::<usize>().prop_map(Arithmetic::Field);
     let leaf = prop_oneof![
         1 => arithmetic().prop_map(Logic::Truth),
-        // What conditions mostly are.
+        // The most common form of a condition.
         5 => (0..RELATIONS.len(), field, constant()).prop_map(|(relation, a, b)| Logic::Compare(relation, a, b)),
         5 => (0..RELATIONS.len(), arithmetic(), arithmetic()).prop_map(|(relation, a, b)| Logic::Compare(relation, a, b)),
         2 => (any::<usize>(), any::<bool>(), "[ab*?é]{0,4}").prop_map(|(i, like, pattern)| Logic::Text(i, like, pattern)),
@@ -248,7 +248,7 @@ pub(crate) fn logic() -> impl Strategy<Value = Logic> {
 }
 
 impl Arithmetic {
-    /// Its text, its value, and whether its type is a floating-point one.
+    /// Returns its text, its value, and true if its type is a floating-point one.
     fn of(&self, record: &Record, tid: u32) -> (String, Known, bool) {
         match self {
             Self::Constant(value) => (format!("({value})"), Some(Number::Integer((*value).into())), false),
@@ -323,7 +323,7 @@ fn compare(relation: &str, a: Known, b: Known) -> Option<bool> {
 }
 
 impl Logic {
-    /// Its text, and whether it holds: `None` if that cannot be said.
+    /// Returns its text, and whether it holds; `None` if that is undecidable.
     pub(crate) fn of(&self, record: &Record, tid: u32) -> (String, Option<bool>) {
         let equality = |like| if like { "==" } else { "!=" };
         match self {
@@ -356,7 +356,7 @@ impl Logic {
             Self::Series(all, parts) => {
                 let parts: Vec<_> = parts.iter().map(|part| part.of(record, tid)).collect();
                 let texts: Vec<_> = parts.iter().map(|(text, _)| format!("({text})")).collect();
-                // For all, one that does not hold decides; for any, one that does.
+                // The result that decides: for all, a part that does not hold; for any, one that does.
                 let decides = !all;
                 let holds = if parts.iter().any(|(_, holds)| *holds == Some(decides)) {
                     Some(decides)

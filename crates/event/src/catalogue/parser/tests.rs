@@ -1,4 +1,4 @@
-//! Catalogues that programs write, and ones that they should not.
+//! Valid catalogues, and catalogues that no program should write.
 
 use super::*;
 use crate::catalogue::Writer;
@@ -125,7 +125,7 @@ fn what_could_not_be_registered_is_read_back() {
     }
 }
 
-/// A catalogue of lines that are right, wrong, or right in another place.
+/// A catalogue whose lines are valid, invalid, or valid in another place.
 fn any_catalogue() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => "event\t[0-9]{1,5}\t[0-9]{1,2}\tp\t[a-c1$]{1,2}\tf?\t[0-9]{0,3}",
