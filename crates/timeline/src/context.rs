@@ -1,4 +1,4 @@
-//! What threads of programs are besides their events.
+//! Facts about programs' threads that are recorded beside their events.
 
 use crate::counted::Counts;
 use crate::kernel::Seen;
@@ -7,38 +7,38 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of a program's thread at one moment: what sordino's recorder saw last, what the thread last said of itself, and what
-/// it had counted.
+/// The facts about a program's thread at one moment: the recorder's last observations, the thread's annotations, and
+/// its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// Its name.
+    /// The thread's name, as the kernel has it.
     pub comm: Option<Arc<str>>,
-    /// Its id where the recorder ran, and its process's id where it runs itself.
+    /// The thread's id in the recorder's pid namespace, and its process's id in the thread's own.
     pub ids: Option<(Tid, Pid)>,
-    /// How it is scheduled.
+    /// The thread's scheduling policy and priority.
     pub scheduling: Option<Scheduling>,
-    /// Its cgroup.
+    /// The path of the thread's cgroup.
     pub cgroup: Option<Arc<str>>,
-    /// What it says of itself, by name.
+    /// The thread's annotations, by name.
     pub values: BTreeMap<Arc<str>, Arc<str>>,
-    /// What its performance counters said at the event, by name, in the order in which it asked for them. Where that cannot be told for sure,
-    /// there are none.
+    /// The values of the thread's performance counters at the event, with their names, in the order in which the thread
+    /// requested them. Empty where the values cannot be assigned for sure.
     pub counters: Vec<(Arc<str>, u64)>,
 }
 
-/// A thread's policy with what belongs to it.
+/// A thread's scheduling policy and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduling {
-    /// As the kernel numbers policies.
+    /// The policy by the kernel's number.
     pub policy: i64,
     /// The priority of a real-time thread, 1 to 99.
     pub priority: i64,
-    /// The nice value of another.
+    /// The nice value of a thread that is not real-time.
     pub nice: i64,
 }
 
 impl Scheduling {
-    /// The policy's name without `SCHED_`, if there is one of this number.
+    /// Returns the policy's name without `SCHED_`, if the number is known.
     pub fn policy_name(self) -> Option<&'static str> {
         const NAMES: [Option<&str>; 8] = [
             Some("OTHER"),
@@ -54,7 +54,7 @@ impl Scheduling {
     }
 }
 
-/// `FIFO 90`, `OTHER nice 0`, `DEADLINE`.
+/// Prints `FIFO 90`, `OTHER nice 0` or `DEADLINE`.
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.policy_name() {
@@ -66,7 +66,7 @@ impl fmt::Display for Scheduling {
     }
 }
 
-/// The contexts of all programs' threads, by what their events say.
+/// The contexts of all programs' threads, by the ids in their events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts(HashMap<(Pid, Tid), Context>);
 
@@ -75,7 +75,7 @@ impl Contexts {
         self.0.get(&(pid, tid))
     }
 
-    /// Has the thread's counters say this at its event, and nothing of before.
+    /// Sets the thread's counters at its event to these values, and drops those of earlier events.
     pub(crate) fn count(&mut self, pid: Pid, tid: Tid, counts: Counts) {
         if !counts.is_empty() {
             self.0.entry((pid, tid)).or_default().counters = counts;

@@ -1,13 +1,14 @@
-//! What performance counters said at an event: a record of its own, which goes before the event's and has to find it again.
+//! Performance counters at an event: the recording has them in a record of their own, which precedes the event and has
+//! to be matched with it.
 
 use sordino_event::{Cpu, Event, Loss, Pid, Tid, Time, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What counters said, by their names.
+/// The values of counters, with their names.
 pub(crate) type Counts = Vec<(Arc<str>, u64)>;
 
-/// A `sordino:counters`.
+/// A record of the event `sordino:counters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// The number of the tracepoint whose event follows.
@@ -15,16 +16,16 @@ pub(crate) struct Counted {
     counts: Counts,
 }
 
-/// What an event is to counters.
+/// The role of an event for its thread's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// It says what they said before the event that follows.
+    /// The record has the counters' values at the event that follows.
     Before(Counted),
-    /// They may have said something before it; its tracepoint's number.
+    /// A record of counters may precede this event; the number of its tracepoint.
     At(Option<u64>),
 }
 
-/// Where a `sordino:counters` has its fields.
+/// The indexes of the fields of a `sordino:counters`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub(crate) tracepoint: usize,
@@ -53,20 +54,21 @@ impl Counted {
     }
 }
 
-/// What waits for its event.
+/// The records of counters whose events are still to come.
 ///
-/// It is the next event of its thread, or none: a signal handler's that got between takes its own. It has to be of the tracepoint that was
-/// named, in the ring of the same CPU, and nothing of the program's may be missing since: a thread that went to another CPU and
-/// back may have left there what is missing.
+/// The event of such a record is the next one of its thread, or is missing: a signal handler that interrupts the thread
+/// gets the values of its own record. The event has to be of the tracepoint that the record names and on the same CPU,
+/// and no record of the program may be missing in between: a thread that moved to another CPU and back may have left
+/// the missing record there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     counted: HashMap<(Pid, Tid), (Counted, Option<Cpu>, Time)>,
-    /// Until when records of a program are missing.
+    /// The time until which records of a program are missing.
     lost_until: HashMap<Pid, Time>,
 }
 
 impl Waiting {
-    /// What was counted at `event`, which is this to counters.
+    /// Returns the counters' values at `event`, which has the role `count`.
     pub(crate) fn pass(&mut self, pid: Pid, tid: Tid, event: &Event, count: Count) -> Counts {
         let before = match count {
             Count::Before(counted) => {
@@ -113,7 +115,7 @@ mod tests {
         Loss { from, to, cpu: Some(Cpu(0)), pid: Some(PID), count: Some(1), cause: Cause::RingFull }
     }
 
-    /// What an event at 20, of tracepoint 7 on CPU 0, gets.
+    /// Returns the values that an event at 20, of tracepoint 7 on CPU 0, gets.
     fn taken(waiting: &mut Waiting) -> Vec<u64> {
         let counts = waiting.pass(PID, TID, &event(20, 0), Count::At(Some(7)));
         counts.iter().map(|(_, value)| *value).collect()

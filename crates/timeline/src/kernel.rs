@@ -1,120 +1,122 @@
-//! What an event of the kernel says, whichever tracer recorded it.
+//! The kernel's events with their meaning, independent of the tracer that recorded them.
 
 use crate::TaskState;
 use crate::context::Scheduling;
 use sordino_event::{Cpu, Nanos, Pid, Tid};
 
-/// What an event of the kernel says.
+/// An event of the kernel, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernel<'a> {
-    /// The CPU went from one thread to another.
+    /// The CPU switched from one thread to another.
     Switch {
-        /// Who ran.
+        /// The thread that leaves the CPU.
         prev: Task<'a>,
-        /// In which state it left.
+        /// The state in which it leaves.
         state: TaskState,
-        /// Who runs now.
+        /// The thread that runs now.
         next: Task<'a>,
     },
-    /// A sleeping thread is to run again. Recorded where the wake-up comes from.
+    /// A sleeping thread is to run again. The event is recorded on the CPU that wakes it.
     Waking {
-        /// Who is to run.
+        /// The thread that is woken.
         tid: Tid,
-        /// Where it ran last.
+        /// The CPU on which it ran last.
         cpu: Option<Cpu>,
         /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
-    /// A thread waits for its CPU from now on: woken, or new.
+    /// A thread waits for its CPU from now on: it was woken, or is new.
     Woken {
-        /// Who is to run.
+        /// The thread that waits.
         tid: Tid,
-        /// Where.
+        /// The CPU that it waits for.
         cpu: Option<Cpu>,
         /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
-    /// A thread that may run is to do so elsewhere.
+    /// A runnable thread is moved to another CPU.
     Migrate {
-        /// Who.
+        /// The thread that is moved.
         tid: Tid,
-        /// Where it was.
+        /// The CPU that it leaves.
         from: Option<Cpu>,
-        /// Where it is now.
+        /// The CPU that it is moved to.
         to: Cpu,
         /// The thread's priority as the tracer numbers it.
         priority: Option<i32>,
     },
-    /// A thread's priority changes, raised by a lock's waiter or lowered again.
+    /// A thread's priority changes: it inherits that of a lock's waiter, or gets its own back.
     Boost {
-        /// Who.
+        /// The thread whose priority changes.
         tid: Tid,
         /// The new priority as the tracer numbers it; see [`Task::priority`].
         priority: i32,
     },
     /// The CPU begins to handle an interrupt.
     Enter(Interrupt<'a>),
-    /// The CPU is done with it.
+    /// The CPU has handled an interrupt.
     Exit(Interrupt<'a>),
-    /// A softirq is to run on this CPU.
+    /// A softirq is raised on this CPU.
     Raise {
         /// The softirq's number: [`softirq_name`].
         softirq: i64,
     },
     /// A non-maskable interrupt has just been handled.
     Nmi {
-        /// By which function.
+        /// The function that handled it.
         handler: Function<'a>,
-        /// How long that took, until this event.
+        /// The time that the handler took, until this event.
         duration: Nanos,
     },
-    /// What a function of the kernel is called.
+    /// The name of a function of the kernel.
     Symbol {
-        /// Where it lies.
+        /// The address of the function.
         address: u64,
-        /// Its name.
+        /// The function's name, without an offset.
         name: &'a [u8],
     },
-    /// The hypervisor had a CPU for itself, some time in the last `window`.
+    /// The hypervisor took a CPU away for some time within the last `window`.
     Stolen {
         /// The number of the CPU that was stopped.
         cpu: Cpu,
-        /// For how long.
+        /// The time for which it was stopped.
         time: Nanos,
-        /// How far back that may lie.
+        /// The span before this event in which the time lies.
         window: Nanos,
     },
-    /// A page of a file is asked for by a page fault, or comes into memory.
+    /// A page fault needs a page of a file, or such a page comes into memory.
     File {
         /// The file system's device: major and minor number.
         device: (u32, u32),
         /// The file's inode number.
         inode: u64,
-        /// The page's place in the file.
+        /// The page's index in the file.
         index: u64,
-        /// If that page and the next ones, two to the power of this together, come into memory now, for whoever runs here: to be read, or as new ones.
+        /// The logarithm, to the base of two, of the number of pages that come into memory now, beginning with this
+        /// one: read or new, on behalf of the thread that runs here. `None` for a page fault.
         read: Option<u32>,
     },
-    /// The recorder's own loop stood still until now, as interrupts of this CPU made it.
+    /// A gap in the recorder's own loop, which interrupts of its CPU caused, ends now.
     Interrupted {
         /// The CPU on which the loop ran.
         cpu: Cpu,
         /// The time for which it stood still.
         time: Nanos,
     },
-    /// Another CPU is interrupted, by who runs here or what interrupts it.
+    /// The running thread, or its interrupt, sends an interrupt to another CPU.
     Message {
         /// The CPU that is interrupted.
         to: Cpu,
-        /// The function that it is to call; `None` if it is to look which thread it has to run.
+        /// The function that it is to call; `None` if it is to reschedule.
         function: Option<Function<'a>>,
     },
     /// A page fault begins.
     Fault {
-        /// Whether the thread was in user code.
+        /// True if the thread was in user code.
         user: bool,
-        /// Why, if the trace tells: it has the error code of an x86 processor.
+        /// The reason for the fault; `None` if the trace does not have it, as it needs the error code of an x86
+        /// processor.
         reason: Option<FaultReason>,
     },
     /// The running thread, or an interrupt in it, gets pages of memory from the kernel.
@@ -124,94 +126,96 @@ pub enum Kernel<'a> {
     },
     /// The thread enters the kernel.
     SyscallEntry {
-        /// For what.
+        /// The system call that it enters.
         call: Syscall<'a>,
-        /// The first three arguments, if the trace tells. Of calls that have events of their own, they are known of `futex`.
+        /// The first three arguments, if the trace has them. Of the calls that have events of their own, only `futex`
+        /// has them.
         arguments: [Option<u64>; 3],
     },
-    /// The thread leaves it.
+    /// The thread leaves the system call.
     SyscallExit,
-    /// A signal is sent, by who runs or what interrupts it.
+    /// The running thread, or its interrupt, sends a signal.
     SignalSent {
-        /// The signal's number.
+        /// The number of the signal.
         signal: i64,
-        /// A thread that is to get it, or one of the process that is.
+        /// The thread that is to receive it, or one of the receiving process.
         tid: Tid,
-        /// True if any thread of the process may get it; `None` if the trace does not tell.
+        /// True if any thread of the process may receive it; `None` if the trace does not have it.
         is_for_process: Option<bool>,
-        /// The signal's fate; `None` if the trace does not tell.
+        /// The signal's fate; `None` if the trace does not have it.
         result: Option<Sent>,
     },
-    /// The thread gets a signal, on its way to user code.
+    /// The thread receives a signal on its way to user code.
     SignalDelivered {
-        /// The signal's number.
+        /// The number of the signal.
         signal: i64,
-        /// True if a function of the program's handles it, and runs next.
+        /// True if a function of the program handles it, which runs next.
         is_handled: bool,
     },
     /// A high-resolution timer is started.
     TimerStart {
-        /// The timer's address.
+        /// The address of the timer.
         timer: u64,
-        /// When it may expire, and when it has to at the latest: the difference is its slack. By the timer's own clock.
+        /// The earliest and the latest expiry, by the timer's own clock; the difference is the timer's slack.
         due: [i64; 2],
     },
     /// A timer's function begins.
     TimerEntry {
-        /// The function.
+        /// The function of the timer.
         function: Function<'a>,
-        /// Of a high-resolution timer its address, and the time by its own clock.
+        /// The address of a high-resolution timer, and the time by its own clock; `None` for another timer.
         timer: Option<(u64, i64)>,
     },
-    /// It is done.
+    /// The timer's function returns.
     TimerExit,
     /// A worker thread begins a piece of work.
     WorkEntry(Function<'a>),
-    /// It is done.
+    /// The worker thread has finished the work.
     WorkExit,
-    /// A thread is there: it was just made, or the state dump tells of it.
+    /// A thread exists: it was just created, or is in the state dump.
     Thread(Born<'a>),
-    /// A thread is one of sordino's recorder that made the trace.
+    /// A thread belongs to the recorder that made the trace.
     Recorder {
-        /// The number of that thread.
+        /// The id of that thread.
         tid: Tid,
     },
-    /// A thread has another name.
+    /// A thread changes its name.
     Rename {
-        /// Who.
+        /// The thread that is renamed.
         tid: Tid,
-        /// Its name from now on.
+        /// The new name of the thread.
         comm: &'a [u8],
     },
-    /// A process runs another program.
+    /// A process executes another program.
     Exec {
-        /// Its only thread now.
+        /// The only thread that the process has now.
         tid: Tid,
-        /// Which of its threads asked for it.
+        /// The thread that called `exec`, by its id before.
         old: Option<Tid>,
     },
-    /// A thread's number is free again.
+    /// A thread has ended, and its id is free again.
     Gone {
-        /// Whose.
+        /// The thread that has ended.
         tid: Tid,
     },
-    /// What sordino's recorder saw of a program's thread.
+    /// An observation of the recorder about a program's thread.
     Context {
-        /// The program.
+        /// The program's process id.
         pid: Pid,
         /// The thread, as the program's events name it.
         tid: Tid,
-        /// What there was to see.
+        /// The observation about the thread.
         seen: Seen<'a>,
     },
 }
 
-/// Why a page fault came, by the error code of an x86 processor.
+/// The reason for a page fault, by the error code of an x86 processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultReason {
-    /// The thread's address space has no page there yet.
+    /// The thread's address space does not have the page yet.
     Missing,
-    /// The thread writes to a page that it may only read so far: a copy-on-write, or the first write to a clean page of a shared file.
+    /// The thread writes to a page that is read-only so far: a copy-on-write, or the first write to a clean page of a
+    /// shared file.
     WriteProtected,
 }
 
@@ -220,105 +224,105 @@ pub enum FaultReason {
 pub enum Sent {
     /// It is pending from now on.
     Pending,
-    /// It was pending already, and is so once.
+    /// It was pending already, and remains so once.
     Again,
-    /// Nobody gets it: it is ignored, or there is no room for it.
+    /// It is not delivered: it is ignored, or there is no room for it.
     Dropped,
 }
 
-/// What a recorder saw of a thread besides its events.
+/// An observation of the recorder about a thread, besides the thread's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// Its id where the recorder ran, and its process's where it runs itself.
+    /// The thread's id in the recorder's pid namespace, and its process's id in the thread's own.
     Ids {
-        /// The thread.
+        /// The id of the thread.
         tid: Tid,
-        /// The process in its own pid namespace.
+        /// The process's id in its own pid namespace.
         vpid: Pid,
     },
-    /// Its name.
+    /// The thread's name, as the kernel has it.
     Comm(&'a [u8]),
-    /// How it is scheduled.
+    /// The thread's scheduling policy and priority.
     Scheduling(Scheduling),
-    /// Its cgroup.
+    /// The path of the thread's cgroup.
     Cgroup(&'a [u8]),
-    /// What it said of itself.
+    /// An annotation of the thread.
     Value {
-        /// The value's name.
+        /// The name of the annotation.
         name: &'a [u8],
-        /// The value; empty if there is none any more.
+        /// The annotation's value; empty if it was removed.
         text: &'a [u8],
     },
-    /// It has ended.
+    /// The thread has ended.
     End,
 }
 
-/// A thread as a `sched_switch` names it.
+/// A thread as a `sched_switch` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
-    /// Who; 0 is the idle thread.
+    /// The thread's id; 0 is the idle thread.
     pub tid: Tid,
-    /// Its name, if the trace tells.
+    /// The thread's name, if the trace has it.
     pub comm: Option<&'a [u8]>,
-    /// Its priority as the tracer numbers it: LTTng takes 100 off the kernel's.
-    /// [`System::priority`](crate::System::priority) is always the kernel's.
+    /// The thread's priority as the tracer numbers it: LTTng subtracts 100 from the kernel's.
+    /// [`System::priority`](crate::System::priority) always uses the kernel's numbering.
     pub priority: Option<i32>,
 }
 
-/// A thread that a fork or a state dump tells of.
+/// A thread as a fork or a state dump describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Born<'a> {
-    /// Who.
+    /// The id of the thread.
     pub tid: Tid,
-    /// Its process.
+    /// The process of the thread.
     pub process: Process,
-    /// Its name, if the trace tells.
+    /// The thread's name, if the trace has it.
     pub comm: Option<&'a [u8]>,
-    /// Its priority in the kernel's numbering, if the trace tells.
+    /// The thread's priority in the kernel's numbering, if the trace has it.
     pub priority: Option<i32>,
-    /// Whether it was there before: a state dump.
+    /// True if the thread existed before: the event is of a state dump.
     pub dumped: bool,
 }
 
-/// To which process a new thread belongs.
+/// The process to which a new thread belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// The trace does not tell.
+    /// The trace does not have the process.
     Unknown,
-    /// This one.
+    /// The process has this id.
     Known(Pid),
-    /// The same as its maker.
+    /// The thread belongs to the process of its creator.
     OfMaker,
 }
 
-/// What interrupts a thread on its CPU.
+/// An interruption of the thread that runs on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Interrupt<'a> {
-    /// A device's, by number; the name is that of its handler and only known on entry.
+    /// A device's interrupt, by number, and the name of its handler, which is known on entry only.
     Irq(i64, &'a [u8]),
-    /// One that the kernel keeps for itself, by the event's name: `local_timer`, `reschedule`, `call_function`.
+    /// An interrupt of the kernel's own, by the event's name: `local_timer`, `reschedule`, `call_function`.
     Vector(&'a str),
-    /// A message from another CPU, where the trace gives the reason instead (arm64).
+    /// An interrupt from another CPU, where the trace gives the reason instead (arm64).
     Ipi(&'a [u8]),
-    /// Work that interrupt handlers left for later, by number: [`softirq_name`].
+    /// Work that interrupt handlers deferred, by number: [`softirq_name`].
     Softirq(i64),
 }
 
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Function<'a> {
-    /// Its address: nobody resolved it.
+    /// The function's address, which nothing resolved.
     Address(u64),
-    /// Its name.
+    /// The name of the function.
     Name(&'a [u8]),
 }
 
-/// A system call.
+/// A system call, by number or name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Syscall<'a> {
-    /// By its number, which depends on the architecture.
+    /// The system call's number, which depends on the architecture.
     Number(i64),
-    /// By its name.
+    /// The system call's name, from the event's.
     Name(&'a str),
 }
 
@@ -360,7 +364,7 @@ pub fn signal_name(number: i64) -> Option<&'static str> {
     NAMES.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
 }
 
-/// The kernel's name for a softirq, if there is one of this number.
+/// Returns the kernel's name for a softirq, if the number is known.
 pub fn softirq_name(number: i64) -> Option<&'static str> {
     const NAMES: [&str; 10] =
         ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];

@@ -1,8 +1,8 @@
-//! Many streams to one ordered super-trace.
+//! Merging of many streams into one ordered super-trace.
 //!
 //! [`Merge`] puts the events of any number of [`Source`]s in the order of time. [`SuperTrace`] does the same and
-//! listens to the kernel's events on the way ([`Kernel`] is what they say, [`System`] what that adds up to), so
-//! that every [`Moment`] knows its CPU and thread. Losses stand in the order like events.
+//! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add
+//! up to), so that every [`Moment`] has its CPU and thread. Losses stand in the order like events.
 //!
 //! Nothing here does I/O or reads a clock.
 //!

@@ -1,4 +1,4 @@
-//! Many sources, one order.
+//! The merge of many sources into one order.
 
 use crate::Source;
 use sordino_event::{Classes, Domain, Event, Loss, Nanos, Step, Time};
@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// What the merged sources yield next.
+/// The next item of the merged sources.
 #[derive(Debug)]
 pub enum Merged<'a> {
-    /// An event; never earlier than what was yielded before.
+    /// An event; never earlier than the item before.
     Event(&'a Event),
-    /// Records are missing from one source. Stands in the order where the loss begins.
+    /// Records are missing from one source. The item stands in the order where the loss begins.
     Loss(&'a Loss),
     /// The event that follows broke the order of its source and was moved.
     Disorder(Disorder),
@@ -19,24 +19,24 @@ pub enum Merged<'a> {
 
 /// A source's time went back, which no [`Source`] should let happen.
 ///
-/// The event that follows was given the time of the one before it in the same source: [`at`](Self::at).
+/// The event that follows was given the time of its predecessor in the same source: [`at`](Self::at).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disorder {
-    /// Which source, from 0 in the order they were given.
+    /// The source's index, from 0 in the order in which they were given.
     pub source: usize,
-    /// The time that the event now carries.
+    /// The time that the event has now.
     pub at: Time,
-    /// How much earlier than that its own time was.
+    /// The difference to its own, earlier time.
     pub back: Nanos,
 }
 
-/// A source could not be read on. The others can: go on calling.
+/// A source that cannot be read further. The others can: call again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {number} cannot be read on")]
 pub struct SourceError<E> {
-    /// Which source, from 0 in the order they were given.
+    /// The source's index, from 0 in the order in which they were given.
     pub number: usize,
-    /// What the source said.
+    /// The error that the source returned.
     #[source]
     pub error: E,
 }
@@ -44,19 +44,19 @@ pub struct SourceError<E> {
 /// Merges sources by time; holds one event of each.
 ///
 /// The order is total and does not depend on chance: by time; at one time losses first, then the kernel's events
-/// before those of programs, then by CPU (an unknown one first), then by the source's number. What happened
-/// within some 50 ns on different CPUs is put in *an* order, which is no evidence for what came first: their
-/// clock readings are not fenced.
+/// before those of programs, then by CPU (an unknown one first), then by the source's index. Events that lie
+/// within some 50 ns on different CPUs get *an* order, which is no evidence for their true one: the clock
+/// readings are not fenced.
 #[derive(Debug)]
 pub struct Merge<S> {
     lanes: Vec<Lane<S>>,
-    /// The lanes that hold something, the earliest on top.
+    /// The lanes that hold an item, the earliest on top.
     heap: BinaryHeap<Reverse<Key>>,
-    /// What the earliest lane holds was handed out; it has to be filled anew.
+    /// True if the item of the earliest lane was returned: the lane has to be filled anew.
     taken: bool,
-    /// As many lanes were filled for the first time.
+    /// The number of lanes that were filled for the first time.
     primed: usize,
-    /// Indexed by class.
+    /// True for classes of the kernel; indexed by class.
     is_kernel: Vec<bool>,
 }
 
@@ -64,7 +64,7 @@ pub struct Merge<S> {
 struct Lane<S> {
     source: S,
     event: Event,
-    /// What stands before `event`: if a loss, `event` is stale.
+    /// The kind of the item; if it is a loss, `event` is stale.
     holds: Holds,
     last: Time,
 }
@@ -76,12 +76,12 @@ enum Holds {
     Loss(Loss),
 }
 
-/// The derived order is the order of the merge.
+/// The position of an item in the merge, by the derived order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     time: Time,
     rank: Rank,
-    /// 0 is unknown, else the CPU's number and one.
+    /// The CPU's number plus one; 0 if it is unknown.
     cpu: u64,
     lane: usize,
 }
@@ -107,10 +107,10 @@ impl<S: Source> Merge<S> {
         }
     }
 
-    /// The next in the order of time; `None` when all sources are at their end.
+    /// Returns the next item in the order of time; `None` when all sources have ended.
     ///
     /// # Errors
-    /// When a source fails. It is left out from then on; the next call goes on with the others.
+    /// When a source fails. It is left out from then on; the next call continues with the others.
     #[expect(clippy::should_implement_trait, reason = "what it yields borrows from it")]
     pub fn next(&mut self) -> Result<Option<Merged<'_>>, SourceError<S::Error>> {
         while let Some(lane) = self.lanes.get_mut(self.primed) {
@@ -134,7 +134,7 @@ impl<S: Source> Merge<S> {
         }))
     }
 
-    /// Fills the earliest lane anew.
+    /// Fills the earliest lane anew, or removes it.
     fn replace(&mut self) -> Result<(), SourceError<S::Error>> {
         let Some(mut top) = self.heap.peek_mut() else { return Ok(()) };
         let number = top.0.lane;
@@ -153,7 +153,7 @@ impl<S: Source> Merge<S> {
 }
 
 impl<S: Source> Lane<S> {
-    /// Takes the source's next step; where that stands in the order, or `None` at the end.
+    /// Reads the source's next item. Returns its position in the order, or `None` at the end.
     fn fill(&mut self, number: usize, is_kernel: &[bool]) -> Result<Option<Key>, SourceError<S::Error>> {
         let step = self.source.next(&mut self.event);
         match step.map_err(|error| SourceError { number, error })? {
@@ -168,7 +168,7 @@ impl<S: Source> Lane<S> {
                 Ok(Some(Key { time: self.last, rank, cpu, lane: number }))
             }
             Step::Loss(loss) => {
-                // A loss may begin before the event that was read last: packets tell of it late.
+                // A loss may begin before the last event that was read: packets report it late.
                 self.last = self.last.max(loss.from);
                 let cpu = loss.cpu.map_or(0, |cpu| u64::from(cpu.0) + 1);
                 self.holds = Holds::Loss(loss);

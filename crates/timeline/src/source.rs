@@ -1,19 +1,20 @@
-//! Where events come from.
+//! The trait of event sources.
 
 use sordino_event::{Event, Step};
 
-/// One stream of events in the order of time.
+/// A stream of events in the order of time.
 ///
-/// Any closure of the shape of [`Source::next`] is a source, so a reader needs to know nothing of this crate.
+/// Every closure with the signature of [`Source::next`] is a source, so that a reader does not depend on this
+/// crate.
 pub trait Source {
-    /// Why a stream cannot be read on.
+    /// The error for a stream that cannot be read further.
     type Error;
 
-    /// Decodes the next event into `event`, or tells of a loss or the end. Not called again after
+    /// Decodes the next event into `event`, or returns a loss or the end. Not called again after
     /// [`Step::End`] or an error.
     ///
     /// # Errors
-    /// When the stream cannot be read on.
+    /// When the stream cannot be read further.
     fn next(&mut self, event: &mut Event) -> Result<Step, Self::Error>;
 }
 

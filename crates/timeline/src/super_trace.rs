@@ -6,8 +6,8 @@ use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, Sy
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, Tid};
 use std::sync::Arc;
 
-/// The merged trace (the papers' super-trace): while it merges, it keeps what the kernel says about who runs
-/// where, so that each event can be asked for its CPU and thread.
+/// The merged trace (the papers' super-trace). While it merges, it follows the kernel's schedule, so that each
+/// event has its CPU and thread.
 #[derive(Debug)]
 pub struct SuperTrace<S> {
     merge: Merge<S>,
@@ -15,32 +15,32 @@ pub struct SuperTrace<S> {
     system: System,
 }
 
-/// What the super-trace yields next.
+/// The next item of the super-trace.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// An event with what is known around it.
+    /// An event with its context.
     Event(Moment<'a>),
-    /// Records are missing from one source. Stands in the order where the loss begins.
+    /// Records are missing from one source. The item stands in the order where the loss begins.
     Loss(&'a Loss),
     /// The event that follows broke the order of its source and was moved.
     Disorder(Disorder),
 }
 
-/// An event and what is known at its time.
+/// An event, and the state of the machine at its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// The event as its source gave it.
+    /// The event as its source returned it.
     pub event: &'a Event,
-    /// Where it comes from.
+    /// The origin of the event.
     pub domain: Domain,
-    /// What it says, if the kernel sent it and it makes sense.
+    /// The decoded event, if it is one of the kernel's and complete.
     pub kernel: Option<Kernel<'a>>,
-    /// On which CPU: as the event says, else as the kernel's schedule says.
+    /// The CPU of the event: its own field, or else derived from the kernel's schedule.
     pub cpu: Option<Cpu>,
-    /// In which thread: as the event says, else as the kernel's schedule says. A `sched_switch` belongs to
-    /// the thread that leaves.
+    /// The thread of the event: its own field, or else derived from the kernel's schedule. A `sched_switch`
+    /// belongs to the thread that leaves.
     pub tid: Option<Tid>,
-    /// Threads and CPUs just after the event.
+    /// The threads and CPUs just after the event.
     pub system: &'a System,
 }
 
@@ -54,30 +54,31 @@ impl<S: Source> SuperTrace<S> {
         }
     }
 
-    /// Names the program that runs as `pid`, as its own trace does.
+    /// Sets the name of the program that runs as `pid`, which its own trace has.
     pub fn introduce(&mut self, pid: Pid, name: &str) {
         self.system.introduce(pid, name.into());
     }
 
-    /// Says which futex the program that runs as `pid` wakes sordino's recorder by: where it lies in the program.
+    /// Sets the futex by which the program that runs as `pid` wakes sordino's recorder: its address in the
+    /// program.
     pub fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
         self.system.introduce_wake_up(pid, futex);
     }
 
-    /// Says that priorities of the kernel's events are counted as LTTng does: an ordinary thread has 20, not 120.
+    /// Declares that the kernel's events number priorities as LTTng does: an ordinary thread has 20, not 120.
     pub fn count_priorities_as_lttng(&mut self) {
         self.system.count_priorities_as_lttng();
     }
 
-    /// Which of the kernel's events the trace has.
+    /// Returns the kinds of the kernel's events that the trace has.
     pub fn recorded(&self) -> Recorded {
         self.vocabulary.recorded()
     }
 
-    /// The next in the order of time ([`Merge`] says which); `None` at the end.
+    /// Returns the next item in the order of time, which [`Merge`] defines; `None` at the end.
     ///
     /// # Errors
-    /// When a source fails. It is left out from then on; the next call goes on with the others.
+    /// When a source fails. It is left out from then on; the next call continues with the others.
     #[expect(clippy::should_implement_trait, reason = "what it yields borrows from it")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, SourceError<S::Error>> {
         Ok(match self.merge.next()? {
@@ -121,23 +122,23 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
 }
 
 impl Moment<'_> {
-    /// The process of the event's thread.
+    /// Returns the process of the event's thread.
     pub fn pid(&self) -> Option<Pid> {
         self.event.pid.or_else(|| self.system.pid(self.tid?))
     }
 
-    /// The name of the event's thread.
+    /// Returns the name of the event's thread.
     pub fn comm(&self) -> Option<&Arc<str>> {
         let context = self.context().and_then(|context| context.comm.as_ref());
         context.or_else(|| self.system.comm(self.tid?))
     }
 
-    /// The name of the event's program: as its own trace says, or else that of its first thread.
+    /// Returns the name of the event's program: from its own trace, or else that of its first thread.
     pub fn program(&self) -> Option<&Arc<str>> {
         self.system.program(self.pid()?)
     }
 
-    /// What else is known of the thread, if a program's event this is and the recording was to tell.
+    /// Returns the other facts about the thread, if the event is a program's and the recording has them.
     pub fn context(&self) -> Option<&Context> {
         match self.domain {
             Domain::User => self.system.context(self.event.pid?, self.event.tid?),
@@ -145,7 +146,7 @@ impl Moment<'_> {
         }
     }
 
-    /// The priority of the event's thread.
+    /// Returns the priority of the event's thread.
     pub fn priority(&self) -> Option<Priority> {
         self.system.priority(self.tid?)
     }

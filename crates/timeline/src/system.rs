@@ -1,4 +1,4 @@
-//! What the kernel's events have told so far: who runs where, and who is who.
+//! The state of the machine by the kernel's events so far: the running threads, and the identities of all threads.
 
 use crate::Priority;
 use crate::context::{Context, Contexts};
@@ -14,76 +14,77 @@ pub struct System {
     threads: HashMap<Tid, Thread>,
     running: BTreeMap<Cpu, Tid>,
     symbols: HashMap<u64, Arc<str>>,
-    /// What programs call themselves, for threads that no event of the kernel names.
+    /// The programs' own names, for threads that no event of the kernel names.
     programs: HashMap<Pid, Arc<str>>,
-    /// The futexes that programs wake sordino's recorder by.
+    /// The futexes by which programs wake sordino's recorder.
     wake_ups: HashSet<(Pid, u64)>,
     /// The threads of sordino's recorder.
     recorder: HashSet<Tid>,
-    /// What programs' threads are besides.
+    /// The other facts about programs' threads.
     contexts: Contexts,
-    /// What their counters said before an event that is still to come.
+    /// The records of counters whose events are still to come.
     counted: Waiting,
-    /// Whose event of a program was the last.
+    /// The thread of the last event of a program.
     met: Option<Tid>,
-    /// What to add to the tracer's priorities to get the kernel's.
+    /// The difference between the kernel's priorities and the tracer's.
     priority_offset: i32,
 }
 
-/// The kernel's: how many priorities lie above those of ordinary threads.
+/// The kernel's constant: the number of priorities above those of ordinary threads.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What is known of a thread.
+/// The facts about one thread.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     pid: Option<Pid>,
     comm: Option<Arc<str>>,
-    /// As the tracer numbers it.
+    /// The priority as the tracer numbers it.
     priority: Option<i32>,
-    /// As the kernel numbers it, from a state dump: older than the other.
+    /// The priority as the kernel numbers it, from a state dump: older than the other.
     dumped_priority: Option<Priority>,
-    /// Where it ran last.
+    /// The CPU on which it ran last.
     cpu: Option<Cpu>,
 }
 
 impl System {
-    /// Which thread runs on `cpu`; `Tid(0)` when it is idle.
+    /// Returns the thread that runs on `cpu`; `Tid(0)` when it is idle.
     pub fn running(&self, cpu: Cpu) -> Option<Tid> {
         self.running.get(&cpu).copied()
     }
 
-    /// On which CPU the thread runs, if it does.
+    /// Returns the CPU on which the thread runs, if it does.
     pub fn cpu(&self, tid: Tid) -> Option<Cpu> {
         let cpu = self.threads.get(&tid)?.cpu?;
         (self.running(cpu) == Some(tid)).then_some(cpu)
     }
 
-    /// The thread's process.
+    /// Returns the process of the thread.
     pub fn pid(&self, tid: Tid) -> Option<Pid> {
         self.threads.get(&tid)?.pid
     }
 
-    /// The thread's name; `idle` for `Tid(0)`. The program's name if no event of the kernel named the thread.
+    /// Returns the thread's name; `idle` for `Tid(0)`, and the program's name if no event of the kernel named the
+    /// thread.
     pub fn comm(&self, tid: Tid) -> Option<&Arc<str>> {
         let thread = self.threads.get(&tid)?;
         thread.comm.as_ref().or_else(|| self.programs.get(&thread.pid?))
     }
 
-    /// The program's name, as its own trace says; the name of the process's first thread if there is none.
+    /// Returns the program's name from its own trace, or else the name of the process's first thread.
     pub fn program(&self, pid: Pid) -> Option<&Arc<str>> {
         self.programs.get(&pid).or_else(|| self.threads.get(&Tid(pid.0))?.comm.as_ref())
     }
 
-    /// The thread's priority in the kernel's numbering, whatever the tracer's is. Tracers that count otherwise and of which
-    /// [nobody says so](crate::SuperTrace::count_priorities_as_lttng) are known by the idle thread's priority; what was asked for before it
-    /// ran may be 100 too low.
+    /// Returns the thread's priority in the kernel's numbering, whatever the tracer's is. A tracer that numbers them
+    /// otherwise, without [a declaration](crate::SuperTrace::count_priorities_as_lttng), is recognized by the idle
+    /// thread's priority; until that thread has run, results may be 100 too low.
     pub fn priority(&self, tid: Tid) -> Option<Priority> {
         let thread = self.threads.get(&tid)?;
         let traced = thread.priority.map(|priority| Priority(priority.saturating_add(self.priority_offset)));
         traced.or(thread.dumped_priority)
     }
 
-    /// The name of the kernel's function at `address`, if the trace tells.
+    /// Returns the name of the kernel's function at `address`, if the trace has it.
     pub fn symbol(&self, address: u64) -> Option<&Arc<str>> {
         self.symbols.get(&address)
     }
@@ -93,27 +94,27 @@ impl System {
         self.recorder.contains(&tid)
     }
 
-    /// Whether the thread's program wakes sordino's recorder by the futex at this address.
+    /// Returns true if the thread's program wakes sordino's recorder by the futex at this address.
     pub fn is_wake_up(&self, tid: Tid, futex: u64) -> bool {
         self.pid(tid).is_some_and(|pid| self.wake_ups.contains(&(pid, futex)))
     }
 
-    /// Says where the program that runs as `pid` has the futex that it wakes sordino's recorder by.
+    /// Sets the address of the futex by which the program that runs as `pid` wakes sordino's recorder.
     pub(crate) fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
         self.wake_ups.insert((pid, futex));
     }
 
-    /// Says that the tracer counts priorities as LTTng does, which takes `MAX_RT_PRIO` off.
+    /// Declares that the tracer numbers priorities as LTTng does, which subtracts `MAX_RT_PRIO`.
     pub(crate) fn count_priorities_as_lttng(&mut self) {
         self.priority_offset = MAX_RT_PRIO;
     }
 
-    /// Gives the program that runs as `pid` a name.
+    /// Sets the name of the program that runs as `pid`.
     pub(crate) fn introduce(&mut self, pid: Pid, name: Arc<str>) {
         self.programs.insert(pid, name);
     }
 
-    /// Takes in that a program's event came from this thread of it.
+    /// Records that a program's event came from this thread of it.
     pub(crate) fn meet(&mut self, tid: Tid, pid: Pid) {
         if self.met != Some(tid) {
             self.met = Some(tid);
@@ -121,12 +122,12 @@ impl System {
         }
     }
 
-    /// Takes in the name of a thread.
+    /// Sets the name of a thread.
     pub(crate) fn name(&mut self, tid: Tid, comm: &[u8]) {
         self.threads.entry(tid).or_default().name(comm);
     }
 
-    /// Takes in what the kernel says on `cpu`, where `maker` runs.
+    /// Applies an event of the kernel on `cpu`, where `maker` runs.
     pub(crate) fn learn(&mut self, kernel: &Kernel<'_>, cpu: Option<Cpu>, maker: Option<Tid>) {
         match *kernel {
             Kernel::Switch { prev, next, .. } => {
@@ -145,7 +146,7 @@ impl System {
             Kernel::Thread(born) => self.born(&born, maker),
             Kernel::Rename { tid, comm } => self.name(tid, comm),
             Kernel::Exec { tid, old } => {
-                // The thread that asked takes the number of the process.
+                // The thread that called `exec` takes over the id of the process.
                 let old = old.and_then(|old| self.threads.remove(&old)).unwrap_or_default();
                 let cpu = old.cpu;
                 let thread = self.threads.entry(tid).or_insert(old);
@@ -158,7 +159,7 @@ impl System {
             Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
-                // Its number is another thread's from now on.
+                // The id belongs to another thread from now on.
                 self.recorder.remove(&tid);
                 self.threads.remove(&tid);
             }
@@ -166,23 +167,23 @@ impl System {
         }
     }
 
-    /// What else is known of a program's thread, as its events name both.
+    /// Returns the other facts about a program's thread, by the ids in its events.
     pub fn context(&self, pid: Pid, tid: Tid) -> Option<&Context> {
         self.contexts.of(pid, tid)
     }
 
-    /// Takes in what a program's thread says of itself.
+    /// Sets an annotation of a program's thread.
     pub(crate) fn hear(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
         self.contexts.learn(pid, tid, Seen::Value { name, text });
     }
 
-    /// Takes in what a program's event is to its thread's counters.
+    /// Applies a program's event to its thread's counters.
     pub(crate) fn count(&mut self, pid: Pid, tid: Tid, event: &Event, count: Count) {
         let counts = self.counted.pass(pid, tid, event, count);
         self.contexts.count(pid, tid, counts);
     }
 
-    /// Forgets who runs where the kernel's records are missing, and what counters said where a program's are.
+    /// Forgets the running threads where the kernel's records are missing, and counters where a program's are.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         self.counted.lose(loss);
         match (loss.pid, loss.cpu) {
@@ -202,7 +203,7 @@ impl System {
             Tid(0) => thread.name(b"idle"),
             _ => task.comm.into_iter().for_each(|comm| thread.name(comm)),
         }
-        // Of LTTng's, the idle thread has 20 instead of 120, real-time ones are below -1.
+        // In LTTng's numbering the idle thread has 20 instead of 120, and real-time threads are below -1.
         if task.priority.is_some_and(|priority| priority < -1 || (task.tid == Tid(0) && priority == 20)) {
             self.count_priorities_as_lttng();
         }
@@ -216,7 +217,7 @@ impl System {
         };
         let thread = self.threads.entry(born.tid).or_default();
         thread.pid = pid.or(thread.pid);
-        // A dump is not taken at one moment: what other events said is newer.
+        // A dump is not taken at one moment: a name from another event is newer.
         if !born.dumped || thread.comm.is_none() {
             born.comm.into_iter().for_each(|comm| thread.name(comm));
         }

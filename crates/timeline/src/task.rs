@@ -1,15 +1,15 @@
-//! How the kernel ranks threads and in which state they leave a CPU.
+//! The kernel's ranking of threads, and the states in which they leave a CPU.
 
 use std::fmt;
 
-/// How important the kernel takes a thread to be; the smaller number goes first.
+/// The kernel's priority of a thread; the smaller number goes first.
 ///
 /// -1 is `SCHED_DEADLINE`, 0 to 98 are the real-time priorities 99 to 1, 100 to 139 are nice -20 to 19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// Whether a thread of this priority goes before one of `other`. Nice values are shares of the CPU, not an
+    /// Returns true if a thread of this priority goes before one of `other`. Nice values are shares of the CPU, not an
     /// order: no nice value goes before another.
     pub fn outranks(self, other: Self) -> bool {
         self < other && self.is_real_time()
@@ -29,13 +29,14 @@ impl Priority {
         }
     }
 
-    /// Whether the thread is one of `SCHED_DEADLINE`, `SCHED_FIFO` or `SCHED_RR`.
+    /// Returns true if the thread is one of `SCHED_DEADLINE`, `SCHED_FIFO` or `SCHED_RR`.
     pub fn is_real_time(self) -> bool {
         self.0 < 100
     }
 }
 
-/// As `chrt` and `nice` number it: `deadline`, `RT 95`, `nice -5`. FIFO and RR are not told apart in a trace.
+/// Prints the priority as `chrt` and `nice` number it: `deadline`, `RT 95`, `nice -5`. A trace does not distinguish
+/// FIFO and RR.
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -50,7 +51,7 @@ impl fmt::Display for Priority {
 /// The state in which a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskState {
-    /// It would have run on: preempted, or it yielded.
+    /// The thread could have continued: it was preempted, or it yielded.
     Runnable,
     /// Asleep until something happens or a signal comes (`S`).
     Interruptible,
@@ -58,23 +59,22 @@ pub enum TaskState {
     Uninterruptible,
     /// Stopped by a signal (`T`).
     Stopped,
-    /// Stopped by a debugger (`t`).
+    /// Stopped by a debugger or tracer (`t`).
     Traced,
     /// A kernel thread that is parked (`P`).
     Parked,
     /// A kernel thread without work (`I`).
     Idle,
-    /// It exited (`X`, `Z`).
+    /// The thread exited (`X`, `Z`).
     Dead,
 }
 
 impl TaskState {
     /// Reads the `prev_state` of a `sched_switch` event.
     ///
-    /// A preempted thread carries only a flag above the states: 0x100 since Linux 4.14, one of 0x200 to 0x1000
-    /// before.
+    /// A preempted thread has only a flag above the states: 0x100 since Linux 4.14, one of 0x200 to 0x1000 before.
     pub fn from_bits(bits: i64) -> Self {
-        // TASK_UNINTERRUPTIBLE | TASK_NOLOAD: what idle kernel threads had before they got a state of their own.
+        // TASK_UNINTERRUPTIBLE | TASK_NOLOAD: the state of idle kernel threads before they got one of their own.
         const OLD_IDLE: i64 = 0x402;
         let states = [
             (0x01, Self::Interruptible),
@@ -93,7 +93,7 @@ impl TaskState {
         found.map_or(Self::Runnable, |(_, state)| state)
     }
 
-    /// Reads a state that is given as text: the letters of `ps`, or the kernel's names.
+    /// Reads a state from its text: the letters of `ps`, or the kernel's names.
     pub fn from_label(label: &[u8]) -> Option<Self> {
         Some(match label {
             b"R" | b"R+" | b"TASK_RUNNING" => Self::Runnable,
@@ -108,7 +108,7 @@ impl TaskState {
         })
     }
 
-    /// The letter that `ps` shows.
+    /// Returns the letter that `ps` shows.
     pub fn letter(self) -> char {
         match self {
             Self::Runnable => 'R',

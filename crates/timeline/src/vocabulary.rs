@@ -1,4 +1,4 @@
-//! How tracers call the kernel's events and their fields.
+//! The names that tracers give to the kernel's events and their fields.
 
 mod reader;
 
@@ -7,43 +7,44 @@ use crate::kernel::Kernel;
 use reader::Reader;
 use sordino_event::{Class, Classes, Domain, Event};
 
-/// Which of the kernel's events a trace has: declared, whether or not one occurred.
+/// The kinds of the kernel's events that a trace declares, even if none occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// `sched_switch`.
+    /// The event `sched_switch` is declared.
     pub switches: bool,
-    /// `sched_waking` or `sched_wakeup`.
+    /// The event `sched_waking` or `sched_wakeup` is declared.
     pub wakeups: bool,
     /// Moves of threads to other CPUs: `sched_migrate_task`.
     pub migrations: bool,
-    /// `irq_handler_entry`.
+    /// The event `irq_handler_entry` is declared.
     pub irqs: bool,
-    /// `softirq_entry`.
+    /// The event `softirq_entry` is declared.
     pub softirqs: bool,
-    /// The interrupts that the kernel keeps for itself, or messages between CPUs.
+    /// The kernel's own interrupts, or interrupts between CPUs.
     pub vectors: bool,
-    /// System calls.
+    /// The entries of system calls.
     pub syscalls: bool,
-    /// Page faults.
+    /// Page faults of user code or of the kernel.
     pub faults: bool,
-    /// `nmi_handler`.
+    /// The event `nmi_handler` is declared.
     pub nmis: bool,
-    /// `signal_deliver`.
+    /// The event `signal_deliver` is declared.
     pub signals: bool,
-    /// Anything that the kernel's tracer records; a state dump and what a recorder sees by itself do not count.
+    /// Any event of the kernel's tracer; a state dump and the recorder's own observations do not count.
     pub any: bool,
 }
 
 /// Reads the kernel's events under the names that the kernel, LTTng and perf give them.
 #[derive(Debug)]
 pub struct Vocabulary {
-    /// Indexed by class.
+    /// The meaning of each class's events; indexed by class.
     meanings: Vec<(Domain, Option<Meaning>)>,
-    /// Likewise: where a `sordino:context` has the value's name and text.
+    /// The indexes of the name and the text in a `sordino:context`; indexed by class.
     said: Vec<Option<(usize, usize)>>,
-    /// Likewise: where a program's event has its thread's name.
+    /// The index of the thread's name in a program's event; indexed by class.
     comms: Vec<Option<usize>>,
-    /// Likewise: where a `sordino:counters` has what, and the number of each class. Empty where there is none.
+    /// The indexes of the fields in a `sordino:counters`, and the number of each class; indexed by class. Empty if no
+    /// class is a `sordino:counters`.
     counted: Vec<(Option<Places>, Option<u64>)>,
     recorded: Recorded,
 }
@@ -51,9 +52,9 @@ pub struct Vocabulary {
 #[derive(Debug)]
 struct Meaning {
     kind: Kind,
-    /// Where the fields that `EVENTS` lists for the kind are.
+    /// The indexes of the fields that `EVENTS` lists for the kind.
     fields: [Option<usize>; 7],
-    /// Of a vector or system call.
+    /// The name of a vector or system call.
     name: String,
 }
 
@@ -109,7 +110,7 @@ enum Kind {
     End,
 }
 
-/// Names of events without their tracer's prefix, and of their fields; `|` separates the kernel's and LTTng's.
+/// The names of events without their tracer's prefix, and of their fields; `|` separates the kernel's and LTTng's.
 const EVENTS: &[(&str, Kind, &[&str])] = &[
     (
         "sched_switch",
@@ -186,7 +187,7 @@ const VECTORS: &[&str] = &[
     "x86_platform_ipi",
 ];
 
-/// What LTTng and perf put before the kernel's names.
+/// Prefixes that LTTng and perf put before the kernel's names, each with its replacement.
 const PREFIXES: &[(&str, &str)] = &[
     ("irq_softirq_", "softirq_"),
     ("timer_hrtimer_", "hrtimer_"),
@@ -196,7 +197,7 @@ const PREFIXES: &[(&str, &str)] = &[
 ];
 
 impl Vocabulary {
-    /// Looks through `classes` for events of the kernel.
+    /// Finds the events of the kernel among `classes`.
     pub fn new(classes: &Classes) -> Self {
         let meanings: Vec<_> = classes.iter().map(|(_, class)| (class.domain, meaning(class))).collect();
         let is_traced = |class: &Class| {
@@ -233,28 +234,29 @@ impl Vocabulary {
         Self { meanings, said, comms, counted, recorded }
     }
 
-    /// Which of the kernel's events the trace has.
+    /// Returns the kinds of the kernel's events that the trace has.
     pub fn recorded(&self) -> Recorded {
         self.recorded
     }
 
-    /// Where events like `event` come from.
+    /// Returns the origin of events like `event`.
     pub fn domain(&self, event: &Event) -> Domain {
         self.meanings.get(event.class.index()).map_or(Domain::User, |(domain, _)| *domain)
     }
 
-    /// What the thread says of itself from `event` on: a value's name and text.
+    /// Returns the annotation that the thread sets by `event`: its name and text.
     pub(crate) fn said<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
         let (name, value) = (*self.said.get(event.class.index())?)?;
         Some((event.text(name)?, event.text(value)?))
     }
 
-    /// The name of the thread that hit `event`, where a program's trace has it with each event, as LTTng's context does.
+    /// Returns the name of the thread that hit `event`, where a program's trace has it in each event, as with LTTng's
+    /// context.
     pub(crate) fn comm<'a>(&self, event: &'a Event) -> Option<&'a [u8]> {
         event.text((*self.comms.get(event.class.index())?)?)
     }
 
-    /// Whether `event` says what counters said before the event that follows, or is one before which they may have.
+    /// Returns the role of `event` for its thread's counters: a record of counters, or an event that one may precede.
     pub(crate) fn counted(&self, event: &Event) -> Option<Count> {
         let (places, number) = *self.counted.get(event.class.index())?;
         Some(match places {
@@ -263,15 +265,15 @@ impl Vocabulary {
         })
     }
 
-    /// What `event` says; `None` for those of programs, for unknown ones, and when a field is missing that
-    /// it takes to make sense.
+    /// Returns the decoded event; `None` for events of programs, for unknown ones, and where a required field is
+    /// missing.
     pub fn read<'a>(&'a self, event: &'a Event) -> Option<Kernel<'a>> {
         let meaning = self.meanings.get(event.class.index())?.1.as_ref()?;
         Reader { event, meaning }.read()
     }
 }
 
-/// Whether events of `class` belong to a state dump, as LTTng's tracers and sordino write it: what was there already
+/// Returns true if events of `class` belong to a state dump of LTTng's tracers or of sordino, which describes the state
 /// when the recording began.
 pub fn is_statedump(class: &Class) -> bool {
     let prefixes: &[&str] = match class.domain {
@@ -299,7 +301,7 @@ fn meaning(class: &Class) -> Option<Meaning> {
     if class.domain != Domain::Kernel {
         return None;
     }
-    // perf writes `sched:sched_switch`.
+    // The tool perf writes `sched:sched_switch`.
     let name = class.name.rsplit_once(':').map_or(class.name.as_str(), |(_, name)| name);
     let replace = |&(prefix, by): &(&str, &str)| name.strip_prefix(prefix).map(|rest| format!("{by}{rest}"));
     let name = PREFIXES.iter().find_map(replace).unwrap_or_else(|| name.to_owned());
@@ -323,8 +325,8 @@ fn vector(name: &str) -> Option<Meaning> {
     VECTORS.contains(&vector).then(|| Meaning { kind, fields: [None; 7], name: vector.to_owned() })
 }
 
-/// System calls go by many names: `sys_enter` with a number, `sys_enter_NAME`, `syscall_entry_NAME` since LTTng
-/// 2.3, `sys_NAME` and `exit_syscall` before.
+/// Recognizes system calls under their many names: `sys_enter` with a number, `sys_enter_NAME`, `syscall_entry_NAME`
+/// since LTTng 2.3, `sys_NAME` and `exit_syscall` before.
 fn syscall(class: &Class, name: &str) -> Option<Meaning> {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     let (number, arguments) = (class.field("id"), class.field("args"));

@@ -40,7 +40,7 @@ fn source(entries: Vec<Entry>) -> impl FnMut(&mut Event) -> Result<Step, &'stati
     }
 }
 
-/// What the merge yields: `time#serial`, `time loss`, `time back by`, `error`.
+/// Returns the items of the merge: `time#serial`, `time loss`, `time back by`, `error`.
 fn merged(classes: &Classes, sources: Vec<Vec<Entry>>) -> Vec<String> {
     let mut merge = Merge::new(classes, sources.into_iter().map(source));
     let mut out = Vec::new();
@@ -161,7 +161,8 @@ proptest! {
         let serials: Vec<u64> = times.clone().map(|(_, serial)| serial.parse().unwrap()).collect();
         let sorted: Vec<i64> = times.map(|(time, _)| time.parse().unwrap()).collect();
         prop_assert!(sorted.is_sorted());
-        // Within a source its own order counts before the tie-break: a selection of the least head each time.
+        // Within a source its own order precedes the tie-break: the expected order selects the least head
+        // each time.
         let mut expected = Vec::new();
         let mut left = all;
         while !left.is_empty() {

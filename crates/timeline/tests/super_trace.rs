@@ -1,4 +1,4 @@
-//! What the super-trace knows around each event.
+//! The super-trace's knowledge around each event.
 
 mod support;
 
@@ -7,7 +7,7 @@ use sordino_timeline::kernel::{FaultReason, Function, Interrupt, Sent, Syscall};
 use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
-/// `time cpu tid comm priority` of each event, `?` for what is unknown.
+/// Returns `time cpu tid comm priority` of each event, with `?` for unknown values.
 fn lines(script: &Script) -> Vec<String> {
     let mut lines = Vec::new();
     let text = |value: Option<String>| value.unwrap_or_else(|| "?".into());
@@ -115,7 +115,7 @@ fn threads_are_known_from_forks_dumps_renames_and_execs() {
         &[("child_tid", V::I(43)), ("child_comm", V::T("maker")), ("child_pid", V::I(40))],
     );
     script.at(7).kernel("sched_process_exec", &[("tid", V::I(42)), ("old_tid", V::I(42))]);
-    // A dump that comes late does not undo a rename.
+    // A dump that comes late does not revert a rename.
     script.at(8);
     dump(&mut script, 41, 40, "maker");
 
@@ -151,7 +151,7 @@ fn a_thread_that_execs_takes_the_number_of_its_process() {
     assert_eq!(seen, [(false, None), (true, Some(Pid(50))), (false, None)]);
 }
 
-/// What an event called `name` with these fields says.
+/// Tests the decoding of an event called `name` with these fields.
 fn says(name: &str, fields: &[(&str, Value)], test: impl FnOnce(Option<Kernel<'_>>, Recorded)) {
     let mut classes = Classes::default();
     let class = classes.add(Class::new(Domain::Kernel, name, fields.iter().map(|(name, _)| *name)));
@@ -208,7 +208,7 @@ fn the_kernels_lttngs_and_perfs_names_mean_the_same() {
     for (name, user) in [("page_fault_user", true), ("x86_exceptions_page_fault_kernel", false)] {
         says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::Fault { user, reason: None })));
     }
-    // x86: missing, written, fetched, read although it may not; RISC-V: fetched, read, written.
+    // x86: missing, written, fetched, read without permission; RISC-V: fetched, read, written.
     let protected = Some(FaultReason::WriteProtected);
     let missing = Some(FaultReason::Missing);
     let codes = [(4, missing), (6, missing), (20, missing), (7, protected), (3, protected), (5, None)];
@@ -280,7 +280,7 @@ fn system_calls_are_known_by_all_their_names() {
     for name in ["sys_exit_write", "syscall_exit_write", "exit_syscall"] {
         says(name, &[], |kernel, _| assert_eq!(kernel, Some(Kernel::SyscallExit), "{name}"));
     }
-    // The system call that LTTng called so before it had the number.
+    // The system call exit, in the name that LTTng used before it recorded the number.
     says("sys_exit", &[("error_code", Value::signed(0))], |kernel, _| {
         assert_eq!(kernel, entry(Syscall::Name("exit"), [None; 3]));
     });
@@ -327,7 +327,7 @@ fn priorities_of_a_trace_that_counts_as_lttng_are_right_from_the_start() {
         });
         found
     };
-    // No idle thread ran that would show it.
+    // No idle thread ran that would reveal the numbering.
     assert_eq!((priorities(true), priorities(false)), (vec![120, 139], vec![20, 39]));
 }
 
@@ -335,7 +335,7 @@ fn priorities_of_a_trace_that_counts_as_lttng_are_right_from_the_start() {
 fn a_programs_event_names_its_thread_where_the_trace_has_the_name_with_it() {
     let mut script = Script::of_programs();
     script.at(1).cpu(0).user("a:b", NPT, &[("$ctx.procname", V::T("engine"))]);
-    // A field of the program's own says nothing of the thread.
+    // A field of the program's own does not name the thread.
     script.at(2).cpu(0).user("a:c", HOG, &[("procname", V::T("engine"))]);
     assert_eq!(lines(&script), ["1 0 10 engine ?", "2 0 123 ? ?"]);
 }

@@ -1,4 +1,4 @@
-//! What an event of the kernel's says.
+//! The decoder of the kernel's events.
 
 use super::{Kind, Meaning};
 use crate::context::Scheduling;
@@ -6,7 +6,7 @@ use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Process, See
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
-/// Picks an event's fields by their place in `EVENTS`.
+/// Reads an event's fields by their index in `EVENTS`.
 pub(super) struct Reader<'a> {
     pub(super) event: &'a Event,
     pub(super) meaning: &'a Meaning,
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
             Kind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
             Kind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
             Kind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
-            // Messages with a callback are those of calls, which have events of their own.
+            // Messages with a callback belong to calls, which have events of their own.
             Kind::Reschedule if self.bits(1)? != 0 => return None,
             Kind::Reschedule => Kernel::Message { to: self.cpu(0)?, function: None },
             Kind::Call => Kernel::Message { to: self.cpu(0)?, function: Some(self.function(1)?) },
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
                 result: self.integer(3).map(sent),
             },
             Kind::SignalDelivered => {
-                // 0 is SIG_DFL, 1 is SIG_IGN.
+                // The addresses 0 and 1 are SIG_DFL and SIG_IGN.
                 Kernel::SignalDelivered { signal: self.integer(0)?, is_handled: self.bits(1)? > 1 }
             }
             Kind::TimerStart => {
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         let (tid, process, priority) = match self.meaning.kind {
             Kind::Fork => match self.tid(0) {
                 Some(tid) => (tid, known(self.int32(2)), None),
-                // Here the kernel means the thread by `child_pid`.
+                // In this event, `child_pid` is the thread's id.
                 None => (self.tid(2)?, Process::Unknown, None),
             },
             Kind::NewTask => {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(Born { tid, process, comm: self.text(1), priority, dumped: self.meaning.kind == Kind::Dump })
     }
 
-    /// The thread whose fields begin at `place`: tid, comm, prio.
+    /// Returns the thread whose fields begin at `place`: tid, comm, prio.
     fn task(&self, place: usize) -> Option<Task<'a>> {
         Some(Task { tid: self.tid(place)?, comm: self.text(place + 1), priority: self.int32(place + 2) })
     }
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first three elements of the list at `place`.
+    /// Returns the first three elements of the list at `place`.
     fn listed_arguments(&self, place: usize) -> [Option<u64>; 3] {
         let list = self.meaning.fields[place].and_then(|field| self.event.value(field));
         let Some(View::List(mut list)) = list else { return [None; 3] };
@@ -198,8 +198,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads an error code of x86 (enum x86_pf_error_code of the kernel's <asm/trap_pf.h>). Another processor's code has a bit that x86 never
-/// sets there: RISC-V's 12, 13 and 15 (scause) that of reserved page table bits.
+/// Reads an error code of x86 (enum x86_pf_error_code of the kernel's <asm/trap_pf.h>). The codes of another processor
+/// are recognized by a bit that x86 never sets there: RISC-V's 12, 13 and 15 (scause) have the bit of reserved page
+/// table bits.
 fn fault_reason(code: u64) -> Option<FaultReason> {
     const PRESENT: u64 = 1;
     const WRITE: u64 = 1 << 1;
@@ -216,14 +217,14 @@ fn fault_reason(code: u64) -> Option<FaultReason> {
 /// Reads `result` of `signal_generate`: TRACE_SIGNAL_* of the kernel's <trace/events/signal.h>.
 fn sent(result: i64) -> Sent {
     match result {
-        // DELIVERED, and LOSE_INFO: without what comes with it.
+        // DELIVERED, and LOSE_INFO: delivered without its additional information.
         0 | 4 => Sent::Pending,
         2 => Sent::Again,
         _ => Sent::Dropped,
     }
 }
 
-/// What a register held, however the tracer declares it.
+/// Returns the bits of a register's value, whatever type the tracer declares for it.
 fn bits(value: View<'_>) -> Option<u64> {
     match value {
         View::Unsigned(value, _) => Some(value),

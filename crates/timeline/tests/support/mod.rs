@@ -42,7 +42,7 @@ pub(crate) struct Record {
     pub(crate) time: i64,
     pub(crate) cpu: Option<u32>,
     pub(crate) name: String,
-    /// True if it is an event of the thread that is asked for, or one that names it.
+    /// True if it is an event of the given thread, or one that names it.
     pub(crate) names_thread: bool,
 }
 
@@ -55,16 +55,16 @@ pub(crate) struct Script {
     cpu: Option<u32>,
     /// The thread of the kernel's events, if they name it.
     thread: Option<Thread>,
-    /// Whether the source yields its events as written, even if time goes back.
+    /// True if the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
-    /// Whether it is said to count priorities as LTTng does.
+    /// True if the trace declares that it numbers priorities as LTTng does.
     pub(crate) counts_as_lttng: bool,
-    /// The futexes that programs wake sordino's recorder by.
+    /// The futexes by which programs wake sordino's recorder.
     pub(crate) wake_ups: Vec<(Pid, u64)>,
 }
 
 impl Script {
-    /// A trace that declares every kind of event of the kernel.
+    /// Creates a trace that declares every kind of event of the kernel.
     pub(crate) fn new() -> Self {
         let mut script = Self::default();
         script
@@ -83,30 +83,30 @@ impl Script {
         script
     }
 
-    /// A trace of programs alone.
+    /// Creates a trace of programs alone.
     pub(crate) fn of_programs() -> Self {
         Self::default()
     }
 
-    /// What follows happens at this time.
+    /// Sets the time of the events that follow.
     pub(crate) fn at(&mut self, time: i64) -> &mut Self {
         self.at = time;
         self
     }
 
-    /// What follows happens on this CPU.
+    /// Sets the CPU of the events that follow.
     pub(crate) fn cpu(&mut self, cpu: u32) -> &mut Self {
         self.cpu = Some(cpu);
         self
     }
 
-    /// What follows does not know its CPU.
+    /// Leaves the CPU of the events that follow unknown.
     pub(crate) fn no_cpu(&mut self) -> &mut Self {
         self.cpu = None;
         self
     }
 
-    /// The kernel's events that follow name this thread.
+    /// Makes the kernel's events that follow name this thread.
     pub(crate) fn by(&mut self, thread: Thread) -> &mut Self {
         self.thread = Some(thread);
         self
@@ -183,7 +183,7 @@ impl Script {
         self.fault_of(user, if user { 4 } else { 0 })
     }
 
-    /// With an error code of x86.
+    /// Adds a page fault with an error code of x86.
     pub(crate) fn fault_of(&mut self, user: bool, code: u64) -> &mut Self {
         let name = if user { "x86_exceptions_page_fault_user" } else { "x86_exceptions_page_fault_kernel" };
         self.kernel(name, &[("address", V::U(4096)), ("ip", V::U(0)), ("error_code", V::U(code))])
@@ -197,22 +197,22 @@ impl Script {
         self.kernel("sys_enter", &[("id", V::I(number)), ("args", V::L([0; 3]))])
     }
 
-    /// `futex` on x86-64, as locks use it: who waits expects 2, who wakes wakes one.
+    /// Adds a `futex` of x86-64 as locks use it: a waiter expects 2, a waker wakes one.
     pub(crate) fn futex(&mut self, word: u64, operation: u64) -> &mut Self {
         self.futex_of(word, operation, if matches!(operation & 0x7f, 0 | 9) { 2 } else { 1 })
     }
 
-    /// `futex` on x86-64.
+    /// Adds a `futex` of x86-64.
     pub(crate) fn futex_of(&mut self, word: u64, operation: u64, value: u64) -> &mut Self {
         self.kernel("sys_enter", &[("id", V::I(202)), ("args", V::L([word, operation, value]))])
     }
 
-    /// A signal is sent to a thread.
+    /// Adds a signal that is sent to a thread.
     pub(crate) fn signal(&mut self, signal: i64, to: Thread) -> &mut Self {
         self.kernel("signal_generate", &[("sig", V::I(signal)), ("pid", V::I(to.0.into()))])
     }
 
-    /// The running thread gets a signal, which the function at this address handles.
+    /// Adds a signal that the running thread receives, and handles by the function at this address.
     pub(crate) fn delivered(&mut self, signal: i64, handler: u64) -> &mut Self {
         self.kernel("signal_deliver", &[("sig", V::I(signal)), ("sa_handler", V::U(handler))])
     }
@@ -225,13 +225,14 @@ impl Script {
         self.kernel("timer_hrtimer_expire_entry", &[("hrtimer", V::U(1)), ("function", V::U(function))])
     }
 
-    /// The high-resolution timer at this address is started; it may expire and has to expire at these times of its clock.
+    /// Adds the start of the high-resolution timer at this address; `due` is its earliest and latest expiry, by its
+    /// clock.
     pub(crate) fn timer_start(&mut self, timer: u64, due: [i64; 2]) -> &mut Self {
         let due = [("hrtimer", V::U(timer)), ("expires", V::I(due[1])), ("softexpires", V::I(due[0]))];
         self.kernel("timer_hrtimer_start", &due)
     }
 
-    /// The function of that timer begins, at this time of its clock.
+    /// Adds the begin of that timer's function, at this time of its clock.
     pub(crate) fn timer_of(&mut self, timer: u64, now: i64) -> &mut Self {
         let fields = [("hrtimer", V::U(timer)), ("now", V::I(now)), ("function", V::U(1))];
         self.kernel("hrtimer_expire_entry", &fields)
@@ -249,26 +250,26 @@ impl Script {
         self.kernel("workqueue_execute_end", &[("work", V::U(1))])
     }
 
-    /// An event of the kernel, which names its thread only [`by`](Self::by) one.
+    /// Adds an event of the kernel, which names its thread only [`by`](Self::by) one.
     pub(crate) fn kernel(&mut self, name: &str, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::Kernel, name, fields);
         event.tid = self.thread.map(|thread| Tid(thread.0));
         self.push(Entry::Event(event))
     }
 
-    /// An event of a program's thread; its process is numbered like the thread.
+    /// Adds an event of a program's thread; its process has the thread's number.
     pub(crate) fn user(&mut self, name: &str, thread: Thread, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::User, name, fields);
         (event.tid, event.pid) = (Some(Tid(thread.0)), Some(Pid(thread.0)));
         self.push(Entry::Event(event))
     }
 
-    /// Records of the kernel are missing on the current CPU from now to `to`.
+    /// Adds a loss of the kernel's records on the current CPU from now to `to`.
     pub(crate) fn lose_kernel(&mut self, to: i64, count: u64) -> &mut Self {
         self.lose(to, None, count, Cause::KernelOverrun)
     }
 
-    /// Records of the thread's process are missing on the current CPU from now to `to`.
+    /// Adds a loss of the process's records on the current CPU from now to `to`.
     pub(crate) fn lose_user(&mut self, thread: Thread, to: i64, count: u64) -> &mut Self {
         self.lose(to, Some(Pid(thread.0)), count, Cause::RingFull)
     }
@@ -310,7 +311,8 @@ impl Script {
         self
     }
 
-    /// Returns the same trace without the events for which this is true; it is asked in their order, and told whether they name this thread.
+    /// Returns the trace without the events for which `is_removed` returns true; it is called in their order, with
+    /// their relation to `thread`.
     pub(crate) fn without(&self, thread: Thread, mut is_removed: impl FnMut(Record) -> bool) -> Self {
         let mut left = self.clone();
         left.entries.retain(|(time, entry)| {
@@ -326,7 +328,7 @@ impl Script {
         left
     }
 
-    /// Hands every item of the merged trace to `take`, in the order of time; of equal times, as written.
+    /// Passes every item of the merged trace to `take`, in the order of time; at equal times, in the written order.
     pub(crate) fn play(&self, mut take: impl FnMut(&Item<'_>)) {
         let mut entries = self.entries.clone();
         if !self.disordered {
