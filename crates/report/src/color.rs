@@ -1,17 +1,18 @@
-//! The codes that colour a terminal's text.
+//! The escape sequences that colour a terminal's text.
 
-/// Names of the programs' events.
+/// The colour of names of the programs' events.
 pub(crate) const USER: &str = "\x1b[32m";
-/// Names of the kernel's events.
+/// The colour of names of the kernel's events.
 pub(crate) const KERNEL: &str = "\x1b[36m";
-/// Headlines: bold.
+/// The bold type of headlines.
 pub(crate) const HEADLINE: &str = "\x1b[1m";
-/// Losses, and what a trace lacks.
+/// The colour of losses and of gaps in a trace.
 pub(crate) const WARNING: &str = "\x1b[33m";
-/// Inversions of priorities.
+/// The colour of priority inversions.
 pub(crate) const ALARM: &str = "\x1b[31m";
-/// Ends each of them.
+/// The end of a colour.
 pub(crate) const OFF: &str = "\x1b[0m";
 
-/// All escape sequences that listings and findings hold with colours on. Whatever else begins with ESC came from outside.
+/// All escape sequences that listings and findings contain with colours on. Any other text that begins with ESC came
+/// from outside.
 pub const COLORS: [&str; 6] = [USER, KERNEL, HEADLINE, WARNING, ALARM, OFF];

@@ -1,4 +1,4 @@
-//! What an analysis found, for people and for programs.
+//! The findings of an analysis, as text for people and as JSON for programs.
 
 mod chain;
 mod choice;
@@ -17,22 +17,23 @@ use std::io::{self, Write};
 pub use choice::rule_arguments;
 pub use words::headline;
 
-/// How findings look.
+/// The format of findings as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FindingsFormat {
-    /// How points in time are written.
+    /// The format of points in time.
     pub time: TimeFormat,
-    /// Whether headlines, inversions and losses stand out by colour.
+    /// True if headlines, inversions and losses are coloured.
     pub color: bool,
-    /// How many columns a line has at most; from 60 to 120, what lies outside is taken for the nearest.
+    /// The maximum number of columns of a line, from 60 to 120; values outside are replaced by the nearest
+    /// bound.
     pub width: usize,
 }
 
-/// Writes findings for a person to read: how long the intervals are, what took the time in each of the longest,
-/// then in all, and what the trace does not tell.
+/// Writes findings for a person: the lengths of the intervals, the causes of each of the longest and of all
+/// together, and the gaps of the trace.
 ///
 /// # Errors
-/// When `out` takes no more.
+/// The error of `out`.
 pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut impl Write) -> io::Result<()> {
     let mut page = Page::new(format.width.clamp(60, 120), format.color);
     page.prose(Style::Plain, "", &summary(findings));
@@ -53,25 +54,26 @@ pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut imp
 /// Writes findings for a program: one JSON object in one line, as [`Findings`] is serialized.
 ///
 /// # Errors
-/// When `out` takes no more.
+/// The error of `out`.
 pub fn write_findings_json(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     let mut line = serde_json::to_vec(findings)?;
     line.push(b'\n');
     out.write_all(&line)
 }
 
-/// The limit of real-time threads, which no priority is above; `kernel/sched/deadline.c`, `fair_server_init`.
+/// The explanation of the limit of real-time threads, which holds for every priority;
+/// `kernel/sched/deadline.c`, `fair_server_init`.
 const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8, the fair server gives ordinary threads \
     50 ms of each second on a CPU that real-time threads fill. Its settings are in \
     /sys/kernel/debug/sched/fair_server. Older kernels do so by sched_rt_runtime_us.";
 
-/// Whether the limit of real-time threads kept the explained one from its CPU.
+/// Returns true if the limit of real-time threads kept the explained one from its CPU.
 fn is_throttled(explanation: &Explanation) -> bool {
     let is_its = |part: &Part| matches!(part.cause, Cause::Throttled { limit: Limit::RealTime, .. });
     explanation.parts.iter().any(is_its)
 }
 
-/// How many intervals there are and how long; if there is nothing to explain, why.
+/// Returns the number and the lengths of the intervals, or the reason if there are none.
 fn summary(findings: &Findings) -> String {
     let rule = name(&findings.rule);
     let statistics = findings.statistics;

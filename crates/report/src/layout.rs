@@ -13,31 +13,31 @@ use crate::page::TIE;
 use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 
-/// What continues a line is indented by so much more than the line.
+/// The additional indent of the continuation of a line, in columns.
 const HANG: usize = 4;
-/// Columns between two cells, and in front of the first.
+/// The columns between two cells, and in front of the first.
 const GAP: usize = 2;
 
-/// Text with its lines broken between words where they have more than `width` columns. What continues a line stands under its last
-/// cell, which two spaces or more separate from the one before, or is indented. [Tied](tied) words stay together, and no word is cut:
-/// one that has more columns than there are has a line of its own.
+/// Breaks lines that have more than `width` columns between words. A continuation stands under the line's last cell,
+/// which two spaces or more separate from the one before, or is indented. [Tied](tied) words stay together. No word is
+/// cut: one that is wider than `width` has a line of its own.
 pub fn fit(text: &str, width: usize) -> String {
     let fitted = text.split('\n').map(|line| fold(line, width, hang(line, width)));
     fitted.collect::<Vec<_>>().join("\n").replace(TIE, " ")
 }
 
-/// The text with spaces at which [`fit`] breaks no line: a command that is to be copied.
+/// Returns the text with spaces at which [`fit`] does not break a line, for a command that is to be copied.
 pub fn tied(text: &str) -> String {
     text.replace(' ', &TIE.to_string())
 }
 
-/// One line, broken between words where it has more than `width` columns; what continues it is indented by `hang`, but not by more than
-/// half of the width.
+/// Breaks one line between words where it has more than `width` columns. Continuations are indented by `hang`, but by
+/// no more than half of the width.
 pub fn fold(line: &str, width: usize, hang: usize) -> String {
     if line.len() <= width || shown(line) <= width {
         return line.to_owned();
     }
-    // Spaces at the end are no word for a line of its own.
+    // Spaces at the end would be a word with a line of its own.
     let (line, hang) = (line.trim_end_matches(' '), hang.min(width / 2));
     let (mut folded, mut column, mut has_word) = (String::with_capacity(line.len() + 16), 0, false);
     let mut rest = line;
@@ -61,20 +61,20 @@ pub fn fold(line: &str, width: usize, hang: usize) -> String {
     folded
 }
 
-/// How far what continues a line is indented: neither takes more than half of the width.
+/// Returns the indent of a line's continuations: at its last cell if that begins in the left half of the width.
 fn hang(line: &str, width: usize) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let cell = line[indent..].rfind("  ").map(|at| shown(&line[..indent + at]) + GAP);
     cell.filter(|cell| *cell <= width / 2).unwrap_or(indent + HANG)
 }
 
-/// How many columns it takes; colours take none.
+/// Returns the columns that the text takes; colours take none.
 fn shown(text: &str) -> usize {
     let colors: usize = COLORS.iter().map(|color| text.matches(color).count() * color.width()).sum();
     text.width().saturating_sub(colors)
 }
 
-/// The cells in as many columns as fit `width`, filled from top to bottom; one a line if only that fits.
+/// Arranges the cells in as many columns as fit `width`, filled from top to bottom; at least one.
 pub fn columns(cells: &[impl AsRef<str>], width: usize) -> String {
     let widest = cells.iter().map(|cell| cell.as_ref().width()).max().unwrap_or(0);
     let across = (width / (widest + GAP)).max(1);
@@ -93,7 +93,7 @@ pub fn columns(cells: &[impl AsRef<str>], width: usize) -> String {
     text
 }
 
-/// A table of named rows under `head`. Where it is wider than `width`, columns that have no room stand below, under the rows' names
+/// Returns a table of named rows under `head`. Columns that do not fit `width` stand below, under the rows' names
 /// again.
 pub fn table(head: &[impl AsRef<str>], rows: &[(String, Vec<String>)], width: usize) -> String {
     let names = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
@@ -118,7 +118,7 @@ pub fn table(head: &[impl AsRef<str>], rows: &[(String, Vec<String>)], width: us
     blocks(&widths, GAP + names, width).into_iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-/// Which columns of these widths stand beside each other, after `names`, in `width`.
+/// Returns the groups of columns with these widths that fit side by side, after `names`, in `width`.
 fn blocks(widths: &[usize], names: usize, width: usize) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut used = 0;

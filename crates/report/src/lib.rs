@@ -1,11 +1,11 @@
-//! Findings to text and JSON.
+//! Listings and findings as text and JSON.
 //!
-//! [`Listing`] writes the events of a trace one a line, losses in their place. [`write_findings`] writes what an
-//! analysis found for a person to read, [`write_findings_json`] the same for a program. [`fit`], [`columns`]
-//! and [`table`] lay out any text for a terminal.
+//! [`Listing`] writes the events of a trace one a line, with losses in their place. [`write_findings`] writes
+//! the findings of an analysis for a person, [`write_findings_json`] for a program. [`fit`], [`columns`] and
+//! [`table`] lay out any text for a terminal.
 //!
-//! Everything goes to an [`io::Write`](std::io::Write) that the caller gives. Whatever a trace holds, nothing in
-//! it can break a line or command a terminal: control characters are escaped, invalid UTF-8 is replaced.
+//! All output goes to an [`io::Write`](std::io::Write) of the caller. No content of a trace can break a line or
+//! control a terminal: control characters are escaped, invalid UTF-8 is replaced.
 //!
 //! ```
 //! use sordino_analyze::{Explainer, Finder, Options, Rule};

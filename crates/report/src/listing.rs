@@ -1,4 +1,4 @@
-//! The events of a trace, one a line.
+//! Listings: the events of a trace, one a line.
 
 mod context;
 mod json;
@@ -12,17 +12,17 @@ use sordino_timeline::Item;
 use std::io::{self, Write};
 use text::TextLines;
 
-/// The version of the lines that [`Format::Json`] makes.
+/// The version of the lines in [`Format::Json`].
 pub const LISTING_VERSION: u32 = 1;
 
-/// How a listing looks.
+/// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For people: `04:41:07.123456789 cpu1 npt/10 npt:loop cycle = 7`.
     Text {
-        /// How times are written.
+        /// The format of times.
         time: TimeFormat,
-        /// Whether names are coloured by where they come from, and losses.
+        /// True if losses and names are coloured, names by their origin.
         color: bool,
     },
     /// For programs: a JSON object a line. The first names the schema and its version.
@@ -69,7 +69,7 @@ enum Lines {
 }
 
 impl Listing {
-    /// Lists events of `classes`.
+    /// Creates a listing of events of `classes`.
     pub fn new(classes: &Classes, format: Format) -> Self {
         let mut buffer = Vec::new();
         let lines = match format {
@@ -84,16 +84,16 @@ impl Listing {
         Self { lines, buffer }
     }
 
-    /// Goes on with a listing that another one began: without the first line of [`Format::Json`].
+    /// Continues another listing: leaves out the first line of [`Format::Json`].
     pub fn continued(mut self) -> Self {
         self.buffer.clear();
         self
     }
 
-    /// Writes the line of `item` in one piece.
+    /// Writes the line of `item` with one call of `out`.
     ///
     /// # Errors
-    /// When `out` takes no more.
+    /// The error of `out`.
     pub fn write(&mut self, item: &Item<'_>, out: &mut impl Write) -> io::Result<()> {
         match &mut self.lines {
             Lines::Text(lines) => lines.line(item, &mut self.buffer),
@@ -105,10 +105,10 @@ impl Listing {
         result
     }
 
-    /// Writes what stands before the first item's line, if no line is written yet: the first line of [`Format::Json`].
+    /// Writes the first line of [`Format::Json`], if it is not written yet.
     ///
     /// # Errors
-    /// When `out` takes no more.
+    /// The error of `out`.
     pub fn head(&mut self, out: &mut impl Write) -> io::Result<()> {
         let result = out.write_all(&self.buffer);
         self.buffer.clear();

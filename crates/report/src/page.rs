@@ -4,19 +4,19 @@ use crate::color::{ALARM, HEADLINE, OFF, WARNING};
 use crate::value::bare;
 use unicode_width::UnicodeWidthStr;
 
-/// A space at which no line is broken if another one will do. What is printed has ordinary ones instead.
+/// A space at which a line is broken only if no other one will do. The printed text has ordinary spaces instead.
 pub const TIE: char = '\u{a0}';
 
-/// As many columns are shown of a name.
+/// The maximum number of columns of a name.
 const NAME_MAX: usize = 32;
-/// A row's text has at least as many columns, or lines of its own.
+/// The minimum number of columns for a row's text beside the numbers; with less room, the text has lines of its own.
 const TEXT_LEAST: usize = 28;
-/// How far right of the numbers such lines begin.
+/// The indent of these lines, relative to the numbers.
 const BELOW: usize = 4;
-/// As many columns are shown of a number in a table; no honest one has more.
+/// The maximum number of columns of a number in a table; no plausible number has more.
 const CELL_MAX: usize = 12;
 
-/// How a line stands out, if colours are wanted.
+/// The emphasis of a line, if colours are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -36,11 +36,11 @@ pub(crate) struct Page {
 /// A line of a table.
 #[derive(Debug)]
 pub(crate) struct Row<const N: usize> {
-    /// Numbers.
+    /// The numbers of the row.
     pub(crate) cells: [String; N],
-    /// What they are about.
+    /// The text that the numbers belong to.
     pub(crate) text: String,
-    /// More about it, in lines of its own.
+    /// Details, in lines of their own.
     pub(crate) below: Vec<String>,
 }
 
@@ -64,12 +64,12 @@ impl Page {
         self.text
     }
 
-    /// Leaves a line empty.
+    /// Writes an empty line.
     pub(crate) fn gap(&mut self) {
         self.text.push('\n');
     }
 
-    /// Writes `lead` and `text`, broken between words; what follows is indented as wide as `lead`.
+    /// Writes `lead` and `text`, broken between words; continuations are indented by the width of `lead`.
     pub(crate) fn prose(&mut self, style: Style, lead: &str, text: &str) {
         let indent = lead.width();
         for (index, line) in wrap(text, self.width.saturating_sub(indent)).iter().enumerate() {
@@ -78,8 +78,8 @@ impl Page {
         }
     }
 
-    /// Writes rows under `head`, the columns' names and least widths; `last` is the name of the rows' text, which stands below the numbers
-    /// where the page is too narrow for both.
+    /// Writes rows under `head`, which has the columns' names and minimum widths. `last` is the name of the rows' text,
+    /// which stands below the numbers where the page is too narrow for both.
     pub(crate) fn table<const N: usize>(
         &mut self,
         indent: usize,
@@ -136,21 +136,21 @@ impl Page {
     }
 }
 
-/// How many of `count` things are shown if `max` should do: one more rather than a line about the one.
+/// Returns the number of things to show of `count` if `max` are enough: one more if only one would be left out.
 pub(crate) fn shown(count: usize, max: usize) -> usize {
     if count == max + 1 { count } else { count.min(max) }
 }
 
-/// A name from a trace, as far as it can be shown.
+/// Returns a name from a trace in printable form, clipped.
 pub(crate) fn name(text: &str) -> String {
     let mut shown = Vec::new();
     bare(text.as_bytes(), &mut shown);
     clip(&String::from_utf8_lossy(&shown), NAME_MAX)
 }
 
-/// The text, or its begin and `…` if it is wider than `width`.
+/// Returns the text, or its begin and `…` if it is wider than `width`.
 fn clip(text: &str, width: usize) -> String {
-    // Characters without width could go on for ever.
+    // The number of characters is limited, too: characters without width could go on for ever.
     let mut short: String = text.chars().take(4 * width).collect();
     if short.len() == text.len() && text.width() <= width {
         return short;
@@ -162,7 +162,7 @@ fn clip(text: &str, width: usize) -> String {
     short
 }
 
-/// Lines of at most `width` columns. What has no space where it needs one is cut.
+/// Breaks the text into lines of at most `width` columns. A word that is too wide for a line is cut.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let words = text.split(' ').flat_map(|word| {
         let is_wide = word.width() > width;

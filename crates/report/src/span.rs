@@ -1,10 +1,10 @@
-//! How lengths of time and shares of them are written.
+//! The text of spans of time, and of shares of them.
 
 use crate::page::TIE;
 use sordino_event::Nanos;
 
-/// With three significant digits and the unit that fits: `870 ns`, `12.3 us`, `4.90 ms`, `1.23 s`; from 1000 s
-/// on, whole seconds.
+/// Returns the span with three significant digits and the unit that fits: `870 ns`, `12.3 us`, `4.90 ms`, `1.23
+/// s`; from 1000 s on, whole seconds.
 pub(crate) fn span(span: Nanos) -> String {
     const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
     let sign = if span.0 < 0 { "-" } else { "" };
@@ -12,7 +12,7 @@ pub(crate) fn span(span: Nanos) -> String {
     if nanos < 1000 {
         return format!("{sign}{nanos}{TIE}ns");
     }
-    // The third digit counts so many nanoseconds: 10 in 1.23 us, 100 in 12.3 us.
+    // The nanoseconds of the third digit: 10 in 1.23 us, 100 in 12.3 us.
     let digit = 10_u64.pow((nanos.ilog10() - 2).min(9));
     let rounded = (nanos + digit / 2) / digit * digit;
     let group = (rounded.ilog10() / 3).min(3);
@@ -32,8 +32,8 @@ pub(crate) fn span(span: Nanos) -> String {
     }
 }
 
-/// `part` of `whole` in per cent, with one decimal; `<0.1%` for what would be shown as nothing. Empty if it is no
-/// part of it.
+/// Returns `part` of `whole` in per cent, with one decimal; `<0.1%` for what would be rounded to nothing. Empty
+/// if `part` is no part of `whole`.
 pub(crate) fn share(part: Nanos, whole: Nanos) -> String {
     let (part, whole) = (i128::from(part.0), i128::from(whole.0));
     if whole <= 0 || part < 0 || part > whole {

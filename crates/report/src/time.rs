@@ -1,11 +1,11 @@
-//! How times are written.
+//! The text of points in time.
 
 use sordino_event::Time;
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// How to write a point in time; always with nanoseconds.
+/// The format of a point in time; always with nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// Seconds since the Unix epoch: `1763700000.123456789`.
@@ -13,12 +13,12 @@ pub enum TimeFormat {
     Seconds,
     /// Seconds since this time, usually the begin of the trace: `12.345678901`.
     Since(Time),
-    /// The time of the day, at so many seconds east of Greenwich: `04:41:07.123456789`.
+    /// The time of the day, in a time zone: `04:41:07.123456789`.
     Clock {
         /// Seconds to add to UTC.
         offset_s: i32,
     },
-    /// The same with the date: `2025-11-21 04:41:07.123456789`.
+    /// The same, with the date: `2025-11-21 04:41:07.123456789`.
     Date {
         /// Seconds to add to UTC.
         offset_s: i32,
@@ -26,7 +26,7 @@ pub enum TimeFormat {
 }
 
 impl TimeFormat {
-    /// One time. A [`TimeWriter`] is faster for many.
+    /// Returns the text of one time. A [`TimeWriter`] is faster for many.
     pub(crate) fn text(self, time: Time) -> String {
         let mut text = Vec::new();
         TimeWriter::new(self).write(time, &mut text);
@@ -34,7 +34,7 @@ impl TimeFormat {
     }
 }
 
-/// Writes times; remembers the text of the last second.
+/// A writer of times that remembers the text of the last second.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeWriter {
     format: TimeFormat,
@@ -82,7 +82,7 @@ fn number(number: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// The last digits of `number`, as many as `digits` has room for.
+/// Writes the last digits of `number`, as many as `digits` has room for.
 fn padded(mut number: u64, digits: &mut [u8], out: &mut Vec<u8>) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
@@ -100,16 +100,16 @@ fn clock(second: i64, out: &mut Vec<u8>) {
     padded(second % 60, &mut [0; 2], out);
 }
 
-/// The date in the Gregorian calendar, counted in 400-year cycles that begin on the 1st of March, so that the
-/// leap day is the last of a year.
+/// Writes the date in the Gregorian calendar. It is computed in 400-year cycles that begin on the 1st of
+/// March, so that the leap day is the last of a year.
 fn date(second: i64, out: &mut Vec<u8>) {
     const CYCLE: i64 = 146_097;
-    // Days from 0000-03-01 to 1970-01-01.
+    // The days from 0000-03-01 to 1970-01-01.
     let days = second.div_euclid(DAY) + 719_468;
     let (cycle, day) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months of 31, 30, 31, 30, 31 days, again and again, from March.
+    // From March on, the months have 31, 30, 31, 30, 31 days, repeatedly.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };

@@ -1,10 +1,10 @@
-//! How the values of fields are written, as text and as JSON.
+//! The values of fields, as text and as JSON.
 
 use sordino_event::text::Escaped;
 use sordino_event::{Base, Class, Entries, Event, View};
 use std::io::Write as _;
 
-/// Values nest at most as deep; what lies deeper is shown as `...`. No format that is read nests so deep.
+/// The maximum depth of nested values; deeper ones are shown as `...`. No format that is read nests as deep.
 const DEPTH_MAX: usize = 64;
 
 /// Writes `NAME = VALUE, ...`; each name with its separator comes from `names`.
@@ -16,8 +16,8 @@ pub(crate) fn text_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before each value of the class in a text line. What the tracer adds to every event, which stands last and
-/// is named `$ctx.`, is left out: for people, it hides what the event says.
+/// Returns the text before each value of the class in a text line. The context that the tracer adds to every event,
+/// which stands last and is named `$ctx.`, is left out: it would hide the event's own fields from a person.
 pub(crate) fn text_names(class: &Class) -> Vec<Vec<u8>> {
     let separators = std::iter::once("").chain(std::iter::repeat(", "));
     let own = class.fields.iter().take_while(|name| !name.starts_with("$ctx."));
@@ -81,7 +81,7 @@ pub(crate) fn json_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before each value of the class in a JSON line.
+/// Returns the text before each value of the class in a JSON line.
 pub(crate) fn json_names(class: &Class) -> Vec<Vec<u8>> {
     let separators = std::iter::once("").chain(std::iter::repeat(","));
     let line = |(name, separator): (&String, &str)| {
@@ -100,7 +100,7 @@ fn json_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
         View::Float(value) if value.is_finite() => {
             out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
         }
-        // JSON has no number for it.
+        // JSON has no number for NaN and infinities.
         View::Float(value) => json_text(not_finite(value).as_bytes(), out),
         View::Text(text) => json_text(text, out),
         View::Label(value, label) => {
@@ -139,7 +139,7 @@ fn json_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A group's members with their names.
+/// Returns a group's members with their names.
 fn members<'a>(mut entries: Entries<'a>) -> impl Iterator<Item = (&'a [u8], View<'a>)> {
     std::iter::from_fn(move || match (entries.next()?, entries.next()?) {
         (View::Text(name), value) => Some((name, value)),
@@ -157,7 +157,7 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// Writes a decimal integer.
+/// Writes an integer in decimal.
 pub(crate) fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

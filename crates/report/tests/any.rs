@@ -1,4 +1,4 @@
-//! Whatever is found, its text stays within its width and its lines.
+//! Properties of the text of any findings: it stays within its width and its lines.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -11,7 +11,7 @@ use sordino_timeline::{Priority, TaskState};
 use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
 
-/// Names with what could break a line, a terminal or a column.
+/// Names with characters that could break a line, a terminal or a column.
 fn name() -> impl Strategy<Value = Arc<str>> {
     let nasty = "[\u{0}-\u{9f}\u{a0}\u{301}\u{200d}\u{202e}\u{2028}\u{fe0f}日☺👩a-z /]{0,40}";
     prop_oneof![nasty, "[a-z_]{0,300}", "\\PC{0,20}"].prop_map(Arc::from)
@@ -284,7 +284,7 @@ fn text(findings: &Findings, format: FindingsFormat) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Without the codes that a page may use.
+/// Returns the text without the codes that a page may use.
 fn without_colors(text: &str) -> String {
     ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"]
         .iter()
@@ -300,7 +300,7 @@ proptest! {
     ) {
         let plain = text(&findings, FindingsFormat { time, color: false, width });
         for line in plain.lines() {
-            // Numbers as absurd as these take more than there is on a narrow page.
+            // Numbers as absurd as these take more room than a narrow page has.
             prop_assert!(line.width() <= width.clamp(72, 120), "{line:?}");
             prop_assert!(!line.contains(char::is_control), "{line:?}");
             prop_assert!(!line.contains(['\u{2028}', '\u{202e}', '\u{a0}']), "{line:?}");

@@ -1,4 +1,4 @@
-//! What findings look like. The texts are in `golden/`, to be read as a user would.
+//! The texts of findings. They are in `golden/`, to be read as a user would.
 
 #[path = "../../analyze/tests/support/mod.rs"]
 mod support;
@@ -17,7 +17,7 @@ fn one() -> Options {
     Options { longest: 1, ..Options::default() }
 }
 
-/// Loops of 100 us on CPU 1 up to 1 ms, where one begins that the test goes on with.
+/// Loops of 100 us on CPU 1 up to 1 ms, where one begins that the test continues.
 fn loops(mut script: Script) -> Script {
     script.at(0).cpu(1).switch(IDLE, 0, NPT);
     for time in (100..=1000).step_by(100) {
@@ -36,7 +36,7 @@ const NARROW: FindingsFormat = FindingsFormat { time: TimeFormat::Since(Time(0))
 const WIDE: FindingsFormat =
     FindingsFormat { time: TimeFormat::Date { offset_s: 0 }, color: false, width: 120 };
 
-/// The text of the findings is that of `golden/NAME.txt`.
+/// Asserts that the text of the findings is that of `golden/NAME.txt`.
 macro_rules! assert_golden {
     ($name:literal, $findings:expr, $format:expr) => {
         let actual = text(&$findings, $format);
@@ -124,7 +124,8 @@ fn an_ordinary_thread_that_preempts_a_real_time_one() {
     assert_golden!("fair_server", explain(&script, "npt:loop", one()), NARROW);
 }
 
-/// What cyclictest measures: a timer's interrupt wakes the thread, which waits for its CPU; and a busy one.
+/// The measurement of cyclictest: a timer's interrupt wakes the thread, which waits for its CPU. Then a busy
+/// thread that is throttled.
 #[test]
 fn a_wake_up_from_a_timer_and_a_throttled_thread() {
     let mut script = loops(Script::new());
@@ -185,7 +186,8 @@ fn what_is_too_much_to_show_is_added_up() {
         text.contains("#1  2.05 ms: preempted 90.0 us by worker/200 (RT 96), and 1.71 ms by 19 others\n"),
         "{text}"
     );
-    // Of the 20 preemptions 14 have a line in the first table and 19 in the second, where the last one does too.
+    // Of the 20 preemptions, 14 have a line in the first table. 19 have one in the second, which shows the last
+    // one, too.
     assert!(text.contains("     540 us   26.3%                  6 more causes\n"), "{text}");
     assert_eq!((text.matches("worker/219").count(), text.matches("more causes").count()), (1, 1), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What the events of a trace look like, one a line.
+//! Listings of the events of a trace, one a line.
 
 #[path = "../../timeline/tests/support/mod.rs"]
 mod support;
@@ -21,7 +21,7 @@ fn listed(script: &Script, format: Format) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// An event `name` with one field for each of the values that `fill` pushes.
+/// Returns the line of an event `name` with one field for each of the values that `fill` pushes.
 fn listed_event(name: &str, fields: &[&str], fill: impl Fn(&mut Event), format: Format) -> String {
     let mut classes = Classes::default();
     let class = classes.add(Class::new(Domain::User, name, fields.iter().copied()));
@@ -44,7 +44,7 @@ fn listed_event(name: &str, fields: &[&str], fill: impl Fn(&mut Event), format: 
     String::from_utf8(out).unwrap()
 }
 
-/// A value of each kind.
+/// Pushes a value of each kind.
 fn all_kinds(event: &mut Event) {
     event.push(Value::Unsigned(255, Base::Hexadecimal));
     event.push(Value::Signed(-8, Base::Octal));
@@ -177,7 +177,7 @@ proptest! {
     fn nothing_in_an_event_breaks_its_line(name in any::<String>(), field in any::<String>(), text: Vec<u8>, length: u32) {
         let fill = |event: &mut Event| {
             event.push_text(&text);
-            // Fewer values follow than announced.
+            // Fewer values follow than the group declares.
             event.push(Value::Group(length));
             event.push_text(&text);
         };

@@ -1,4 +1,4 @@
-//! Every cause has its words, and every gap of a trace. The texts are in `golden/`.
+//! The words for every cause, and for every gap of a trace. The texts are in `golden/`.
 
 use sordino_analyze::*;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
@@ -74,7 +74,7 @@ fn all_causes() -> Vec<Cause> {
     ]
 }
 
-/// All parts took 1 us.
+/// Returns an explanation whose parts took 1 us each.
 fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
     let part = |cause: Cause| Part {
         certainty: cause.entry().certainty,
@@ -117,12 +117,12 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
     }
 }
 
-/// The first part, which `others` like it stand beside.
+/// Returns the first part as the main one, with `others` like it.
 fn main(others: usize) -> Main {
     Main { part: 0, excess: None, others, others_time: Nanos(20_000 * others as i64) }
 }
 
-/// The first part took this time.
+/// Returns an explanation whose first part took this time.
 fn taking(nanos: i64, causes: Vec<Cause>, main: Main) -> Explanation {
     let mut explanation = explanation(causes, Some(main));
     explanation.parts[0].time = Nanos(nanos);
@@ -154,8 +154,8 @@ fn lost(cause: LossCause, count: u64, uncounted: u64) -> Lost {
     Lost { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
 }
 
-/// `docs/causes.md` has each kind of cause with the table's certainty and the groups of events that it needs, and a headline of the golden
-/// ones for it.
+/// Compares `docs/causes.md` with the table: it has to have each kind of cause with its certainty and the groups of
+/// events that it needs, and a headline of the golden ones for it.
 #[test]
 fn the_document_of_causes_says_what_the_table_does() {
     let document = include_str!("../../../docs/causes.md");
@@ -197,7 +197,7 @@ fn every_cause_has_a_headline_and_a_row() {
     all += "\n";
     let mut own = all_causes();
     own.push(Cause::Own);
-    // An interval has room for sixteen.
+    // An interval has room for sixteen causes.
     let explanations = own.chunks(9).map(|causes| explanation(causes.to_vec(), None)).collect();
     all += &text(&findings(explanations));
     assert!(all == include_str!("golden/causes.txt"), "{all}");
@@ -236,7 +236,7 @@ fn an_interrupt_of_another_cpu_has_its_sender() {
     );
     let row = text(&findings(vec![explanation.clone()]));
     assert!(row.contains("sent 4 times by hog/5 (RT 95) for flush"), "{row}");
-    // Of half of them, nobody knows.
+    // The sender of half of them is unknown.
     explanation.parts[0].senders = sent(None, 3);
     assert_eq!(headline(&explanation), "interrupted 4.90 ms by interrupt call_function");
 }
@@ -360,7 +360,7 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
         told(vec![link(1, &last, 500_000, vec![]), link(2, &first, 4_500_000, vec![])]),
         format!("{sleep}, after first/31 (RT 60) had run 4.50 ms")
     );
-    // No thread of it had half of the time.
+    // No thread of the chain had half of the time.
     assert_eq!(
         told(vec![link(1, &last, 2_000_000, vec![]), link(2, &first, 2_000_000, behind(1_000_000))]),
         sleep
@@ -384,7 +384,7 @@ fn whatever_a_trace_lacks_is_told() {
         count: 3,
         intervals: 2,
         longest: Nanos(2000),
-        // Another interval that begins at the same time.
+        // Another interval begins at the same time.
         longest_at: gone.interval.begin,
     };
     let findings = Findings {

@@ -1,4 +1,5 @@
-//! Why these intervals, if the user named none, and how to name others.
+//! The reason for the choice of intervals, if the user named none, and the options that choose
+//! others.
 
 use crate::page::{Page, Style, TIE};
 use crate::value::bare;
@@ -23,7 +24,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
     page.prose(Style::Plain, "", &format!("Chosen without --event: {why}; {others}."));
 }
 
-/// The options of `sordino explain` that choose the intervals of `rule`.
+/// Returns the options of `sordino explain` that choose the intervals of `rule`.
 pub fn rule_arguments(rule: &Rule) -> String {
     if rule.is_chain() {
         return format!("--event {}", name(&rule.begin.event));
@@ -35,7 +36,7 @@ pub fn rule_arguments(rule: &Rule) -> String {
     format!("--begin {} --end {}{by}", name(&rule.begin.event), name(&rule.end.event))
 }
 
-/// All of the name: it is to be typed into a shell, whatever a trace calls its events.
+/// Returns the whole name, quoted for a shell whatever characters it has.
 fn name(text: &str) -> String {
     let mut shown = Vec::new();
     bare(text.as_bytes(), &mut shown);

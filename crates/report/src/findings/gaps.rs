@@ -1,4 +1,4 @@
-//! What the trace could not tell, and what to do about it.
+//! The gaps of the trace, and their remedies.
 
 use super::words::lost;
 use crate::TimeFormat;
@@ -9,10 +9,10 @@ use sordino_analyze::{Findings, Missing};
 use sordino_event::Cause;
 use sordino_event::text::count;
 
-/// As many losses have a line of their own.
+/// The maximum number of losses that have a line of their own.
 const LOSSES_MAX: usize = 20;
 
-/// Writes what was lost, unpaired, broken, in disorder or not recorded.
+/// Writes the records that were lost, unpaired, broken, in disorder or not recorded.
 pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
     let (some, hidden) = findings.lost.split_at(shown(findings.lost.len(), LOSSES_MAX));
     let mut warnings: Vec<String> = some.iter().map(|loss| lost(loss, time)).collect();
@@ -46,7 +46,7 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
     }
 }
 
-/// How to lose less the next time.
+/// Returns the options that reduce losses in the next recording.
 fn remedy(findings: &Findings) -> Option<String> {
     let options = [
         (Cause::RingFull, "--num-subbuf"),
@@ -87,10 +87,11 @@ fn unpaired(findings: &Findings) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("not paired: {}", kinds.join(", ")))
 }
 
-/// As many kinds of the kernel's events can be missing.
+/// The number of kinds of the kernel's events that can be missing.
 const MISSING: usize = 10;
 
-/// Which of the kernel's events were not recorded, and how to record them.
+/// Returns the kinds of the kernel's events that were not recorded, and the option that records
+/// them.
 fn missing(missing: &[Missing]) -> Option<String> {
     if missing.is_empty() {
         return None;
@@ -108,14 +109,14 @@ fn missing(missing: &[Missing]) -> Option<String> {
     Some(format!("not recorded: {}. What they do shows as {shows}. {next}", whats.join(", ")))
 }
 
-/// The events in words, and the kernel's names for the groups that they are in.
+/// Returns the events in words, and the kernel's names for the groups that contain them.
 fn named(missing: Missing) -> (&'static str, &'static str) {
     match missing {
         Missing::Switches => ("which thread has which CPU", "sched"),
         Missing::Wakeups => ("who wakes whom", "sched"),
         Missing::Irqs => ("interrupts of devices", "irq"),
         Missing::Softirqs => ("softirqs", "irq"),
-        // The local timer's functions are in a group of their own.
+        // The functions of the local timer are in a group of their own.
         Missing::Vectors => ("interrupts of the CPU itself such as its timer", "irq_vectors,timer"),
         Missing::Syscalls => ("system calls", "raw_syscalls"),
         Missing::Faults => ("page faults", "exceptions"),

@@ -1,4 +1,4 @@
-//! One interval: its headline, its parts, and what else is to be said.
+//! The text of one interval: its headline, its parts, and notes.
 
 use super::chain::woken;
 use super::words::{DETAILS_MAX, cause, cpu, file, inversion, lost, sent, stage, thread, tied_headline};
@@ -9,12 +9,12 @@ use sordino_analyze::{Explanation, Migration, Part, Stage, Stolen};
 use sordino_event::Nanos;
 use sordino_event::text::count;
 
-/// What is said of an interval stands this far right of its number.
+/// The indent of an interval's text, behind the interval's number.
 const INDENT: &str = "    ";
-/// As many parts have a line of their own.
+/// The maximum number of parts that have a line of their own.
 const PARTS_MAX: usize = 16;
 
-/// Writes what took the time of the interval that is number `number` by length.
+/// Writes the causes of the interval with this rank by length.
 pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, page: &mut Page) {
     let headline = format!("{}: {}", span(explanation.length), tied_headline(explanation));
     page.prose(Style::Headline, &format!("#{number}  "), &headline);
@@ -49,7 +49,7 @@ fn rest(style: Style, count: usize, what: &str, page: &mut Page) {
     }
 }
 
-/// When, where and whose.
+/// Returns the time, the CPUs and the thread of an interval.
 fn place(explanation: &Explanation, time: TimeFormat) -> String {
     let interval = &explanation.interval;
     let at = time.text(interval.begin);
@@ -64,7 +64,7 @@ fn place(explanation: &Explanation, time: TimeFormat) -> String {
     format!("at {at} {on}, thread {}{of}", thread(&explanation.thread))
 }
 
-/// The stages of a request, in their order.
+/// Writes the stages of a request, in their order.
 fn stages(explanation: &Explanation, page: &mut Page) {
     let cells = |length| [span(length), share(length, explanation.length)];
     let row = |of: &Stage| Row { cells: cells(of.explanation.length), text: stage(of), below: Vec::new() };
@@ -118,7 +118,7 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
     }
 }
 
-/// Returns a part's usual time in words, if it is a twentieth of the part's at least.
+/// Returns a part's usual time in words, if it is at least a twentieth of the part's time.
 fn usual(part: &Part) -> String {
     match part.usual.0.saturating_mul(20) > part.time.0 {
         true => format!(", usually {}", span(part.usual)),
@@ -126,7 +126,7 @@ fn usual(part: &Part) -> String {
     }
 }
 
-/// Returns what it took to enter and leave interrupts, if that was estimated.
+/// Returns the estimated time of entering and leaving interrupts in words, if there is one.
 fn entry(part: &Part) -> String {
     match part.entry > Nanos::ZERO {
         true => format!(", of which {} to enter and leave (estimated)", span(part.entry)),

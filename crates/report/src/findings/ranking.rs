@@ -1,4 +1,4 @@
-//! What took the time over a whole recording.
+//! The causes of the time over a whole recording.
 
 use super::words::cause;
 use crate::TimeFormat;
@@ -7,7 +7,7 @@ use crate::span::{share, span};
 use sordino_analyze::{Findings, Ranked};
 use sordino_event::Nanos;
 
-/// As many causes have a line of their own.
+/// The maximum number of causes that have a line of their own.
 const RANKED_MAX: usize = 20;
 
 /// Writes the ranking of causes, if there is one.
@@ -42,7 +42,7 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
 }
 
 fn row(ranked: &Ranked, is_by_excess: bool, all: Nanos, findings: &Findings, time: TimeFormat) -> Row<6> {
-    // The longest occurrence is mostly in one of the intervals that are shown.
+    // The longest occurrence usually lies in one of the intervals that are shown.
     let number = findings.intervals.iter().position(|explanation| {
         let has_it = explanation.parts.iter().any(|part| part.longest == ranked.longest);
         explanation.interval.begin == ranked.longest_at && has_it

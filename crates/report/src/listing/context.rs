@@ -1,10 +1,11 @@
-//! What is known of an event's thread besides.
+//! The context of an event's thread, in a listing.
 
 use crate::value::{bare, decimal, json_text};
 use sordino_timeline::{Context, Moment};
 use std::sync::Arc;
 
-/// ` {request = 7, cycles = 1234, priority = FIFO 90}`: what the line does not say already; nothing if that is nothing.
+/// Writes ` {request = 7, cycles = 1234, priority = FIFO 90}`: the facts that the line does not have otherwise; nothing
+/// if there are none.
 pub(super) fn text(moment: &Moment<'_>, out: &mut Vec<u8>) {
     let Some(context) = moment.context() else { return };
     let begin = out.len();
@@ -43,7 +44,7 @@ fn member(name: &str, out: &mut Vec<u8>, begin: usize) {
     out.extend_from_slice(b" = ");
 }
 
-/// `,"context":{...}`: all of it; nothing if the recording was not to tell.
+/// Writes `,"context":{...}` with all facts; nothing if the recording has none.
 pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
     let Some(Context { comm, ids, scheduling, cgroup, values, counters }) = moment.context() else { return };
     let mut separator: &[u8] = b",\"context\":{";
@@ -85,7 +86,7 @@ pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// `{"NAME":VALUE,...}`
+/// Writes a JSON object, `{"NAME":VALUE,...}`.
 fn object<'a, V>(
     members: impl IntoIterator<Item = (&'a Arc<str>, V)>,
     out: &mut Vec<u8>,

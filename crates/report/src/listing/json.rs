@@ -1,4 +1,4 @@
-//! Lines for programs.
+//! The lines of a listing as JSON.
 
 use super::context;
 use crate::value::{decimal, json_fields, json_names, json_text};
@@ -10,12 +10,12 @@ pub(super) struct JsonLines {
     classes: Vec<JsonClass>,
 }
 
-/// What all lines of a class have in common.
+/// The common parts of all lines of a class.
 #[derive(Debug)]
 struct JsonClass {
-    /// Domain and name, up to the first field.
+    /// The domain and the name, up to the first field.
     head: Vec<u8>,
-    /// What stands before each field's value.
+    /// The text before each field's value.
     fields: Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Lines for people.
+//! The lines of a listing for people.
 
 use super::context;
 use crate::color::{KERNEL, OFF, USER, WARNING};
@@ -9,7 +9,7 @@ use sordino_timeline::{Disorder, Item, Moment};
 use std::io::Write;
 use std::sync::Arc;
 
-/// Terminal colours, or nothing.
+/// Terminal colours, or empty strings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Colors {
     user: &'static str,
@@ -26,16 +26,16 @@ pub(super) struct TextLines {
     place: Place,
 }
 
-/// What all lines of a class have in common.
+/// The common parts of all lines of a class.
 #[derive(Debug)]
 struct TextClass {
-    /// The name, coloured, with a space behind if fields follow.
+    /// The coloured name, with a space behind it if fields follow.
     name: Vec<u8>,
-    /// What stands before each field's value.
+    /// The text before each field's value.
     fields: Vec<Vec<u8>>,
 }
 
-/// CPU and thread of the last line and their text, which seldom change.
+/// The CPU and the thread of the last line and their text, which seldom change.
 #[derive(Debug, Default)]
 struct Place {
     cpu: Option<u32>,
@@ -136,7 +136,7 @@ impl TextLines {
 }
 
 impl Place {
-    /// ` cpu1 npt/10 `, the thread padded to 16 characters.
+    /// Returns ` cpu1 npt/10 `, with the thread padded to 16 characters.
     fn text(&mut self, moment: &Moment<'_>) -> &[u8] {
         let (cpu, tid) = (moment.cpu.map(|cpu| cpu.0), moment.tid.map(|tid| tid.0));
         let comm = moment.comm();
