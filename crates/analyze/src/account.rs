@@ -1,4 +1,4 @@
-//! Adds up what one interval's time was spent on.
+//! The account of one interval: the sum of the time that each cause took.
 
 use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// As many migrations are listed.
+/// The maximum number of migrations that are listed.
 const MIGRATIONS_MAX: usize = 16;
 
 /// The meaning of time in which a thread has the CPU and no event gives a reason.
@@ -25,38 +25,39 @@ pub(crate) enum OwnTime {
     Code,
     /// The thread ran its own code or a system call: system calls are not recorded.
     OrSyscall,
-    /// The thread ran a loop that always does the same, and that takes this time; more is unexplained.
+    /// The thread ran a loop that always does the same and takes this time; more is unexplained.
     Constant(Nanos),
     /// The thread may not have had the CPU: these events are not recorded.
     Unrecorded(Unrecorded),
 }
 
-/// What one interval's time was spent on so far.
+/// The causes of one interval's time so far.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) interval: Interval,
     parts: BTreeMap<Cause, Sum>,
     inversions: BTreeMap<(Inverted, Thread), Nanos>,
-    /// Who ran on the thread's CPU in the sleep that is not over yet, and who ended that: it was for the thread if that is the same one.
+    /// The threads of lower priority that ran on the thread's CPU in its present sleep, and the thread that ended the
+    /// sleep: an inversion counts if both are the same.
     in_sleep: Vec<(Inverted, Thread, Nanos)>,
     woken_by: Option<Tid>,
     migrations: Vec<Migration>,
     migrations_count: u64,
     /// The cause of the time that was added last.
     latest: Option<Cause>,
-    /// The number of times that something of the thread's own was interrupted, and by what.
+    /// The number of times that an activity of the thread's own was interrupted, by activity and interrupt.
     interrupted: BTreeMap<(Cause, Cause), u64>,
 }
 
 #[derive(Debug)]
 struct Sum {
     time: Nanos,
-    /// An estimate of what entering and leaving took, which is part of it.
+    /// The estimated time of entering and leaving, which is part of `time`.
     entry: Nanos,
     count: u64,
     longest: Nanos,
     longest_at: Time,
-    /// The occurrence that was added to last, when it began, and its time.
+    /// The occurrence to which time was added last, its begin, and its time.
     last: Option<(Serial, Time, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
     beside: BTreeMap<Thread, Nanos>,
@@ -65,20 +66,20 @@ struct Sum {
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
 
-/// Files of one cause that are told apart.
+/// The maximum number of files that are distinguished for one cause.
 const FILES_MAX: usize = 256;
 
-/// How a waker ended sleeps.
+/// The sleeps that a waker ended.
 #[derive(Debug, Default)]
 struct Wakes {
     count: u64,
-    /// The time of the sleeps.
+    /// The total time of the sleeps.
     time: Nanos,
-    /// What they waited for: by level and thread.
+    /// The activities that the sleeper waited for, by level and thread.
     chain: BTreeMap<(u32, Thread), Meanwhile>,
 }
 
-/// What a thread did while another one slept.
+/// The activities of a thread while another one slept.
 #[derive(Debug, Default)]
 struct Meanwhile {
     ran: Nanos,
@@ -103,10 +104,11 @@ impl Account {
         }
     }
 
-    /// The thread spent its time with `activity`; what lies within the interval is added.
+    /// Adds the time that the thread spent with `activity`, as far as it lies within the interval.
     pub(crate) fn spent(&mut self, from: Time, to: Time, activity: &Activity) {
         let Interval { begin, end, .. } = self.interval;
-        // Something without extent, such as a page fault inside a system call, is within if it does not end it.
+        // An activity without a length, such as a page fault inside a system call, counts unless it lies at the
+        // interval's end.
         let is_within = if from == to { begin <= from && from < end } else { begin < to && from < end };
         if !is_within {
             return;
@@ -141,7 +143,7 @@ impl Account {
         }
     }
 
-    /// The thread slept and is woken.
+    /// Adds a wake-up of the thread.
     pub(crate) fn woken(&mut self, at: Time, wake_up: &WakeUp) {
         let Interval { begin, end, .. } = self.interval;
         let (from, to) = (wake_up.since.max(begin), at.min(end));
@@ -171,7 +173,7 @@ impl Account {
         }
     }
 
-    /// The thread goes to another CPU.
+    /// Adds a migration of the thread to another CPU.
     pub(crate) fn moved(&mut self, at: Time, from: Cpu, to: Cpu) {
         if self.interval.begin <= at && at < self.interval.end {
             self.migrations_count += 1;
@@ -181,9 +183,10 @@ impl Account {
         }
     }
 
-    /// The sum, given whose time it was and what is known of its own code. What is usual is not known yet.
+    /// Returns the explanation of the interval, given its thread and the meaning of the thread's own time. Usual times
+    /// are not known yet.
     ///
-    /// `entry` is the cost of an interrupt beyond its events, where that was measured.
+    /// `entry` is the cost of an interrupt beyond its events, where it was measured.
     pub(crate) fn close(
         mut self,
         thread: Thread,
@@ -227,7 +230,7 @@ impl Account {
         }
     }
 
-    /// Gives each interrupt its cost, of the time of what it interrupted.
+    /// Moves the cost of each interrupt from the time of the interrupted activity to that of the interrupt.
     fn charge(&mut self, entry: Nanos) {
         let mut most: BTreeMap<Cause, Nanos> = BTreeMap::new();
         for ((own, interrupt), count) in std::mem::take(&mut self.interrupted) {
@@ -249,7 +252,7 @@ impl Account {
         }
     }
 
-    /// The time of these counts as another's.
+    /// Moves the time of the causes `before` to the cause `after`.
     fn rename(&mut self, before: &[Cause], after: Cause) {
         for known in before {
             let Some(before) = self.parts.remove(known) else { continue };
@@ -330,7 +333,7 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Adds time; returns true if it is that of a new occurrence.
+    /// Adds time; returns true if it belongs to a new occurrence.
     fn add(&mut self, at: Time, time: Nanos, activity: &Activity) -> bool {
         let before = self.count;
         let (began, occurrence) = match self.last {
@@ -360,7 +363,7 @@ impl Sum {
         self.count > before
     }
 
-    /// Notes an occurrence.
+    /// Updates the longest occurrence.
     fn longer(&mut self, time: Nanos, at: Time) {
         if time > self.longest || self.longest_at == Time::MIN {
             (self.longest, self.longest_at) = (time, at);

@@ -1,14 +1,14 @@
-//! Which intervals to look at, where the user names none.
+//! The choice of intervals, where the user names none.
 //!
-//! One pass counts the events of each thread; then, in this order:
-//! 1. the pair of events of one provider whose names say that they belong together ([`WORDS`]) and that has the most intervals, unless
+//! One pass counts the events of each thread; then the first of these is chosen:
+//! 1. the pair of events of one provider whose names match a pair of [`WORDS`] and that has the most intervals, unless
 //!    the loop has more than ten times as many;
 //! 2. the loop: the event of a program that one thread hits most often, regular ones first.
 //!
-//! What tells which begin an end belongs to, the thread or a field that both have, is tried out: of two requests that one thread works
-//! on at a time, and of two fields, only one may be the right one.
+//! The key that pairs a begin with its end, the thread or a field that both have, is determined by trying all of them:
+//! where a thread works on two requests at a time, or the events have two fields, only one key may be the right one.
 //!
-//! The same trace always gets the same answer: among equals, the first in the order of their names.
+//! The same trace always yields the same choice: among equals, the first in the order of their names.
 
 mod matching;
 
@@ -21,7 +21,7 @@ use sordino_timeline::{Item, Moment, is_statedump};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// Words in the names of two events that begin and end something.
+/// Pairs of words in the names of two events that begin and end something.
 const WORDS: &[(&str, &str)] = &[
     ("begin", "end"),
     ("start", "stop"),
@@ -43,78 +43,79 @@ const WORDS: &[(&str, &str)] = &[
     ("open", "close"),
 ];
 
-/// A loop that has so many times the intervals of a pair is chosen instead of it.
+/// The ratio of intervals above which a loop is chosen instead of a pair.
 const FEW: u64 = 10;
-/// Of as many threads' events the rhythm is followed, each takes a kilobyte; and as many begins wait for their ends.
+/// The maximum number of threads and events whose rhythm is followed, each of which takes a kilobyte, and of begins
+/// that wait for their ends.
 const FOLLOWED_MAX: usize = 10_000;
-/// As many others are named.
+/// The maximum number of other choices that are listed.
 const OTHERS_MAX: usize = 5;
 
-/// Why intervals were chosen.
+/// The reason why intervals were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The recording has the loop of `sordino npt`.
+    /// The recording contains the loop of `sordino npt`.
     Npt,
-    /// The names of two events of one provider say that they begin and end something.
+    /// The names of two events of one provider contain words for a begin and an end.
     Pair,
-    /// Of the events that one thread hits at regular intervals, it is hit most often.
+    /// The event is the one that a thread hits most often, of those that a thread hits at regular intervals.
     Regular,
-    /// No event is regular, and one thread hits this one most often.
+    /// No event is regular, and this is the one that a thread hits most often.
     Frequent,
 }
 
-/// Why intervals were chosen, and which others could have been.
+/// The reason for a choice of intervals, and the others that were possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// Why.
+    /// The reason for this choice.
     pub why: Why,
-    /// The next best, best first.
+    /// The other choices, best first.
     pub others: Vec<Other>,
 }
 
-/// Intervals that could have been chosen.
+/// Intervals that could have been chosen instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Other {
-    /// Which.
+    /// The rule for these intervals.
     #[serde(serialize_with = "number::text")]
     pub rule: Rule,
-    /// How many there are: of a loop, in the thread that has most.
+    /// The number of these intervals; for a loop, in the thread that has most.
     pub intervals: u64,
 }
 
-/// Counts the events of a trace, to choose which intervals to look at.
+/// Counts the events of a trace to choose the intervals for an analysis.
 #[derive(Debug)]
 pub struct Census {
-    /// Indexed by class: which of `names`.
+    /// The index in `names`; indexed by class.
     by_class: Vec<Option<usize>>,
     names: Vec<Named>,
     pairs: Vec<Pair>,
     rhythms: HashMap<(usize, Tid), Rhythm>,
 }
 
-/// All events of one name.
+/// The events that share a name.
 #[derive(Debug)]
 struct Named {
     name: String,
     is_user: bool,
     hits: u64,
-    /// The pairs that it begins, and those that it ends.
+    /// The indexes of the pairs that it begins, and of those that it ends.
     begins: Vec<usize>,
     ends: Vec<usize>,
 }
 
-/// Two events that begin and end something, by their names.
+/// Two events whose names contain words for a begin and an end.
 #[derive(Debug)]
 struct Pair {
     begin: usize,
     end: usize,
-    /// By thread, and by each field that both have.
+    /// The matchings by thread, and by each field that both events have.
     matchings: Vec<Matching>,
 }
 
 impl Census {
-    /// Counts events of `classes`.
+    /// Creates a census of events of `classes`.
     pub fn new(classes: &Classes) -> Self {
         let mut by_name: BTreeMap<&str, Vec<(ClassId, &Class)>> = BTreeMap::new();
         for (id, class) in classes.iter().filter(|(_, class)| is_counted(class)) {
@@ -140,7 +141,7 @@ impl Census {
         Self { by_class, names, pairs, rhythms: HashMap::new() }
     }
 
-    /// Takes the next item of the trace.
+    /// Processes the next item of the trace.
     pub fn take(&mut self, item: &Item<'_>) {
         let Item::Event(moment) = item else { return };
         if let Some(&Some(index)) = self.by_class.get(moment.event.class.index()) {
@@ -163,10 +164,10 @@ impl Census {
         }
     }
 
-    /// The intervals to look at and why.
+    /// Returns the chosen intervals and the reason.
     ///
     /// # Errors
-    /// Pairs of the kernel's events, most intervals first, if programs have no event that makes any.
+    /// If no event of a program makes intervals: the pairs of the kernel's events, most intervals first.
     pub fn choose(self) -> Result<(Rule, Choice), Vec<Other>> {
         let (mut pairs, kernel): (Vec<_>, Vec<_>) =
             self.pairs.iter().filter_map(|pair| self.intervals(pair)).partition(|(is_user, _)| *is_user);
@@ -191,7 +192,7 @@ impl Census {
         Ok((chosen.0.rule, Choice { why: chosen.1, others }))
     }
 
-    /// The intervals of a pair, and whether its events are a program's. `None` if nothing tells for most of them which belong together.
+    /// Returns the intervals of a pair, and true if its events are a program's. `None` if no key pairs most of them.
     fn intervals(&self, pair: &Pair) -> Option<(bool, Other)> {
         let (begin, end) = (&self.names[pair.begin], &self.names[pair.end]);
         let most = begin.hits.min(end.hits);
@@ -202,7 +203,7 @@ impl Census {
         is_most.then_some((begin.is_user, Other { rule, intervals: best.intervals }))
     }
 
-    /// The loops, best first, and whether each is regular. Events of a pair are left out.
+    /// Returns the loops, best first, each with true if it is regular. Events of a pair are left out.
     fn loops(&self) -> Vec<(bool, Other)> {
         let mut best: BTreeMap<usize, (bool, u64)> = BTreeMap::new();
         for (&(index, _), rhythm) in &self.rhythms {
@@ -226,14 +227,14 @@ impl Census {
     }
 }
 
-/// Whether events of `class` can be what a user looks for: not what tracers add by themselves.
+/// Returns true if a user may be interested in events of `class`: they are not ones that tracers add by themselves.
 fn is_counted(class: &Class) -> bool {
     let is_tracers = ["sordino:context", "sordino:counters", "sordino:snapshot"].contains(&&*class.name)
         || class.name.starts_with("lttng_ust");
     !is_tracers && !is_statedump(class)
 }
 
-/// The events whose names say that they end what `begin` begins.
+/// Returns the events whose names match that of `begin` with a word for the end.
 fn partners(names: &[Named], begin: usize) -> Vec<usize> {
     let (provider, event) = names[begin].name.rsplit_once(':').unwrap_or(("", &names[begin].name));
     let words: Vec<&str> = event.split('_').collect();

@@ -1,4 +1,4 @@
-//! What the trace shows of one CPU: who runs on it, and what interrupts that.
+//! The state of one CPU by the trace: its running thread, and the interrupts of that.
 
 use crate::cause::{Cause, Thread, Waker};
 use sordino_event::{Nanos, Tid, Time};
@@ -6,43 +6,47 @@ use sordino_timeline::kernel::{Interrupt, softirq_name};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Interrupts nest a few deep; a trace that claims more has lost their exits.
+/// The maximum depth of nested interrupts; a trace with more has lost their exits.
 const DEPTH_MAX: usize = 32;
-/// The maximum number of threads that are remembered as leaving a CPU without a record. With more, no thread is certain to run.
+/// The maximum number of threads that are remembered as leaving a CPU without a record. Beyond it, no thread is certain
+/// to run.
 const SILENT_MAX: usize = 1024;
 
-/// Interrupts that are remembered: those of one gap in a loop.
+/// The number of interrupts that are remembered: those of one gap in a loop.
 const HANDLED: usize = 8;
-/// Messages from other CPUs that are remembered until their interrupt comes; more come together, too.
+/// The maximum number of messages from other CPUs that are remembered until their interrupt comes; one interrupt may
+/// bring several.
 const MESSAGES_MAX: usize = 32;
 
-/// The sender of an interrupt to another CPU, and the function that this CPU is to call; `None` if it is to look which thread it has to run.
+/// The sender of an interrupt to another CPU, and the function that this CPU is to call; `None` if it is to reschedule.
 pub(crate) type Message = (Waker, Option<Arc<str>>);
 
-/// Tells one occurrence from the next: no two things that begin share one.
+/// The identity of an occurrence: no two things that begin share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(pub(crate) u64);
 
-/// One CPU at one moment.
+/// The state of one CPU at one moment.
 #[derive(Debug)]
 pub(crate) struct Processor {
-    /// Who runs, if that is known.
+    /// The running thread, if it is known.
     pub(crate) running: Option<Run>,
     /// The time of the last event here.
     pub(crate) seen: Time,
-    /// Switches that were not recorded.
+    /// The number of switches that were not recorded.
     pub(crate) missing: u64,
     /// Threads that have left this CPU without a record, and may do so again.
     silent: HashSet<Tid>,
-    /// What interrupts it, the innermost last.
+    /// The interrupts that are being handled, the innermost last.
     interrupts: Vec<Handling>,
-    /// Messages whose interrupts have not come.
+    /// The messages whose interrupts have not come yet.
     messages: Vec<Message>,
-    /// The softirqs that were raised and have not begun, each with the thread that did that in a system call, if no other one and no interrupt did.
+    /// The softirqs that were raised and have not begun, each with the thread that raised it in a system call, unless
+    /// another thread or an interrupt did so, too.
     raised: HashMap<i64, Option<Tid>>,
-    /// The latest interrupts that came on top of no other: when they were entered and left, and whether the hardware did it.
+    /// The latest interrupts that were not nested in another one: the times of entry and exit, and true if the hardware
+    /// entered it.
     handled: VecDeque<(Time, Time, bool)>,
-    /// Those of the explained threads that run here, wait for this CPU, or slept on it last.
+    /// The explained threads that run here, wait for this CPU, or slept on it last.
     pub(crate) explained: Vec<usize>,
 }
 
@@ -50,11 +54,11 @@ pub(crate) struct Processor {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) thread: Thread,
-    /// The piece of work that it carries out, if it is a worker of the kernel.
+    /// The piece of work that it executes, if it is a worker of the kernel.
     pub(crate) work: Option<Arc<str>>,
     pub(crate) since: Time,
     pub(crate) serial: Serial,
-    /// True if it is in a system call for certain: it has entered one since it has the CPU.
+    /// True if it is certainly in a system call: it has entered one since it got the CPU.
     pub(crate) in_call: bool,
 }
 
@@ -64,11 +68,11 @@ pub(crate) struct Handling {
     pub(crate) cause: Cause,
     /// The timer's function that runs inside, if any.
     pub(crate) inside: Option<Arc<str>>,
-    /// When that timer was due: first, and at the latest.
+    /// The first and the last time at which that timer was due.
     pub(crate) due: Option<[Time; 2]>,
-    /// The messages that an interrupt from another CPU brings.
+    /// The messages from other CPUs that the interrupt brings.
     pub(crate) messages: Option<Arc<[Message]>>,
-    /// The thread that has the CPU, if the softirq delivers what it sends.
+    /// The thread that has the CPU, if the softirq delivers data that this thread sends.
     pub(crate) sender: Option<Thread>,
     since: Time,
     pub(crate) serial: Serial,
@@ -91,7 +95,7 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// The innermost interrupt.
+    /// Returns the innermost interrupt, if there is one.
     pub(crate) fn interrupt(&self) -> Option<&Handling> {
         self.interrupts.last()
     }
@@ -131,14 +135,14 @@ impl Processor {
         }
     }
 
-    /// Another CPU asks for an interrupt here.
+    /// Adds a message by which another CPU requests an interrupt here.
     pub(crate) fn message(&mut self, message: Message) {
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push(message);
         }
     }
 
-    /// A softirq is to run, for an interrupt or for the thread.
+    /// Notes that a softirq is raised by an interrupt or by the thread.
     pub(crate) fn raise(&mut self, softirq: i64) {
         let run = self.running.as_ref().filter(|run| run.in_call && self.interrupts.is_empty());
         let by = run.map(|run| run.thread.tid);
@@ -150,7 +154,8 @@ impl Processor {
         }
     }
 
-    /// Returns the thread that sends what this softirq delivers: it raised the softirq, and has the CPU, as over the loopback device.
+    /// Returns the thread whose data this softirq delivers: the thread raised the softirq and still has the CPU, as
+    /// over the loopback device.
     fn sender_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Thread> {
         const NETWORK: [i64; 2] = [2, 3];
         let Interrupt::Softirq(number) = *interrupt else { return None };
@@ -159,7 +164,7 @@ impl Processor {
         (NETWORK.contains(&number) && self.interrupts.is_empty() && by != Tid(0)).then(|| run.thread.clone())
     }
 
-    /// Takes the messages that an interrupt brings.
+    /// Removes the messages that an interrupt brings, and returns them.
     fn messages_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Arc<[Message]>> {
         let calls = match interrupt {
             Interrupt::Vector("reschedule") => false,
@@ -171,7 +176,7 @@ impl Processor {
         (!its.is_empty()).then(|| its.into())
     }
 
-    /// Leaves the innermost interrupt of that name and what is inside it, whose exits were not seen.
+    /// Leaves the innermost interrupt of this name, and those nested in it, whose exits were not recorded.
     pub(crate) fn exit(&mut self, interrupt: &Interrupt<'_>, now: Time) {
         let Some(depth) = self.interrupts.iter().rposition(|inner| inner.cause.ends_with(interrupt)) else {
             return;
@@ -185,8 +190,8 @@ impl Processor {
         self.interrupts.truncate(depth);
     }
 
-    /// Returns what the CPU took to enter and leave the only interrupt of a stretch of its time in which one thread ran; `None` if there was
-    /// another number of them, or something else.
+    /// Returns the time that the CPU took to enter and leave the only interrupt in a stretch of its time in which one
+    /// thread ran; `None` if there was not exactly one, or anything else.
     pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<Nanos> {
         let run = self.certainly_running().filter(|run| run.since <= from)?;
         let is_whole =
@@ -205,32 +210,33 @@ impl Processor {
         .then_some(cost)
     }
 
-    /// A timer's function begins, which was due at these times if they are known, or ends.
+    /// Sets the timer's function that begins, with the times at which it was due if they are known, or that none runs
+    /// any more.
     pub(crate) fn timer(&mut self, function: Option<Arc<str>>, due: Option<[Time; 2]>) {
         if let Some(innermost) = self.interrupts.last_mut() {
             (innermost.inside, innermost.due) = (function, due);
         }
     }
 
-    /// Gives the CPU to `run`. Softirqs belong to the thread that leaves and are returned: on a real-time kernel
-    /// they can be preempted. Other interrupts cannot, so they are over.
+    /// Gives the CPU to `run`. The softirqs of the thread that leaves are returned, as they belong to it: on a
+    /// real-time kernel they can be preempted. Other interrupts cannot, so they are over.
     pub(crate) fn switch(&mut self, run: Run, softirqs: Vec<Handling>) -> Vec<Handling> {
         self.running = Some(run);
-        // An idle CPU takes messages without an interrupt.
+        // An idle CPU processes messages without an interrupt.
         self.messages.clear();
-        // They may be pending still.
+        // The softirqs may still be pending.
         self.raised.values_mut().for_each(|by| *by = None);
         let mut left = std::mem::replace(&mut self.interrupts, softirqs);
         left.retain(|handling| matches!(handling.cause, Cause::Softirq { .. }));
         left
     }
 
-    /// The CPU is seen in user code, or at its edge: interrupts that began before are over.
+    /// Ends the interrupts that began before `now`, as the CPU is known to run user code, or to enter or leave it.
     pub(crate) fn is_in_thread(&mut self, now: Time) {
         self.interrupts.retain(|handling| handling.since >= now);
     }
 
-    /// Records are missing: nothing is known any more.
+    /// Forgets the state, as records are missing.
     pub(crate) fn forget(&mut self) {
         self.running = None;
         self.interrupts.clear();

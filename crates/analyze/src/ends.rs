@@ -1,4 +1,4 @@
-//! The fields of the events that begin and end an interval: by them, a program's own log is matched with the intervals.
+//! The fields of the events that begin and end an interval, by which a program's own log is matched with the intervals.
 
 use crate::Interval;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use sordino_event::{Class, ClassId, Classes, Cpu, Event, Time, View};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The fields of an event by name; lists and groups are left out.
+/// The fields of an event by name, without lists and groups.
 pub type EventFields = BTreeMap<Arc<str>, FieldValue>;
 
 /// The value of a field.
@@ -19,7 +19,7 @@ pub enum FieldValue {
     Signed(i64),
     /// A floating-point number; JSON has `null` for NaN and infinities.
     Float(f64),
-    /// Text; bytes that are no UTF-8 are replaced.
+    /// A text; bytes that are not UTF-8 are replaced.
     Text(String),
 }
 
@@ -28,7 +28,7 @@ pub enum FieldValue {
 pub(crate) struct FieldNames(HashMap<ClassId, Vec<Arc<str>>>);
 
 impl FieldNames {
-    /// Returns the field names of the `wanted` classes.
+    /// Returns the field names of the classes that `wanted` selects.
     pub(crate) fn of(classes: &Classes, wanted: impl Fn(&Class) -> bool) -> Self {
         let names = |class: &Class| class.fields.iter().map(|name| name.as_str().into()).collect();
         let wanted = classes.iter().filter(|(_, class)| wanted(class));
@@ -66,18 +66,18 @@ pub(crate) struct EndFields {
 }
 
 impl EndFields {
-    /// Returns the fields of no interval yet, between events with these field names.
+    /// Creates a collection without intervals, for events with these field names.
     pub(crate) fn new(begins: FieldNames, ends: FieldNames) -> Self {
         Self { begins, ends, at_begin: HashMap::new(), at_end: HashMap::new() }
     }
 
-    /// Keeps the fields at both ends of this interval.
+    /// Makes room for the fields at both ends of this interval.
     pub(crate) fn keep(&mut self, interval: &Interval) {
         self.at_begin.insert((interval.begin, interval.begin_cpu), EventFields::new());
         self.at_end.insert((interval.end, interval.end_cpu), EventFields::new());
     }
 
-    /// Takes an event on a CPU; of several at one place, the first that has fields.
+    /// Processes an event on a CPU; of several in the same place, the first that has fields counts.
     pub(crate) fn take(&mut self, event: &Event, cpu: Option<Cpu>) {
         let sides = [(&self.begins, &mut self.at_begin), (&self.ends, &mut self.at_end)];
         for (names, kept) in sides {
@@ -89,7 +89,7 @@ impl EndFields {
         }
     }
 
-    /// The fields of the interval's first and last event.
+    /// Returns the fields of the interval's first and last event.
     pub(crate) fn of(&self, interval: &Interval) -> (EventFields, EventFields) {
         let begin = self.at_begin.get(&(interval.begin, interval.begin_cpu));
         let end = self.at_end.get(&(interval.end, interval.end_cpu));

@@ -1,34 +1,34 @@
-//! The cost of an interrupt beyond what its events show: the CPU enters and leaves it before the first and after the last of them.
+//! The cost of an interrupt beyond its events: the CPU enters it before the first and leaves it after the last of them.
 //!
-//! It can be told where nothing else takes time: in a loop that always does the same, in the intervals that only interrupts made longer. Elsewhere it
-//! is known if the recorder [measured](Measured) it.
+//! The cost can be derived where nothing else takes time: in a loop that always does the same, from the intervals that
+//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it.
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Part};
 use sordino_event::Nanos;
 use std::cmp::Reverse;
 
-/// So few intervals do not tell the cost.
+/// The minimum number of intervals from which the cost is derived.
 const FEW: usize = 5;
-/// The cost is known after so many intervals.
+/// The number of intervals after which the cost is settled.
 const HELD_MAX: usize = 1000;
 
-/// Explanations on their way: the first ones are held until the cost is known.
+/// Explanations in progress: the first ones are held until the cost is known.
 #[derive(Debug)]
 pub(crate) enum EntryCosts<Role> {
-    /// Not known yet.
+    /// The cost is not known yet; these explanations are held.
     Held(Vec<(Explanation, Role)>),
-    /// Known for the rest of the recording; `None` if it can't be.
+    /// The cost is settled for the rest of the recording; `None` if it cannot be derived.
     Known(Option<Nanos>),
 }
 
 impl<Role> EntryCosts<Role> {
-    /// Of a loop that always does the same, or of other intervals.
+    /// Creates the state for a loop that always does the same, or for other intervals.
     pub(crate) fn new(is_constant: bool) -> Self {
         if is_constant { Self::Held(Vec::new()) } else { Self::Known(None) }
     }
 
-    /// Takes an explanation; returns those that are ready.
+    /// Adds an explanation; returns those that are ready.
     pub(crate) fn take(&mut self, explanation: Explanation, role: Role) -> Vec<(Explanation, Role)> {
         match self {
             Self::Held(held) => {
@@ -56,10 +56,10 @@ impl<Role> EntryCosts<Role> {
     }
 }
 
-/// Costs of interrupts, each from one gap in the recorder's own loop.
+/// Measured costs of interrupts, each from one gap in the recorder's own loop.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// The least first.
+    /// The costs in ascending order.
     costs: Vec<Nanos>,
 }
 
@@ -67,20 +67,20 @@ pub(crate) struct Measured {
 const MEASURED_MAX: usize = 1000;
 
 impl Measured {
-    /// Adds a measurement, if it was one.
+    /// Adds the result of a measurement, if it has one.
     pub(crate) fn measured(&mut self, cost: Option<Nanos>) {
         let Some(cost) = cost.filter(|_| self.costs.len() < MEASURED_MAX) else { return };
         self.costs.insert(self.costs.partition_point(|less| *less < cost), cost);
     }
 
-    /// Returns the first quartile, if there are enough: a busy hypervisor makes single ones longer, and what is charged too much would be
-    /// missing in what was interrupted.
+    /// Returns the first quartile, if there are enough measurements. A busy hypervisor makes single ones longer, and a
+    /// charge that is too high would be missing in the interrupted activity.
     pub(crate) fn typical(&self) -> Option<Nanos> {
         (self.costs.len() >= FEW).then(|| self.costs[self.costs.len() / 4])
     }
 }
 
-/// Interrupts, as the hardware counts them: each is entered and left.
+/// Returns true for interrupts that the hardware enters and leaves.
 fn is_entered(part: &Part) -> bool {
     part.cause.is_entered() || matches!(part.cause, Cause::Nmi { .. })
 }
@@ -89,7 +89,7 @@ fn entries(parts: &[Part]) -> u64 {
     parts.iter().filter(|part| is_entered(part)).map(|part| part.count).sum()
 }
 
-/// Returns the time that each interrupt took beyond its events, in an interval in which there was nothing else.
+/// Returns the time that each interrupt took beyond its events, in an interval that contains nothing else.
 fn learn(parts: &[Part]) -> Option<Nanos> {
     let is_only = |part: &Part| {
         matches!(part.cause, Cause::Own | Cause::Unexplained | Cause::Softirq { .. }) || is_entered(part)
@@ -102,7 +102,7 @@ fn learn(parts: &[Part]) -> Option<Nanos> {
     Some(Nanos(unexplained.map_or(0, |part| part.time.0) / i64::try_from(count).ok()?))
 }
 
-/// Gives each interrupt its cost, of the time that is unexplained.
+/// Moves the cost of each interrupt from the unexplained time to the interrupt.
 fn charge(parts: &mut Vec<Part>, cost: Option<Nanos>) {
     let (Some(cost), Ok(count)) = (cost, i64::try_from(entries(parts))) else { return };
     let Some(place) = parts.iter().position(|part| part.cause == Cause::Unexplained) else { return };

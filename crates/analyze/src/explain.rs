@@ -1,4 +1,4 @@
-//! The second pass: what took the time in the intervals that the first one found.
+//! The second pass: it explains the intervals that the first one found.
 
 use crate::account::{Account, OwnTime};
 use crate::cause::{Thread, Unrecorded};
@@ -19,21 +19,22 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// As many notes of time that the hypervisor took are kept: a day of them, ten a second.
+/// The maximum number of records about time that the hypervisor took: those of a day, at ten a second.
 const STOLEN_MAX: usize = 864_000;
 
 /// The maximum number of intervals in the ranking that are not longer than twice the median.
 const RANKED_FROM: usize = 1000;
 
-/// Which intervals to explain, and how.
+/// The selection of intervals to explain, and the machine of the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// As many of the longest intervals are explained one by one.
+    /// The number of the longest intervals that are explained one by one.
     pub longest: usize,
-    /// Intervals that are longer are in the ranking, and no others are explained one by one. By default the
-    /// ranking has those that are unusual, and those that took more than twice the median; the longest are explained however short.
+    /// The length above which intervals are in the ranking; no shorter ones are explained one by one. By default the
+    /// ranking has the unusual intervals and those that took more than twice the median, and the longest are explained
+    /// however short.
     pub limit: Option<Nanos>,
-    /// Where the trace was recorded.
+    /// The architecture on which the trace was recorded.
     pub arch: Arch,
 }
 
@@ -43,15 +44,15 @@ impl Default for Options {
     }
 }
 
-/// The second pass over the same trace as a [`Finder`](crate::Finder)'s: what took the time.
+/// The second pass over the trace that a [`Finder`](crate::Finder) has read: it finds the causes.
 #[derive(Debug)]
 pub struct Explainer {
     survey: Survey,
     limit: Nanos,
     tracker: Tracker,
-    /// By the tracker's index.
+    /// The stories of the threads, by the tracker's index.
     stories: Vec<Story>,
-    /// Those whose thread has no name yet.
+    /// The indexes of stories whose thread has no name yet.
     nameless: Vec<usize>,
     losses: Losses,
     stolen: Vec<Stolen>,
@@ -64,10 +65,10 @@ pub struct Explainer {
     disorders: u64,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
-    /// The stages of those.
+    /// The explanations of the stages of the intervals in `detailed`.
     stages: HashMap<Interval, Explanation>,
     ranking: Ranking,
-    /// When the last interval ends.
+    /// The end of the last interval.
     end: Time,
 }
 
@@ -75,7 +76,7 @@ pub struct Explainer {
 #[derive(Debug)]
 struct Story {
     thread: Thread,
-    /// Intervals that have not begun, the earliest first.
+    /// The intervals that have not begun, the earliest first.
     ahead: VecDeque<(Interval, Role)>,
     open: Vec<(Account, Role)>,
 }
@@ -87,17 +88,17 @@ struct Role {
     on_its_own: bool,
     /// The interval counts in the ranking.
     is_ranked: bool,
-    /// The interval is one of the sample by which usual times are known.
+    /// The interval belongs to the sample that defines usual times.
     is_sample: bool,
     /// The interval is a stage of one that is listed.
     is_stage: bool,
 }
 
-/// The event of a loop that always does the same: npt's.
+/// The event of a loop that always does the same: that of npt.
 const CONSTANT: &str = "npt:loop";
 
 impl Explainer {
-    /// Explains intervals of `survey` in a trace that has the events `recorded`.
+    /// Creates the second pass for the intervals of `survey` in a trace that has the events `recorded`.
     pub fn new(survey: Survey, recorded: Recorded, options: Options) -> Self {
         let limit = options.limit.unwrap_or_else(|| default_limit(&survey));
         let by_thread = by_thread(&survey, limit, options);
@@ -155,7 +156,7 @@ impl Explainer {
         Self { quotas, ..self }
     }
 
-    /// Takes the next item of the trace.
+    /// Processes the next item of the trace.
     pub fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(moment) => {
@@ -175,7 +176,7 @@ impl Explainer {
         }
     }
 
-    /// What was found.
+    /// Returns the findings after the last item.
     pub fn finish(mut self) -> Findings {
         self.tracker.finish(self.end);
         self.tell(None);
@@ -214,7 +215,7 @@ impl Explainer {
         }
     }
 
-    /// Names the thread of an event, if nothing that happened to it has.
+    /// Sets the name of an event's thread, if no other event about the thread has.
     fn name(&mut self, moment: &Moment<'_>) {
         let stories = &mut self.stories;
         self.nameless.retain(|&index| {
@@ -226,7 +227,7 @@ impl Explainer {
         });
     }
 
-    /// Keeps what the hypervisor took.
+    /// Keeps a record of the time that the hypervisor took.
     fn steal(&mut self, moment: &Moment<'_>) {
         if let Some(Kernel::Stolen { cpu, time, window }) = moment.kernel
             && self.stolen.len() < STOLEN_MAX
@@ -236,7 +237,7 @@ impl Explainer {
         }
     }
 
-    /// Adds what happened to the intervals.
+    /// Adds the tracker's happenings to the accounts of the intervals.
     fn tell(&mut self, system: Option<&System>) {
         for happening in std::mem::take(&mut self.tracker.happenings) {
             let (Happening::Spent { thread, to: at, .. }
@@ -304,15 +305,15 @@ impl Story {
         }
     }
 
-    /// When the earliest interval begins that is not closed.
+    /// Returns the begin of the earliest interval that is not closed.
     fn earliest(&self) -> Option<Time> {
         let ahead = self.ahead.front().map(|(interval, _)| interval.begin);
         self.open.iter().map(|(account, _)| account.interval.begin).chain(ahead).min()
     }
 }
 
-/// Returns the limit above which intervals are ranked: twice the median, or less where no more than [`RANKED_FROM`] intervals are far outside
-/// of the usual lengths.
+/// Returns the limit above which intervals are ranked: twice the median, or less where no more than [`RANKED_FROM`]
+/// intervals are far outside of the usual lengths.
 fn default_limit(survey: &Survey) -> Nanos {
     let twice = Nanos(survey.statistics.median.0.saturating_mul(2));
     let many = survey.longest.get(RANKED_FROM).map_or(Nanos::ZERO, Interval::length);
@@ -322,7 +323,8 @@ fn default_limit(survey: &Survey) -> Nanos {
 /// The intervals of a thread that are explained, with their purposes. Equal intervals are numbered.
 type Looked = BTreeMap<(Interval, u32), Role>;
 
-/// Threads whose intervals are in the sample, besides those of the intervals that are explained: each is followed through the trace.
+/// The maximum number of threads in the sample besides those of the explained intervals: each is followed through the
+/// trace.
 const OTHERS_SAMPLED: usize = 32;
 
 fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, Looked> {
@@ -368,7 +370,7 @@ fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, L
 fn stages_of(survey: &Survey, interval: &Interval, explained: &HashMap<Interval, Explanation>) -> Vec<Stage> {
     let stage = |([from, to], stage): ([Arc<str>; 2], Interval)| {
         let mut explanation = explained.get(&stage)?.clone();
-        // What is usual is not known of a stage.
+        // Usual times of a stage are not known.
         explanation.main = (!explanation.parts.is_empty()).then_some(Main {
             part: 0,
             excess: None,
@@ -380,7 +382,7 @@ fn stages_of(survey: &Survey, interval: &Interval, explained: &HashMap<Interval,
     survey.stages(interval).into_iter().map(stage).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// What was taken of the interval's CPUs about its time.
+/// Returns the records of time that the hypervisor took from the interval's CPUs around its time.
 fn stolen_about(interval: &Interval, stolen: &[Stolen]) -> Vec<Stolen> {
     let is_its = |stolen: &&Stolen| {
         let on_cpu = [interval.begin_cpu, interval.end_cpu].contains(&Some(Cpu(stolen.cpu)));

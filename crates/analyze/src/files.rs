@@ -1,14 +1,14 @@
-//! The files whose pages threads wait for, and who reads these from their devices.
+//! The files whose pages threads wait for, and the threads that read them from their devices.
 
 use crate::cause::Thread;
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Pages whose readers are remembered; then all of them are forgotten.
+/// The maximum number of pages whose readers are remembered; at the limit, all of them are forgotten.
 const READ_MAX: usize = 4096;
 
-/// A file, as the kernel's events about its pages name it.
+/// A file, as the kernel's events about its pages identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct File {
     /// The device of its file system.
@@ -32,18 +32,18 @@ fn shown<S: Serializer>(device: &Device, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(device)
 }
 
-/// A file whose pages a thread waits for, and the thread that brings them into memory, if one was seen to.
+/// A file whose pages a thread waits for, and the thread that brings them into memory, if it is known.
 pub(crate) type Awaited = (File, Option<Thread>);
 
 /// The threads that brought pages of files into memory, by the first of 2^order pages.
 #[derive(Debug, Default)]
 pub(crate) struct Readers(HashMap<(File, u64), (u32, Thread)>);
 
-/// The largest folio of pages that is looked for: 2 MiB of 4 KiB.
+/// The largest order of a folio that is searched for: 2 MiB with pages of 4 KiB.
 const ORDER_MAX: u32 = 9;
 
 impl Readers {
-    /// A thread brings 2^order pages into memory, from this one on.
+    /// Notes that a thread brings 2^order pages into memory, beginning with this one.
     pub(crate) fn read(&mut self, page: (File, u64), order: u32, thread: Thread) {
         if self.0.len() == READ_MAX && !self.0.contains_key(&page) {
             self.0.clear();
@@ -51,7 +51,7 @@ impl Readers {
         self.0.insert(page, (order, thread));
     }
 
-    /// Returns who brought this page into memory, as far as that is remembered.
+    /// Returns the thread that brought this page into memory, if it is remembered.
     pub(crate) fn of(&self, (file, page): (File, u64)) -> Option<Thread> {
         let folio = |order| self.0.get(&(file, page >> order << order)).filter(|(its, _)| *its == order);
         (0..=ORDER_MAX).find_map(folio).map(|(_, thread)| thread.clone())

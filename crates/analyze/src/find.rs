@@ -1,4 +1,4 @@
-//! The first pass: which intervals there are.
+//! The first pass: it finds the intervals.
 
 use crate::cause::Thread;
 use crate::ends::FieldNames;
@@ -11,25 +11,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// As many of the longest intervals are kept. Each takes 48 bytes.
+/// The maximum number of intervals that are kept, the longest ones. Each takes 48 bytes.
 const KEEP: usize = 100_000;
 
-/// As many begins may wait for their end at a time; beyond, the older half is given up.
+/// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
 
-/// Returns true for threads whose intervals are looked for.
+/// Returns true for threads whose intervals are wanted.
 pub type IsWanted = Box<dyn Fn(&Thread) -> bool>;
 
-/// The first pass over a trace: pairs begins with ends, in bounded memory.
+/// The first pass over a trace: it pairs begins with ends, in bounded memory.
 ///
-/// A begin that finds one of the same key open supersedes it: recursion shows its innermost intervals.
+/// A begin replaces an open one of the same key: of a recursion, the innermost intervals are found.
 pub struct Finder {
     rule: Rule,
-    /// Of which threads; all, if there is nothing.
+    /// The predicate for the threads whose intervals are found; all if there is none.
     only: Option<IsWanted>,
-    /// Indexed by class: how such an event ends and begins an interval.
+    /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
     roles: Vec<(Option<Access>, Option<Access>)>,
-    /// The names of events that are steps of an interval, and the places of their keys; indexed by class, too.
+    /// The names of events that are steps of an interval, and the access to their keys; indexed by class.
     steps: Vec<Option<(Arc<str>, Access)>>,
     open: HashMap<Value, Open>,
     underway: Underway<Value>,
@@ -41,7 +41,7 @@ pub struct Finder {
     broken: Broken,
 }
 
-/// Where the value is that pairs begin and end.
+/// The place of the key that pairs a begin with its end.
 #[derive(Clone, Copy, Debug)]
 enum Access {
     Thread,
@@ -49,7 +49,7 @@ enum Access {
     Field(usize),
 }
 
-/// What pairs begin and end. Threads and CPUs are integers, so that a field can name them.
+/// The key that pairs a begin with its end. Threads and CPUs are integers, so that a field can refer to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Integer(i128),
@@ -71,7 +71,7 @@ impl fmt::Debug for Finder {
 }
 
 impl Finder {
-    /// Looks for the intervals of `rule`.
+    /// Creates the first pass for the intervals of `rule`.
     ///
     /// # Errors
     /// When `classes` have no such event or field.
@@ -98,13 +98,13 @@ impl Finder {
         })
     }
 
-    /// Looks for intervals of these threads only, as they are at the end of each.
+    /// Limits the intervals to those of the threads that `wanted` accepts at the end of each.
     #[must_use]
     pub fn only(self, wanted: IsWanted) -> Self {
         Self { only: Some(wanted), ..self }
     }
 
-    /// Takes the next item of the trace.
+    /// Processes the next item of the trace.
     pub fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(moment) => {
@@ -122,7 +122,7 @@ impl Finder {
         }
     }
 
-    /// What was found.
+    /// Returns the intervals after the last item.
     pub fn finish(mut self) -> Survey {
         if !self.rule.is_chain() {
             self.unpaired.begins += self.open.len() as u64;
@@ -164,7 +164,7 @@ impl Finder {
         }
     }
 
-    /// An event with the key of an interval that is open.
+    /// Processes an event with the key of an open interval.
     fn step(&mut self, moment: &Moment<'_>) {
         let Some(Some((event, access))) = self.steps.get(moment.event.class.index()) else { return };
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
@@ -197,12 +197,13 @@ impl Finder {
 
 impl Open {
     fn at(moment: &Moment<'_>) -> Self {
-        // The idle thread is a different one on each CPU: no thread whose time could be explained.
+        // The idle thread is a different one on each CPU, and its time needs no explanation.
         let tid = moment.tid.filter(|tid| *tid != Tid(0));
         Self { time: moment.event.time, tid, pid: moment.pid(), cpu: moment.cpu }
     }
 
-    /// A switch belongs to the thread that leaves, but what is paired by the thread that comes is that one's.
+    /// Returns the end of an interval. A switch belongs to the thread that leaves, except where the key is the thread
+    /// that comes.
     fn ending(moment: &Moment<'_>, key: &Key) -> Self {
         match (moment.kernel, key) {
             (Some(Kernel::Switch { next, .. }), Key::Field(name))
@@ -231,7 +232,7 @@ impl Access {
     }
 }
 
-/// A field's value, if events can be paired by it.
+/// Returns a field's value, if events can be paired by it.
 pub(crate) fn value(event: &Event, field: usize) -> Option<Value> {
     Some(match event.value(field)? {
         View::Unsigned(value, _) => Value::Integer(value.into()),
@@ -241,7 +242,7 @@ pub(crate) fn value(event: &Event, field: usize) -> Option<Value> {
     })
 }
 
-/// Indexed by class: where the key of `point` is, if the class is the point's event.
+/// Returns the access to the key of `point` in each class that is the point's event; indexed by class.
 fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Error> {
     let event = || point.event.clone();
     let is_it = |class: &Class| class.name == point.event;
@@ -263,8 +264,8 @@ fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Err
     }
 }
 
-/// Returns the name of a program's event that is a step of an interval, and where its key is: it has a field of the name
-/// by which the ends are paired.
+/// Returns the name of a program's event that is a step of an interval, and the access to its key. Such an event has a
+/// field with the name by which the ends are paired.
 fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
     let (Key::Field(begin), Key::Field(end)) = (&rule.begin.key, &rule.end.key) else { return None };
     let is_end = [&rule.begin.event, &rule.end.event].contains(&&class.name);
@@ -272,11 +273,11 @@ fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
     Some((class.name.as_str().into(), Access::Field(class.field(begin).filter(|_| is_step)?)))
 }
 
-/// Until when records of programs are missing.
+/// The times until which records of programs are missing.
 #[derive(Debug)]
 struct Losses {
     by_stream: HashMap<(Pid, Option<Cpu>), Time>,
-    /// The latest of them.
+    /// The latest of these times.
     latest: Time,
 }
 
@@ -289,12 +290,12 @@ impl Losses {
         }
     }
 
-    /// Whether records are missing where the two ends' programs write theirs on these CPUs.
+    /// Returns true if records of the two ends' programs are missing in between on these CPUs.
     fn between(&self, begin: &Open, end: &Open) -> bool {
         self.latest > begin.time
             && self.by_stream.iter().any(|((pid, cpu), to)| {
                 let of_program = [begin.pid, end.pid].contains(&Some(*pid));
-                // A stream without a CPU, or an event without one, may belong to any.
+                // A stream without a CPU, or an event without one, may belong to any CPU.
                 let on_cpu = cpu.is_none() || [begin.cpu, end.cpu].iter().any(|at| at.is_none() || at == cpu);
                 *to > begin.time && of_program && on_cpu
             })

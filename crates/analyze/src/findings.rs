@@ -1,4 +1,4 @@
-//! What was found, as data.
+//! The findings of an analysis, as data.
 
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::ends::EventFields;
@@ -11,135 +11,138 @@ use serde::Serialize;
 use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
 use std::sync::Arc;
 
-/// The version of what [`Findings`] and [`Explanation`] look like when serialized.
+/// The version of the serialized form of [`Findings`] and [`Explanation`].
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What took the time in the intervals of a recording.
+/// The intervals of a recording, and the causes of their time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
-    /// `sordino-findings`.
+    /// The name of the schema, `sordino-findings`.
     pub schema: &'static str,
-    /// [`SCHEMA_VERSION`].
+    /// The version of the schema, [`SCHEMA_VERSION`].
     pub version: u32,
-    /// Which intervals, as [`Rule`](crate::Rule) is written.
+    /// The rule that selects the intervals, in the text form of [`Rule`](crate::Rule).
     pub rule: String,
-    /// Why these, if nobody named them.
+    /// The reason for this rule, if the user named none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// How long all of them are.
+    /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
-    /// Intervals longer than this are in the ranking.
+    /// The length above which intervals are in the ranking.
     #[serde(rename = "limit_ns", serialize_with = "number::span")]
     pub limit: Nanos,
-    /// How many of them there are; with more than 100,000, only the longest were looked at.
+    /// The number of ranked intervals; with more than 100,000, only the longest were examined.
     pub ranked: u64,
-    /// Whether there were more.
+    /// True if there were more.
     pub more: bool,
-    /// The longest, longest first.
+    /// The explanations of the longest intervals, longest first.
     pub intervals: Vec<Explanation>,
-    /// The causes in the ranked intervals, the one with the largest excess first; the one with the longest time if there are too few
-    /// intervals to know usual times.
+    /// The causes in the ranked intervals. The one with the largest excess comes first, or the one with the longest
+    /// time if there are too few intervals for usual times.
     pub ranking: Vec<Ranked>,
-    /// What was no interval.
+    /// The begins and ends that do not make an interval.
     pub unpaired: Unpaired,
-    /// What may be no single interval.
+    /// The pairs that may be several intervals.
     pub broken: Broken,
-    /// All records that are missing in the trace.
+    /// All losses of records in the trace.
     pub lost: Vec<Lost>,
-    /// Events that were out of order in their own source.
+    /// The number of events that were out of order in their own source.
     pub disorders: u64,
-    /// The switches between threads that the kernel did not record, of each CPU that lacks some: other events show that they happened.
+    /// The switches between threads that the kernel did not record, for each CPU that lacks some: other events prove
+    /// them.
     pub missing_switches: Vec<MissingSwitches>,
-    /// Which of the kernel's events the trace lacks; they might have explained more.
+    /// The kinds of the kernel's events that the trace lacks; with them, more might have been explained.
     pub missing: Vec<Missing>,
 }
 
-/// What took the time in one interval.
+/// The explanation of one interval: the causes of its time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// When and where.
+    /// The interval with its times and CPUs.
     #[serde(flatten)]
     pub interval: Interval,
-    /// Whose time it was.
+    /// The thread whose time is explained.
     pub thread: Thread,
-    /// How long.
+    /// The length of the interval.
     #[serde(rename = "length_ns", serialize_with = "number::span")]
     pub length: Nanos,
-    /// The fields of the event that begins it.
+    /// The fields of the event that begins the interval.
     pub begin_fields: EventFields,
-    /// The fields of the event that ends it.
+    /// The fields of the event that ends the interval.
     pub end_fields: EventFields,
-    /// The stages of a request that went from thread to thread, in their order, which add up to the length; empty if it did not, or nothing
-    /// shows it. The parts are those of the thread that ended it.
+    /// The stages of a request that passed through several threads, in their order; they add up to the length. Empty if
+    /// it stayed in one thread, or if no event shows the stages. The parts are those of the thread that ended the
+    /// interval.
     pub stages: Vec<Stage>,
-    /// Its parts, longest first. They add up to the length.
+    /// The parts of the interval, longest first. They add up to the length.
     pub parts: Vec<Part>,
-    /// The part that made it long, or that took most of it; `None` if no part took time.
+    /// The part that made the interval long, or that took most of it; `None` if no part took time.
     pub main: Option<Main>,
-    /// Where a thread of lower priority kept this one waiting, longest first; none that took less than a twentieth of what made the interval
-    /// long.
+    /// The waits that a thread of lower priority caused, longest first; without those that took less than a twentieth
+    /// of what made the interval long.
     pub inversions: Vec<Inversion>,
-    /// From which CPU to which; the first 16.
+    /// The first 16 migrations of the thread.
     pub migrations: Vec<Migration>,
-    /// How many migrations there were.
+    /// The number of all migrations.
     pub migrations_count: u64,
-    /// Records that are missing within the interval: with any, the explanation is incomplete.
+    /// Losses within the interval: with any, the explanation is incomplete.
     pub lost: Vec<Lost>,
-    /// What the hypervisor took of its CPUs about that time: a part of what is unexplained.
+    /// The time that the hypervisor took from its CPUs around that time; it is part of the unexplained time.
     pub stolen: Vec<Stolen>,
 }
 
-/// Time that the hypervisor took of a CPU. The kernel tells how long, in hundredths of a second, and not when.
+/// Time that the hypervisor took from a CPU. The kernel reports its amount in hundredths of a second, and not when it
+/// was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stolen {
-    /// The CPU's number.
+    /// The number of the CPU.
     pub cpu: u32,
-    /// How long.
+    /// The amount of time.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
-    /// At some time after this.
+    /// The begin of the span in which the time lies.
     #[serde(rename = "from_ns", serialize_with = "number::time")]
     pub from: Time,
-    /// And before this.
+    /// The end of the span in which the time lies.
     #[serde(rename = "to_ns", serialize_with = "number::time")]
     pub to: Time,
 }
 
-/// What one cause took of an interval; net: what interrupted it is a part of its own.
+/// The share of one cause in an interval. It is net: interruptions of the cause are parts of their own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// What.
+    /// The cause of the time.
     pub cause: Cause,
-    /// How long in all.
+    /// The total time of the cause.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
-    /// The time that it usually takes: the median over a sample of the intervals, 0 if they are too few.
+    /// The usual time: the median over a sample of the intervals, 0 if they are too few.
     #[serde(rename = "usual_ns", serialize_with = "number::span")]
     pub usual: Nanos,
-    /// The share of the time that interrupts took to enter and leave beyond their events: an estimate.
+    /// The part of the time in which interrupts were entered and left, beyond their events: an estimate.
     #[serde(rename = "entry_ns", serialize_with = "number::span")]
     pub entry: Nanos,
-    /// How many times it occurred.
+    /// The number of occurrences.
     pub count: u64,
-    /// The longest occurrence.
+    /// The time of the longest occurrence.
     #[serde(rename = "longest_ns", serialize_with = "number::span")]
     pub longest: Nanos,
-    /// When that begins: the events about that time are the evidence.
+    /// The begin of the longest occurrence: the events around it are the evidence.
     #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
     pub longest_at: Time,
-    /// How certain the cause is.
+    /// The certainty of the cause.
     pub certainty: Certainty,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// The quota that is used up, if a control group's limit kept the thread from its CPU and the trace tells it.
+    /// The quota that is used up, if a control group's limit kept the thread from its CPU and the trace has the quota.
     pub quota: Option<Quota>,
-    /// Who had the CPU while a limit kept the thread from it, longest first.
+    /// The threads that had the CPU while a limit kept this thread from it, longest first.
     pub beside: Vec<Behind>,
     /// The senders of an interrupt from another CPU, the most frequent first.
     pub senders: Vec<Sender>,
-    /// The files whose pages it waited for, the longest first.
+    /// The files whose pages the thread waited for, the longest wait first.
     pub files: Vec<ReadFile>,
-    /// Who ended it, if it was sleep; who ended the longest first.
+    /// The wakers, if the cause is sleep; the waker that ended the longest sleep first.
     pub wakers: Vec<Woken>,
 }
 
@@ -148,7 +151,7 @@ pub struct Part {
 pub struct Sender {
     /// The thread or the interrupt that sends.
     pub by: Waker,
-    /// The function that the CPU was to call, by its name or address; `None` if it was to look which thread it had to run.
+    /// The function that the CPU was to call, by its name or address; `None` if it was to reschedule.
     pub function: Option<Arc<str>>,
     /// The number of interrupts that it sent.
     pub count: u64,
@@ -160,9 +163,10 @@ pub struct ReadFile {
     /// The device and the inode number.
     #[serde(flatten)]
     pub file: File,
-    /// The thread that brought the page into memory, itself or another one; `None` if the trace does not tell.
+    /// The thread that brought the page into memory, which may be the waiting one; `None` if the trace does not have
+    /// it.
     pub by: Option<Thread>,
-    /// The time of the sleeps for it.
+    /// The time of the sleeps for the file.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
 }
@@ -170,64 +174,68 @@ pub struct ReadFile {
 /// A function that ran inside a cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inside {
-    /// Its name or address.
+    /// The function's name or address.
     pub function: Arc<str>,
-    /// How long.
+    /// The time of the function.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
 }
 
-/// Who ended a sleep.
+/// A waker, and the sleeps that it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Woken {
-    /// The thread or the interrupt that sends.
+    /// The thread or the interrupt that woke the sleeper.
     pub by: Waker,
-    /// Whether the sleep was for a lock that the waker held, as far as the trace tells.
+    /// The kind of lock that the sleeper waited for and the waker held, if there was one and the trace shows it.
     pub lock: Option<Lock>,
-    /// How many times.
+    /// The number of sleeps that it ended.
     pub count: u64,
-    /// The time of the sleeps that it ended.
+    /// The total time of these sleeps.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
-    /// What the sleep waited for, if the waker is a thread: at each moment one thread, as far as it is remembered.
+    /// The chain of threads that the sleep waited for, if the waker is a thread: at each moment one thread, as far as
+    /// it is remembered.
     pub chain: Vec<Link>,
 }
 
-/// What a thread did while another one slept and waited for it: the one that woke that thread, or one that woke a thread of the chain.
+/// The activities of a thread while another one slept and waited for it: the thread that woke the sleeper, or one that
+/// woke a thread of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
-    /// 1 for the waker, 2 for a thread that woke the waker meanwhile, and so on up to 4.
+    /// The level in the chain: 1 for the waker, 2 for a thread that woke the waker meanwhile, and so on up to 4.
     pub level: u32,
-    /// Which thread.
+    /// The thread of this link.
     pub thread: Thread,
-    /// It had a CPU; interrupts included.
+    /// The time in which it had a CPU, including interrupts.
     #[serde(rename = "ran_ns", serialize_with = "number::span")]
     pub ran: Nanos,
-    /// It slept, and what ended that is not followed: an interrupt, a timer, something that is not known, or a fifth level.
+    /// The time in which it slept and the cause is not followed: an interrupt, a timer, an unknown waker, or a fifth
+    /// level.
     #[serde(rename = "slept_ns", serialize_with = "number::span")]
     pub slept: Nanos,
-    /// It could have run, but a limit kept it from its CPU, as of [`Cause::Throttled`].
+    /// The time in which it was runnable, but a limit kept it from its CPU, as in [`Cause::Throttled`].
     #[serde(rename = "throttled_ns", serialize_with = "number::span")]
     pub throttled: Nanos,
-    /// It was stopped by a signal or a debugger.
+    /// The time in which a signal or a debugger had stopped it.
     #[serde(rename = "stopped_ns", serialize_with = "number::span")]
     pub stopped: Nanos,
-    /// It could have run and another thread did, longest first.
+    /// The time in which it was runnable and another thread ran, by thread, longest first.
     pub waited: Vec<Behind>,
 }
 
-/// A thread waited for a CPU.
+/// The wait of a thread for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Behind {
-    /// Behind which thread; the first, if others followed. `None` if the trace does not tell.
+    /// The thread that had the CPU; the first, if others followed. `None` if the trace does not have it.
     pub thread: Option<Thread>,
-    /// How long.
+    /// The time of the wait.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
 }
 
-/// The part that explains an interval: of the kind of cause that exceeds its usual time most, the part that does. An interval that is as long
-/// as others, or one of too few, is explained by the part that took most.
+/// The part that explains an interval. It is the part with the largest excess over its usual time, of the kind of cause
+/// with the largest excess. An interval that is as long as others, or one of too few, is explained by the part that
+/// took most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Main {
     /// The part's index in [`Explanation::parts`].
@@ -242,128 +250,128 @@ pub struct Main {
     pub others_time: Nanos,
 }
 
-/// A thread of lower priority kept the explained one waiting.
+/// An inversion of priorities: a thread of lower priority kept the explained one waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inversion {
-    /// How.
+    /// The kind of inversion.
     #[serde(flatten)]
     pub how: Inverted,
-    /// Which thread.
+    /// The thread of lower priority.
     pub by: Thread,
-    /// How long.
+    /// The time of the inversion.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
 }
 
-/// How a thread of lower priority kept the explained one waiting.
+/// The ways in which a thread of lower priority keeps the explained one waiting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum Inverted {
-    /// It had the CPU while the explained thread could have run.
+    /// It had the CPU while the explained thread was runnable.
     Runnable,
-    /// It had the CPU while the explained thread was off it inside a system call that is not made to wait.
+    /// It had the CPU while the explained thread was off it in a system call that is not meant to wait.
     InSyscall {
-        /// Which.
+        /// The name of the system call.
         call: Arc<str>,
     },
     /// It was to wake the explained thread, but waited for a CPU itself.
     HeldUp {
-        /// Behind which thread, that of lower priority than the explained one too.
+        /// The thread that it waited behind, also of lower priority than the explained one.
         behind: Thread,
     },
 }
 
-/// The thread goes to another CPU.
+/// A migration of the thread to another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Migration {
-    /// When.
+    /// The time of the migration.
     #[serde(rename = "at_ns", serialize_with = "number::time")]
     pub at: Time,
-    /// Where it was.
+    /// The CPU that the thread left.
     pub from: u32,
-    /// Where it is now.
+    /// The CPU that the thread moved to.
     pub to: u32,
 }
 
-/// Records that are missing, by where and why.
+/// Losses of records, summed by place and cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// On this CPU, if the stream belongs to one.
+    /// The CPU on which they were lost, if the stream belongs to one.
     #[serde(serialize_with = "number::cpu")]
     pub cpu: Option<Cpu>,
-    /// By this process; `None` for the kernel's own events.
+    /// The process that lost them; `None` for the kernel's own events.
     #[serde(serialize_with = "number::pid")]
     pub pid: Option<Pid>,
-    /// Why.
+    /// The cause of the losses.
     #[serde(serialize_with = "number::text")]
     pub cause: LossCause,
-    /// How many; at least, if `uncounted` is not 0.
+    /// The number of missing records; a minimum if `uncounted` is not 0.
     pub count: u64,
-    /// In how many places nobody could count them.
+    /// The number of losses whose records could not be counted.
     pub uncounted: u64,
-    /// After this, in the first place.
+    /// The time after which the first of them was lost.
     #[serde(rename = "from_ns", serialize_with = "number::time")]
     pub from: Time,
-    /// Before this, in the last.
+    /// The time before which the last of them was lost.
     #[serde(rename = "to_ns", serialize_with = "number::time")]
     pub to: Time,
 }
 
-/// What a cause took of all ranked intervals.
+/// The share of one cause in all ranked intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
-    /// What.
+    /// The cause of the time.
     pub cause: Cause,
-    /// How long in all.
+    /// The total time of the cause.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
     /// The time beyond the usual one, summed over the intervals.
     #[serde(rename = "excess_ns", serialize_with = "number::span")]
     pub excess: Nanos,
-    /// How many times it occurred.
+    /// The number of occurrences.
     pub count: u64,
-    /// In how many intervals.
+    /// The number of intervals in which it occurred.
     pub intervals: u64,
-    /// The longest occurrence.
+    /// The time of the longest occurrence.
     #[serde(rename = "longest_ns", serialize_with = "number::span")]
     pub longest: Nanos,
-    /// When the interval begins in which that is.
+    /// The begin of the interval with the longest occurrence.
     #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
     pub longest_at: Time,
 }
 
-/// Switches of a CPU that the trace lacks.
+/// The switches on a CPU that the trace lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingSwitches {
-    /// The CPU's number.
+    /// The number of the CPU.
     pub cpu: u32,
-    /// The least number of missing switches.
+    /// The least possible number of missing switches.
     pub count: u64,
 }
 
-/// Events of the kernel that the trace lacks.
+/// A kind of the kernel's events that a trace lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missing {
-    /// Who has which CPU.
+    /// The switches between threads on a CPU.
     Switches,
-    /// Who wakes whom.
+    /// The wake-ups of threads.
     Wakeups,
-    /// Interrupts of devices.
+    /// The interrupts of devices.
     Irqs,
-    /// Softirqs.
+    /// The softirqs of the kernel.
     Softirqs,
     /// The local timer and other interrupts of the CPU itself.
     Vectors,
-    /// System calls.
+    /// The system calls of threads.
     Syscalls,
-    /// Page faults.
+    /// The page faults of threads.
     Faults,
-    /// Non-maskable interrupts.
+    /// The non-maskable interrupts (NMI).
     Nmis,
-    /// Signals that are delivered.
+    /// The deliveries of signals.
     Signals,
-    /// Moves of threads to other CPUs.
+    /// The moves of threads to other CPUs.
     Migrations,
 }

@@ -1,20 +1,21 @@
-//! Timeline to findings: which intervals took long, and what took the time.
+//! Analysis of a timeline: it finds the intervals that took long, and their causes.
 //!
-//! Two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`Rule`] and
-//! keeps the longest intervals. An [`Explainer`] follows the kernel's events and splits the time of each kept
-//! interval by [`Cause`]. What a cause takes is net: the time in which an interrupt interrupts another thread
-//! that has preempted the explained one belongs to the interrupt. The parts of an interval add up to its length.
+//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`Rule`] and
+//! keeps the longest intervals. An [`Explainer`] follows the kernel's events and divides the time of each kept interval
+//! by [`Cause`]. The time of a cause is net: where an interrupt comes while another thread has preempted the explained
+//! one, its time belongs to the interrupt. The parts of an interval add up to its length.
 //!
-//! The rule behind it: at any moment exactly one cause takes a thread's time. Whenever an event shows that it is
-//! another one from now on, the time since the last change goes to the one before.
+//! At any moment exactly one cause takes a thread's time. When an event shows that the cause changes, the time since
+//! the last change is added to the cause before.
 //!
-//! What the trace does not show is never made up: that time is [`Cause::Unrecorded`] where the kernel's scheduler was not
+//! Nothing is invented that the trace does not show: time is [`Cause::Unrecorded`] where the kernel's scheduler was not
 //! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where a thread that
 //! always does the same had the CPU for longer than normal.
 //!
-//! An interval is explained by what took longer than usual, not by what took most: what is usual tells a sample of all intervals.
+//! An interval is explained by the cause that took longer than usual, not by the one that took most. Usual times come
+//! from a sample of all intervals.
 //!
-//! A [`Census`] is for a user who names no rule: it counts the events of a trace and chooses the loop or the pair to look at.
+//! A [`Census`] serves a user who names no rule: it counts the events of a trace and chooses a loop or a pair.
 //!
 //! ```
 //! use sordino_analyze::{Explainer, Finder, Options, Rule};

@@ -1,16 +1,16 @@
-//! Which records are missing.
+//! The losses of records in a trace.
 
 use crate::Interval;
 use crate::findings::Lost;
 use sordino_event::{Cause, Cpu, Loss, Pid, Time};
 use std::collections::BTreeMap;
 
-/// The losses of a trace: their sums, and one by one those that may still matter.
+/// The losses of a trace: their sums, and one by one those that may still concern an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     total: Sums,
     recent: Vec<Loss>,
-    /// With as many, those that cannot matter any more are dropped.
+    /// The number of recent losses at which those that no longer concern any interval are dropped.
     full: usize,
 }
 
@@ -18,7 +18,8 @@ pub(crate) struct Losses {
 struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, Cause), Lost>);
 
 impl Losses {
-    /// Adds `loss`. No interval that is asked for later begins before what `earliest` says.
+    /// Adds `loss`. No interval that is queried later begins before the time that `earliest`
+    /// returns.
     pub(crate) fn add(&mut self, loss: &Loss, earliest: impl FnOnce() -> Time) {
         self.total.add(loss);
         self.recent.push(loss.clone());
@@ -29,7 +30,7 @@ impl Losses {
         }
     }
 
-    /// What is missing within the interval: of the kernel and of the thread's own program.
+    /// Returns the losses within the interval: those of the kernel and of the thread's own program.
     pub(crate) fn within(&self, interval: &Interval) -> Vec<Lost> {
         let mut sums = Sums::default();
         let matters = |loss: &&Loss| {
@@ -40,7 +41,7 @@ impl Losses {
         sums.0.into_values().collect()
     }
 
-    /// All that is missing in the trace.
+    /// Returns all losses in the trace.
     pub(crate) fn total(self) -> Vec<Lost> {
         self.total.0.into_values().collect()
     }

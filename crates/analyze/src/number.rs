@@ -1,4 +1,5 @@
-//! How numbers with a type of their own are serialized: as plain integers, times in nanoseconds.
+//! Serialization of numbers that have types of their own, as plain integers; times are in
+//! nanoseconds.
 
 use serde::Serializer;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};

@@ -1,61 +1,61 @@
-//! What threads did lately: all of them, because any may turn out to have kept an explained one waiting.
+//! The recent past of all threads, as each may turn out to have kept an explained one waiting.
 
 use crate::cause::{Limit, Thread, Waker};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Priority, TaskState};
 use std::collections::{HashMap, VecDeque};
 
-/// As many spans of a thread are remembered: one that holds a lock is rarely preempted more often.
+/// The number of spans of a thread that are remembered: a thread that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
-/// The number of turns that are remembered of each CPU: those of some tens of milliseconds under load.
+/// The number of turns of each CPU that are remembered: those of some tens of milliseconds under load.
 const TURNS: usize = 1024;
 /// The number of wake-ups that a chain is followed back.
 const LEVELS: u32 = 4;
 /// The maximum number of links in a chain, beyond which it is followed no further.
 const LINKS_MAX: usize = 256;
-/// The maximum number of threads that one of them waits for in one go.
+/// The maximum number of threads behind which a thread waits in one span.
 const TURNS_MAX: usize = 64;
 
-/// A time in which a thread did one thing.
+/// A span of time in which a thread did one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     from: Time,
     to: Time,
     pub(crate) did: Did,
-    /// The CPU that it waited for, if it did and that is known.
+    /// The CPU that it waited for, if it waited and the CPU is known.
     cpu: Option<Cpu>,
-    /// True if it waited since it was preempted there: at least until the next turn, it stood in that CPU's queue.
+    /// True if it has waited since it was preempted there: at least until the next turn, it stood in that CPU's queue.
     queued: bool,
 }
 
-/// What a thread did.
+/// The activity of a thread in a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     /// It had a CPU.
     Run,
-    /// It could have run, and this one did; `None` if the trace does not tell.
+    /// It was runnable, and this thread ran; `None` if the trace does not have it.
     Wait(Option<Thread>),
-    /// It could have run, its CPU did nothing, and a limit kept it from there.
+    /// It was runnable and its CPU idle, as a limit kept it from there.
     Throttle,
-    /// It slept. Who ended that, if it is over.
+    /// It slept; the waker, if the sleep is over.
     Sleep(Option<Waker>),
-    /// It was stopped from outside, by a signal or a debugger: whoever let it go on did not work for it meanwhile.
+    /// A signal or a debugger had stopped it: the thread that continued it did not work for it meanwhile.
     Stop,
-    /// Records contradict each other.
+    /// The records contradict each other.
     Unknown,
 }
 
-/// What one thread did for some time while another one slept: a part of what that one waited for.
+/// The activity of one thread for some time while another one slept: a part of what the sleeper waited for.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// 1 for the thread that woke the sleeper, 2 for one that woke that thread, and so on.
+    /// The level: 1 for the thread that woke the sleeper, 2 for one that woke that thread, and so on.
     pub(crate) level: u32,
     pub(crate) thread: Thread,
     pub(crate) span: Span,
 }
 
 impl Span {
-    /// How much of it lies between two points in time.
+    /// Returns the time of the span that lies between two points in time.
     pub(crate) fn within(&self, from: Time, to: Time) -> Nanos {
         (self.to.min(to) - self.from.max(from)).max(Nanos::ZERO)
     }
@@ -65,26 +65,28 @@ impl Span {
 #[derive(Debug)]
 pub(crate) struct Past {
     spans: HashMap<Tid, VecDeque<Span>>,
-    /// The threads that had a CPU, each with the time from which on, the earliest first; `None` if nobody knows which.
+    /// The threads that had each CPU, with the times from which on, the earliest first; `None` if the thread is not
+    /// known.
     turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
-    /// From here on no records are missing.
+    /// The time since which no records are missing.
     whole_since: Time,
-    /// True if moves of threads from one CPU to another are recorded: else nobody knows for how long one waits for a CPU.
+    /// True if moves of threads from one CPU to another are recorded: without them, it is not known how long a thread
+    /// waits for a CPU.
     knows_moves: bool,
 }
 
 impl Past {
-    /// Returns an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
+    /// Creates an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
     pub(crate) fn new(knows_moves: bool) -> Self {
         Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN, knows_moves }
     }
 
-    /// `tid` has a CPU from now on.
+    /// Notes that `tid` has a CPU from now on.
     pub(crate) fn run(&mut self, tid: Tid, now: Time) {
         self.begin(tid, now, Did::Run, None);
     }
 
-    /// Gives a CPU to a thread from now on; `None` if nobody knows to which.
+    /// Notes that a CPU has this thread from now on; `None` if the thread is not known.
     pub(crate) fn turn(&mut self, cpu: Cpu, now: Time, thread: Option<Thread>) {
         let turns = self.turns.entry(cpu).or_default();
         let now = turns.back().map_or(now, |(latest, _)| now.max(*latest));
@@ -94,18 +96,19 @@ impl Past {
         turns.push_back((now, thread));
     }
 
-    /// `tid` could run on, but its CPU is another one's.
+    /// Notes that `tid` is runnable, but another thread has its CPU.
     pub(crate) fn wait(&mut self, tid: Tid, now: Time, cpu: Cpu) {
         self.begin(tid, now, Did::Wait(None), Some(cpu));
         self.spans.get_mut(&tid).and_then(VecDeque::back_mut).into_iter().for_each(|span| span.queued = true);
     }
 
-    /// `waker` ends the sleep of `tid`, which waits for this CPU, if that is known. Changes nothing if it already waits.
+    /// Notes that `waker` ends the sleep of `tid`, which waits for this CPU, if it is known. Changes nothing if it
+    /// already waits.
     pub(crate) fn wake(&mut self, tid: Tid, now: Time, waker: &Waker, cpu: Option<Cpu>) {
         match self.spans.get_mut(&tid).and_then(VecDeque::back_mut).map(|latest| &mut latest.did) {
             Some(Did::Wait(_)) => return,
             Some(Did::Sleep(ended)) => *ended = Some(waker.clone()),
-            // A thread that is seen for the first time when it is woken has slept so far; a new one is never woken so.
+            // A thread whose first record is its wake-up has slept so far; a new one is never woken like this.
             None if *waker != Waker::Unknown => {
                 self.begin(tid, self.whole_since, Did::Sleep(Some(waker.clone())), None);
             }
@@ -114,7 +117,7 @@ impl Past {
         self.begin(tid, now, Did::Wait(None), cpu);
     }
 
-    /// `tid`, if it waits, does so for this CPU from now on.
+    /// Notes that `tid`, if it waits, does so for this CPU from now on.
     pub(crate) fn elsewhere(&mut self, tid: Tid, now: Time, cpu: Cpu) {
         let latest = self.spans.get(&tid).and_then(VecDeque::back);
         if latest.is_some_and(|span| matches!(span.did, Did::Wait(_)) && span.cpu != Some(cpu)) {
@@ -122,7 +125,7 @@ impl Past {
         }
     }
 
-    /// `tid` sleeps from now on, or is stopped.
+    /// Notes that `tid` sleeps from now on, or is stopped.
     pub(crate) fn sleep(&mut self, tid: Tid, now: Time, state: TaskState) {
         let is_stopped = matches!(state, TaskState::Stopped | TaskState::Traced);
         self.begin(tid, now, if is_stopped { Did::Stop } else { Did::Sleep(None) }, None);
@@ -139,16 +142,18 @@ impl Past {
         spans.push_back(Span { from: now, to: Time::MAX, did, cpu, queued: false });
     }
 
-    /// Returns what a sleep between two points in time waited for, as far as it is remembered: at each moment one thread, which did one
-    /// thing. That is the waker, and where it slept itself until another thread woke it, that other one, and so on. The method is the critical path of
-    /// F. Giraldeau and M. Dagenais, "Wait Analysis of Distributed Systems Using Kernel Tracing", IEEE TPDS 27(8), 2016.
+    /// Returns the chain that a sleep between two points in time waited for, as far as it is remembered: at each moment
+    /// one thread with one activity. It is the waker, and where the waker slept until another thread woke it, that
+    /// thread, and so on. The method is the critical path of F. Giraldeau and M. Dagenais, "Wait Analysis of
+    /// Distributed Systems Using Kernel Tracing", IEEE TPDS 27(8), 2016.
     pub(crate) fn chain(&self, sleeper: Tid, waker: &Thread, from: Time, to: Time) -> Vec<Link> {
         let mut chain = Chain { past: self, sleeper, links: Vec::new() };
         chain.follow(1, waker, from, to);
         chain.links
     }
 
-    /// Returns who had a CPU between two points in time, as far as it is remembered: until when, and the thread.
+    /// Returns the threads that had a CPU between two points in time, as far as they are remembered, each with the time
+    /// until when.
     fn turns(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Vec<(Time, Option<&Thread>)> {
         let (mut found, mut thread) = (Vec::new(), None);
         let turns = cpu.and_then(|cpu| self.turns.get(&cpu));
@@ -167,23 +172,23 @@ impl Past {
         found
     }
 
-    /// Returns the time from which on it is remembered what `tid` did.
+    /// Returns the time since which the activities of `tid` are remembered.
     fn earliest(&self, tid: Tid) -> Time {
         self.spans.get(&tid).and_then(VecDeque::front).map_or(Time::MAX, |earliest| earliest.from)
     }
 
-    /// `tid` is no thread any more.
+    /// Forgets `tid`, which has ended.
     pub(crate) fn remove(&mut self, tid: Tid) {
         self.spans.remove(&tid);
     }
 
-    /// What `tid` did so far is not known, nor what it does.
+    /// Forgets the past of `tid`; its present activity is unknown.
     pub(crate) fn forget(&mut self, tid: Tid, now: Time) {
         self.remove(tid);
         self.begin(tid, now, Did::Unknown, None);
     }
 
-    /// Records are missing until now: what anybody does is unknown.
+    /// Forgets the past of all threads, as records are missing until now.
     pub(crate) fn clear(&mut self, now: Time) {
         self.spans.clear();
         self.turns.clear();
@@ -227,7 +232,8 @@ impl Chain<'_> {
                 Did::Wait(_) => {
                     let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
                     let most = if past.knows_moves { TURNS_MAX } else { 1 };
-                    // Preempted for the idle thread: the scheduler shows a limit. A deadline's own period may have to come first.
+                    // It was preempted for the idle thread, so the scheduler shows a limit. A deadline thread may have
+                    // to wait for its next period first.
                     let is_first = |at: Time| {
                         *queued && at == span_begin && !thread.priority.is_some_and(Priority::is_deadline)
                     };
@@ -237,7 +243,7 @@ impl Chain<'_> {
                             at = until;
                             continue;
                         }
-                        // Behind one of a lower class it did not stand in the queue, or a limit kept it there.
+                        // Where a thread of a lower class ran, it did not stand in the queue, or a limit kept it there.
                         let is_possible = |behind: &&Thread| {
                             behind.tid != thread.tid && Limit::shown_by(thread, behind).is_none()
                         };

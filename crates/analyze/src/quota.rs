@@ -1,4 +1,4 @@
-//! The CPU time that control groups allow programs, and the kernel real-time threads, as the traces say.
+//! The limits of CPU time for the control groups of programs and for real-time threads, from the traces.
 
 use crate::cause::{Cause, Limit};
 use crate::number;
@@ -7,20 +7,20 @@ use sordino_event::{Nanos, Pid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The CPU time in each period that a control group has, or all real-time threads.
+/// The CPU time in each period for a control group, or for all real-time threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quota {
-    /// The path of the control group; `None`: of real-time threads.
+    /// The path of the control group; `None` for real-time threads.
     pub group: Option<Arc<str>>,
-    /// The time on CPUs that it may take.
+    /// The time that may be spent on CPUs in a period.
     #[serde(rename = "runtime_ns", serialize_with = "number::span")]
     pub runtime: Nanos,
-    /// The time after which it has all of its runtime again.
+    /// The length of a period, after which the whole runtime is available again.
     #[serde(rename = "period_ns", serialize_with = "number::span")]
     pub period: Nanos,
 }
 
-/// The quotas of programs, as they were when these were taken up, and that of real-time threads.
+/// The quotas of programs when their recording began, and that of real-time threads.
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     programs: BTreeMap<Pid, Option<Quota>>,
@@ -28,7 +28,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Adds what the trace of a program says. Of programs that had the same process id, only what all say is known.
+    /// Adds the quota from the trace of a program. For programs that had the same process id, it is known only if
+    /// all agree.
     pub fn add(&mut self, pid: Pid, quota: Option<Quota>) {
         let known = self.programs.entry(pid).or_insert_with(|| quota.clone());
         if *known != quota {
@@ -36,7 +37,7 @@ impl Quotas {
         }
     }
 
-    /// Sets the time in each period that real-time threads have on a CPU (`sched_rt_runtime_us`).
+    /// Sets the time in each period for which real-time threads may use a CPU (`sched_rt_runtime_us`).
     pub fn set_real_time(&mut self, runtime: Nanos, period: Nanos) {
         self.real_time = Some(Quota { group: None, runtime, period });
     }

@@ -1,4 +1,4 @@
-//! What took the time over all intervals.
+//! The ranking of causes over all intervals.
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Ranked};
@@ -7,17 +7,17 @@ use sordino_event::{Nanos, Tid};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Adds up explanations.
+/// The sum of explanations by cause.
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
-    /// How many intervals were added.
+    /// The number of intervals that were added.
     pub(crate) intervals: u64,
-    /// Each with its time in each interval, and whose that is.
+    /// The sum of each cause, and its time in each interval with the interval's thread.
     by_cause: BTreeMap<Cause, (Ranked, Vec<(Tid, Nanos)>)>,
 }
 
 impl Ranking {
-    /// Adds an interval; one of a constant loop without its own code, which is as usual.
+    /// Adds an interval. The own code of a constant loop is left out, as it takes its usual time.
     pub(crate) fn add(&mut self, explanation: &Explanation, is_constant: bool) {
         self.intervals += 1;
         let mut of_interval: BTreeMap<Cause, Ranked> = BTreeMap::new();
@@ -32,7 +32,7 @@ impl Ranking {
                 longest_at: explanation.interval.begin,
             };
             match of_interval.get_mut(&one.cause) {
-                // The same interval: counted once.
+                // A cause counts once in the same interval.
                 Some(sum) => sum.join(&Ranked { intervals: 0, ..one }),
                 None => {
                     of_interval.insert(one.cause.clone(), one);
@@ -54,7 +54,8 @@ impl Ranking {
         }
     }
 
-    /// The causes: first the one that took longer than usual by most, or took most if nobody can tell what is usual.
+    /// Returns the causes, the one with the largest excess over its usual time first, or the one with the longest
+    /// time where usual times are not known.
     pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
         let all = self.by_cause.into_values().filter(|(ranked, _)| ranked.time > Nanos::ZERO);
         let excess = |(ranked, times): (Ranked, Vec<(Tid, Nanos)>)| {

@@ -1,4 +1,4 @@
-//! Whether something happens at regular intervals.
+//! Detection of events that happen at regular intervals.
 
 use sordino_event::Time;
 
@@ -10,7 +10,7 @@ pub(crate) struct Rhythm {
     times: [u64; 64],
 }
 
-/// So few hits have no rhythm.
+/// The minimum number of intervals in a rhythm.
 const FEW: u64 = 8;
 
 impl Default for Rhythm {
@@ -33,8 +33,8 @@ impl Rhythm {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Whether intervals of about the same length are most of all and take most of the time. A loop with a few long
-    /// intervals is regular; bursts are not: their pauses are few and take most of the time.
+    /// Returns true if intervals of about the same length are the most frequent and take most of the time. A loop
+    /// with a few long intervals is regular. Bursts are not: their pauses are few and take most of the time.
     pub(crate) fn is_regular(&self) -> bool {
         let by_count = median(self.counts.iter().map(|count| u64::from(*count)));
         let by_time = median(self.times.iter().copied());
@@ -42,7 +42,7 @@ impl Rhythm {
     }
 }
 
-/// The bucket in which half of the sum is reached.
+/// Returns the bucket in which half of the sum is reached.
 fn median(values: impl Iterator<Item = u64> + Clone) -> usize {
     let half = values.clone().map(u128::from).sum::<u128>().div_ceil(2);
     let mut sum = 0;

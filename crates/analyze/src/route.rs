@@ -1,4 +1,5 @@
-//! The way of a request from thread to thread: the events with its key between the one that begins it and the one that ends it.
+//! The route of a request from thread to thread: the events with its key between the one that begins it and the one
+//! that ends it.
 
 use crate::Interval;
 use crate::findings::Explanation;
@@ -7,15 +8,15 @@ use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Steps of one request that are kept; later ones belong to its last stage.
+/// The maximum number of steps of one request; later ones belong to its last stage.
 const STEPS_MAX: usize = 16;
-/// Steps of all requests that are on their way at a time; beyond, those of new requests are not kept.
+/// The maximum number of steps of all requests in progress; at the limit, no more steps are kept.
 const ALL_MAX: usize = 1 << 20;
-/// The longest requests whose ways are kept.
+/// The number of the longest requests whose routes are kept.
 const ROUTES_MAX: usize = 1000;
 
-/// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends it, which took the request over
-/// if it is another thread than that of the event before.
+/// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends
+/// it, which took over the request if the event before is of another thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stage {
     /// The event that begins it.
@@ -27,7 +28,7 @@ pub struct Stage {
     pub explanation: Explanation,
 }
 
-/// An event on the way of a request.
+/// An event on the route of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) event: Arc<str>,
@@ -37,7 +38,7 @@ pub(crate) struct Step {
     pub(crate) cpu: Option<Cpu>,
 }
 
-/// The steps of requests that are on their way.
+/// The steps of requests in progress.
 #[derive(Debug)]
 pub(crate) struct Underway<K> {
     steps: HashMap<K, Vec<Step>>,
@@ -63,26 +64,26 @@ impl<K: Eq + std::hash::Hash> Underway<K> {
         }
     }
 
-    /// Returns the steps of a request that has come to its end, or begins again.
+    /// Removes and returns the steps of a request that has ended, or begins again.
     pub(crate) fn end(&mut self, key: &K) -> Vec<Step> {
         let steps = self.steps.remove(key).unwrap_or_default();
         self.count -= steps.len();
         steps
     }
 
-    /// Forgets the requests for which this is not true.
+    /// Forgets the requests for which `is_kept` returns false.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
         self.steps.retain(|key, _| is_kept(key));
         self.count = self.steps.values().map(Vec::len).sum();
     }
 }
 
-/// The ways of the longest requests that went through more than one thread.
+/// The routes of the longest requests that passed through more than one thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<Step>>);
 
 impl Routes {
-    /// Keeps a request's steps, if more than its own thread has some.
+    /// Keeps a request's steps, if one of them is of another thread than the request's.
     pub(crate) fn add(&mut self, interval: &Interval, begin: Option<Tid>, steps: Vec<Step>) {
         let is_others = |tid: Tid| tid != interval.tid;
         if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(|step| step.tid)).any(is_others) {

@@ -1,12 +1,13 @@
-//! Which intervals to look at.
+//! The rule that selects intervals.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which intervals to look at: from one event to another one that belongs to it.
+/// The rule that selects intervals: from one event to another one that belongs to it.
 ///
-/// Written `EVENT`, from each such event of a thread to its next; or `BEGIN..END`. What belongs together is
-/// decided by the thread, or by what stands behind an `@`: a field's name, or `$cpu`.
+/// It is written `EVENT`, for intervals from each such event of a thread to its next one, or `BEGIN..END`.
+/// Events belong together if they have the same thread, or the same value of the key behind an `@`: a field's
+/// name, or `$cpu`.
 ///
 /// ```
 /// use sordino_analyze::Rule;
@@ -29,29 +30,29 @@ pub struct Rule {
 pub struct Point {
     /// The event's name: `provider:name`, or the bare name of a kernel event.
     pub event: String,
-    /// What an end must share with its begin.
+    /// The key that an end shares with its begin.
     pub key: Key,
 }
 
-/// What the two ends of an interval share.
+/// A key that the two ends of an interval share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The thread.
+    /// The thread of the event.
     Thread,
-    /// The CPU.
+    /// The CPU of the event.
     Cpu,
-    /// The value of the field of this name, or a thread's number on the other side.
+    /// The value of the field of this name, or a thread's id on the other side.
     Field(String),
 }
 
 impl Rule {
-    /// From each event called `event` of a thread to its next one.
+    /// Creates the rule for intervals from each event called `event` of a thread to its next one.
     pub fn between(event: &str) -> Self {
         let point = Point { event: event.to_owned(), key: Key::Thread };
         Self { begin: point.clone(), end: point }
     }
 
-    /// Whether each event ends one interval and begins the next.
+    /// Returns true if each event ends one interval and begins the next.
     pub fn is_chain(&self) -> bool {
         self.begin == self.end
     }
@@ -99,28 +100,28 @@ fn point(text: &str) -> Option<Point> {
     (is_name(event) && is_key).then(|| Point { event: event.to_owned(), key })
 }
 
-/// What a rule asks for that cannot be found.
+/// An error in a rule, by itself or for a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is no [`Rule`].
     #[error("`{text}` is neither EVENT nor BEGIN..END, each with an optional @FIELD")]
     Rule {
-        /// The part that makes no sense.
+        /// The part that is invalid.
         text: String,
     },
     /// No event of that name is declared in the trace.
     #[error("the trace has no event called `{event}`")]
     Event {
-        /// The name.
+        /// The name of the event.
         event: String,
     },
     /// None of the events of that name has such a field.
     #[error("the event `{event}` has no field called `{field}`")]
     Field {
-        /// The event's name.
+        /// The name of the event.
         event: String,
-        /// The field's name.
+        /// The name of the field.
         field: String,
     },
 }

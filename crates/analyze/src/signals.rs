@@ -1,13 +1,13 @@
-//! Signals on their way: who sent them.
+//! Signals that are sent and not delivered yet, with their senders.
 
 use crate::cause::Waker;
 use sordino_event::{Pid, Tid};
 use sordino_timeline::kernel::Sent;
 use std::collections::HashMap;
 
-/// Signals that were sent and not delivered yet, of each thread or process: at most as many are remembered.
+/// The maximum number of signals that are remembered for each thread or process.
 const PENDING_MAX: usize = 64;
-/// From this number on, each signal that is sent comes: real-time signals.
+/// The first real-time signal: from this number on, each signal that is sent is delivered.
 const QUEUED: i64 = 32;
 
 /// The receiver of a signal: one thread, or any thread of a process.
@@ -18,10 +18,11 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Returns the receiver of a signal that names `tid`; the process is meant if that is its first thread and the trace does not tell.
+    /// Returns the receiver of a signal to `tid`. If the trace does not have the kind of receiver, the first thread of
+    /// a process stands for the process.
     pub(crate) fn of(tid: Tid, is_for_process: Option<bool>, pid: Option<Pid>) -> Self {
         let process = pid.unwrap_or(Pid(tid.0));
-        // Who sends to a process names its first thread.
+        // A signal to a process names the process's first thread.
         match is_for_process.unwrap_or(process.0 == tid.0) {
             true => Self::Process(process),
             false => Self::Thread(tid),
@@ -34,8 +35,8 @@ impl Target {
 pub(crate) struct Signals(HashMap<Target, Vec<(i64, Waker)>>);
 
 impl Signals {
-    /// Takes in that `sender` sends a signal. One that is pending is not sent again; whether it was taken without a delivery (`sigwait`), the
-    /// result tells.
+    /// Notes that `sender` sends a signal. A pending signal is not sent again; `result` shows whether it was consumed
+    /// without a delivery (`sigwait`).
     pub(crate) fn send(&mut self, to: Target, signal: i64, result: Option<Sent>, sender: Waker) {
         if result == Some(Sent::Dropped) {
             return;
@@ -54,7 +55,7 @@ impl Signals {
         }
     }
 
-    /// Returns who sent a signal that this thread of this process gets: what was sent to the thread comes first.
+    /// Returns the sender of a signal that this thread of this process receives. Signals to the thread come first.
     pub(crate) fn deliver(&mut self, tid: Tid, pid: Option<Pid>, signal: i64) -> Waker {
         let targets = [Target::Thread(tid), Target::Process(pid.unwrap_or(Pid(tid.0)))];
         targets.into_iter().find_map(|to| self.take(to, signal)).unwrap_or(Waker::Unknown)
@@ -66,13 +67,13 @@ impl Signals {
         Some(pending.remove(place).1)
     }
 
-    /// Takes in that `tid` is no thread any more.
+    /// Forgets the signals of `tid`, which has ended.
     pub(crate) fn remove(&mut self, tid: Tid) {
         self.0.remove(&Target::Thread(tid));
         self.0.remove(&Target::Process(Pid(tid.0)));
     }
 
-    /// Takes in that records are missing: signals may have been delivered.
+    /// Forgets all signals, as records are missing: they may have been delivered.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

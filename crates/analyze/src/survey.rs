@@ -1,4 +1,4 @@
-//! The intervals of a trace: how long they are, and which are the longest.
+//! The intervals of a trace: their statistics, and the longest of them.
 
 use crate::ends::FieldNames;
 use crate::route::Routes;
@@ -10,117 +10,118 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// One interval.
+/// An interval between two events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Interval {
-    /// When it began.
+    /// The time of its begin.
     #[serde(rename = "begin_ns", serialize_with = "number::time")]
     pub begin: Time,
-    /// When it ended.
+    /// The time of its end.
     #[serde(rename = "end_ns", serialize_with = "number::time")]
     pub end: Time,
-    /// Whose time it took: the thread that ended it, else the one that began it.
+    /// The thread whose time it took: the one that ended it, else the one that began it.
     #[serde(serialize_with = "number::tid")]
     pub tid: Tid,
-    /// That thread's process, if known.
+    /// The process of that thread, if known.
     #[serde(serialize_with = "number::pid")]
     pub pid: Option<Pid>,
-    /// On which CPU it began, if known.
+    /// The CPU on which it began, if known.
     #[serde(serialize_with = "number::cpu")]
     pub begin_cpu: Option<Cpu>,
-    /// On which CPU it ended, if known.
+    /// The CPU on which it ended, if known.
     #[serde(serialize_with = "number::cpu")]
     pub end_cpu: Option<Cpu>,
 }
 
 impl Interval {
-    /// How long it was.
+    /// Returns the length of the interval.
     pub fn length(&self) -> Nanos {
         self.end - self.begin
     }
 }
 
-/// How long the intervals are. All but `count`, `min` and `max` are exact to three digits.
+/// The statistics of the intervals' lengths. All but `count`, `min` and `max` are exact to three digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
-    /// How many there are.
+    /// The number of intervals.
     pub count: u64,
-    /// The shortest.
+    /// The length of the shortest.
     #[serde(rename = "min_ns", serialize_with = "number::span")]
     pub min: Nanos,
-    /// Half are at most as long.
+    /// The median: half of the intervals are at most as long.
     #[serde(rename = "median_ns", serialize_with = "number::span")]
     pub median: Nanos,
-    /// 99 in 100 are at most as long.
+    /// The 99th percentile: 99 in 100 are at most as long.
     #[serde(rename = "p99_ns", serialize_with = "number::span")]
     pub p99: Nanos,
-    /// 999 in 1000 are at most as long.
+    /// The 99.9th percentile: 999 in 1000 are at most as long.
     #[serde(rename = "p99_9_ns", serialize_with = "number::span")]
     pub p99_9: Nanos,
-    /// The longest.
+    /// The length of the longest.
     #[serde(rename = "max_ns", serialize_with = "number::span")]
     pub max: Nanos,
 }
 
-/// Occurrences that could not be made into intervals.
+/// Occurrences that do not make an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unpaired {
-    /// Begins without an end: superseded by another begin, still open at the end of the trace, or crowded out
-    /// because there were more than a million of them at a time.
+    /// Begins without an end: replaced by another begin, still open at the end of the trace, or dropped because there
+    /// were more than a million of them at a time.
     pub begins: u64,
     /// Ends without a begin.
     pub ends: u64,
     /// Events without the thread, CPU or field that pairs them.
     pub without_key: u64,
-    /// Pairs of which neither end knows its thread.
+    /// Pairs without a thread at either end.
     pub without_thread: u64,
 }
 
 /// Pairs between which records of their own program are missing: they may be several intervals in one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Broken {
-    /// How many; they are counted nowhere else.
+    /// The number of these pairs; they are counted nowhere else.
     pub count: u64,
-    /// The longest.
+    /// The length of the longest.
     #[serde(rename = "longest_ns", serialize_with = "number::span")]
     pub longest: Nanos,
 }
 
-/// What the first pass over a trace found: which intervals there are.
+/// The result of the first pass over a trace: the intervals.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// What was looked for.
+    /// The rule by which they were found.
     pub rule: Rule,
-    /// How long all of them are.
+    /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
     /// The longest 100,000 of them, longest first; of equal ones the earlier first.
     pub longest: Vec<Interval>,
-    /// Some of all, at most 1,000, each as likely as any other: what is usual is told by these.
+    /// A sample of at most 1,000 intervals, each as likely as any other: usual times are derived from it.
     pub sample: Vec<Interval>,
-    /// The ways of some of them from thread to thread.
+    /// The routes of some of them from thread to thread.
     pub(crate) routes: Routes,
     /// The names of the fields of the events that begin and end intervals.
     pub(crate) names: (FieldNames, FieldNames),
-    /// What was no interval.
+    /// The begins and ends that do not make an interval.
     pub unpaired: Unpaired,
-    /// What may be no single interval.
+    /// The pairs that may be several intervals.
     pub broken: Broken,
 }
 
 impl Survey {
-    /// Returns the stages of one of the intervals, with the names of the events at their ends; none if nothing shows any.
+    /// Returns the stages of one of the intervals, with the names of the events at their ends; empty if no event shows
+    /// any.
     pub(crate) fn stages(&self, interval: &Interval) -> Vec<([Arc<str>; 2], Interval)> {
         self.routes.stages(interval, [&self.rule.begin.event, &self.rule.end.event])
     }
 }
 
-/// Adds up intervals in bounded memory.
+/// Statistics of intervals, computed in bounded memory.
 #[derive(Debug)]
 pub(crate) struct Tally {
     histogram: Histogram<u64>,
     min: Nanos,
     max: Nanos,
-    /// The shortest of the longest on top.
+    /// The longest intervals, with the shortest of them on top.
     longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
     keep: usize,
     sample: Reservoir,
@@ -129,7 +130,8 @@ pub(crate) struct Tally {
 /// The maximum number of intervals in a sample.
 const SAMPLED: usize = 1000;
 
-/// A sample of intervals whose number is not known before: Vitter's algorithm R (1985). The same trace has the same sample.
+/// A sample of intervals whose number is not known in advance: Vitter's algorithm R (1985). The same trace yields the
+/// same sample.
 #[derive(Debug)]
 struct Reservoir {
     kept: Vec<Interval>,
@@ -158,7 +160,7 @@ impl Reservoir {
 }
 
 impl Tally {
-    /// Keeps the `keep` longest.
+    /// Creates statistics that keep the `keep` longest intervals.
     pub(crate) fn new(keep: usize) -> Self {
         Self {
             histogram: Histogram::new(3).expect("three digits are allowed"),
@@ -190,7 +192,7 @@ impl Tally {
         if self.histogram.is_empty() {
             return Statistics::default();
         }
-        // The sketch answers with the upper bound of a range of values, which may lie above the longest.
+        // The sketch returns the upper bound of a range of values, which may lie above the longest.
         let at = |quantile| {
             let value = self.histogram.value_at_quantile(quantile);
             Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
@@ -205,7 +207,7 @@ impl Tally {
         }
     }
 
-    /// The longest, longest first, and a sample of all.
+    /// Returns the longest intervals, longest first, and a sample of all.
     pub(crate) fn finish(self) -> (Vec<Interval>, Vec<Interval>) {
         let sorted = self.longest.into_sorted_vec();
         let longest = sorted.into_iter().map(|Reverse((_, Reverse(interval)))| interval).collect();

@@ -1,9 +1,9 @@
-//! What system calls are called, and which are made to wait.
+//! The names of system calls, and those that are meant to wait.
 
 use sordino_timeline::kernel::Syscall;
 use std::sync::Arc;
 
-/// Where a trace was recorded, which decides what the numbers of system calls mean.
+/// The architecture on which a trace was recorded, which defines the numbers of system calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -14,7 +14,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// What a system call is called.
+    /// Returns the name of a system call.
     pub(crate) fn name(self, call: &Syscall<'_>) -> Arc<str> {
         let number = match *call {
             Syscall::Name(name) => return name.into(),
@@ -28,7 +28,7 @@ impl Arch {
         name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
     }
 
-    /// Returns true if the call may change the priority of a thread, which leaves no event of its own.
+    /// Returns true if the call may change the priority of a thread, for which there is no event.
     pub(crate) fn sets_priorities(self, call: &Syscall<'_>) -> bool {
         const NAMES: [&str; 4] = ["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"];
         match *call {
@@ -58,7 +58,7 @@ impl Arch {
         }
     }
 
-    /// The number of `futex`.
+    /// Returns the number of `futex`.
     fn futex(self) -> i64 {
         match self {
             Self::X86_64 => syscalls::x86_64::Sysno::futex as i64,
@@ -67,32 +67,32 @@ impl Arch {
     }
 }
 
-/// A call of `futex`: what for, and with which word of memory.
+/// A call of `futex`: its operation, and its word of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Futex {
     pub(crate) operation: Operation,
     pub(crate) word: u64,
-    /// What the word is expected to hold by who waits, and how many may be woken by who wakes.
+    /// The expected value of the word for a waiter, and the number of threads to wake for a waker.
     pub(crate) value: Option<u64>,
 }
 
-/// What a call of `futex` is for.
+/// The operation of a call of `futex`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Sleep until woken.
+    /// The thread sleeps until it is woken.
     Wait,
-    /// Wake sleepers.
+    /// The thread wakes sleepers.
     Wake,
-    /// Take a lock whose holder gets the priority of who waits for it.
+    /// The thread acquires a lock whose holder inherits the priority of its waiters.
     LockPi,
-    /// Give it back.
+    /// The thread releases such a lock.
     UnlockPi,
 }
 
 impl Futex {
-    /// `call` with its first three arguments, if it is such a call and does one of these.
+    /// Returns the call with its first three arguments, if it is a `futex` with one of these operations.
     pub(crate) fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 3]) -> Option<Self> {
-        /// The operation without what `<linux/futex.h>` adds to it: the memory is private, the clock is that of the day.
+        /// The operation without the flags of `<linux/futex.h>`: for private memory, and for the clock of the day.
         const COMMAND: u64 = 0x7f;
         let is_futex = match *call {
             Syscall::Name(name) => name == "futex",
@@ -112,15 +112,16 @@ impl Futex {
         Some(Self { operation, word, value })
     }
 
-    /// Returns true if this may be the wait for a lock that the other call gives to one of those who wait: the value is that by which glibc
-    /// and Rust mark a lock that others wait for.
+    /// Returns true if this may be the wait for a lock that the other call passes to one of its waiters: the value is
+    /// that by which glibc and Rust mark a lock with waiters.
     pub(crate) fn may_lock(&self, wake: &Self) -> bool {
         const CONTENDED: u64 = 2;
         self.value.is_none_or(|value| value == CONTENDED) && wake.value.is_none_or(|count| count == 1)
     }
 }
 
-/// Whether a thread makes this system call to sleep until something comes, so that others are expected to run.
+/// Returns true if a thread makes this system call to sleep until something happens, so that other threads are expected
+/// to run.
 pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
     const CALLS: &[&str] = &[
         "accept",

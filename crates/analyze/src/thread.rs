@@ -1,4 +1,4 @@
-//! What an explained thread does at one moment.
+//! The state of an explained thread at one moment.
 
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Message, Processor, Serial};
@@ -15,24 +15,25 @@ use std::sync::Arc;
 pub(crate) struct Explained {
     pub(crate) tid: Tid,
     pub(crate) schedule: Schedule,
-    /// When and in which event `schedule` changed.
+    /// The time and the event in which `schedule` changed.
     pub(crate) changed: (Time, Serial),
-    /// Where it runs, waits, or ran last.
+    /// The CPU on which it runs, waits, or ran last.
     pub(crate) cpu: Option<Cpu>,
-    /// The system call it is in.
+    /// The system call that it is in.
     pub(crate) syscall: Option<Call>,
-    /// While it waits, since when it stands in the queue of its CPU for certain.
+    /// The time since which it certainly stands in its CPU's queue, while it waits.
     pub(crate) queued: Option<Time>,
     /// The signal handlers that it is in, the innermost last.
     pub(crate) handlers: Vec<Handler>,
-    /// The page fault it may still be in.
+    /// The page fault that it may still be in.
     pub(crate) fault: Option<Fault>,
-    /// The file whose page it has asked for since it entered the kernel.
+    /// The file whose page it has requested since it entered the kernel, with the thread that reads
+    /// it.
     pub(crate) file: Option<Awaited>,
-    /// The file of which it has asked for a page since then.
+    /// The file of which it has requested a page since then.
     pub(crate) asked: Option<File>,
     pub(crate) activity: Activity,
-    /// When `activity` began.
+    /// The time at which `activity` began.
     pub(crate) since: Time,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Call {
     pub(crate) name: Arc<str>,
     pub(crate) since: Time,
     pub(crate) serial: Serial,
-    /// Whether it is sordino's own, which wakes the recorder.
+    /// True if it is sordino's own, which wakes the recorder.
     pub(crate) wakes_recorder: bool,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Fault {
     pub(crate) since: Time,
     pub(crate) serial: Serial,
     pub(crate) reason: Option<FaultReason>,
-    /// Whether the kernel was seen to get a huge page.
+    /// True if the kernel allocated a huge page.
     pub(crate) huge: bool,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Handler {
     pub(crate) serial: Serial,
 }
 
-/// What the kernel's scheduler does with a thread.
+/// The scheduler's state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schedule {
     Unknown,
@@ -74,52 +75,52 @@ pub(crate) enum Schedule {
     Blocked(TaskState),
 }
 
-/// What takes a thread's time at a moment.
+/// The use of a thread's time at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) cause: Cause,
-    /// The kernel's function that runs inside, if the trace tells.
+    /// The kernel's function that runs inside, if the trace has it.
     pub(crate) inside: Option<Arc<str>>,
     /// A thread of lower priority that has the CPU instead.
     pub(crate) inverted: Option<Thread>,
-    /// Who has the CPU while a limit keeps the thread from it.
+    /// The thread that has the CPU while a limit keeps this one from it.
     pub(crate) beside: Option<Thread>,
-    /// The messages that an interrupt from another CPU brings.
+    /// The messages from other CPUs that the interrupt brings.
     pub(crate) messages: Option<Arc<[Message]>>,
     /// The file whose pages the thread waits for.
     pub(crate) file: Option<Awaited>,
-    /// Which occurrence of the cause it is.
+    /// The occurrence of the cause.
     pub(crate) serial: Serial,
 }
 
-/// What happened to an explained thread, which is given by its place in the tracker's list.
+/// A change of an explained thread, which is given by its index in the tracker's list.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    /// It spent time. Without gaps: each begins where the thread's last one ended.
+    /// It spent time. There are no gaps: each begins where the thread's last one ended.
     Spent { thread: usize, from: Time, to: Time, activity: Activity },
-    /// It slept and is woken. Comes before the time is spent.
+    /// It slept and is woken. This comes before the time is spent.
     Woken { thread: usize, at: Time, wake_up: WakeUp },
-    /// It goes from one CPU to another.
+    /// It moves from one CPU to another.
     Moved { thread: usize, at: Time, from: Cpu, to: Cpu },
 }
 
-/// How a sleep ends.
+/// The end of a sleep.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeUp {
-    /// Who slept.
+    /// The thread that slept.
     pub(crate) sleeper: Thread,
-    /// Since when.
+    /// The begin of the sleep.
     pub(crate) since: Time,
-    /// What the sleep counts as.
+    /// The cause to which the sleep is accounted.
     pub(crate) cause: Cause,
     pub(crate) waker: Waker,
     pub(crate) lock: Option<Lock>,
-    /// What it waited for, if the waker is a thread.
+    /// The chain that it waited for, if the waker is a thread.
     pub(crate) chain: Vec<Link>,
 }
 
 impl Explained {
-    /// Nothing is known yet.
+    /// Creates the state of a thread of which nothing is known yet.
     pub(crate) fn new(tid: Tid) -> Self {
         Self {
             tid,
@@ -137,7 +138,7 @@ impl Explained {
         }
     }
 
-    /// What it does, given its CPU and who it is.
+    /// Returns the thread's activity, given its CPU and its identity.
     pub(crate) fn activity(&self, processor: Option<&Processor>, own: &Thread) -> Activity {
         match self.schedule {
             Schedule::Unknown => Activity::of(Cause::Unknown, self.changed.1),
@@ -205,13 +206,13 @@ impl Explained {
 }
 
 impl Fault {
-    /// What it is called while it runs.
+    /// Returns the cause of the time of the fault while the thread has the CPU.
     pub(crate) fn cause(self) -> Cause {
         Cause::PageFault { reason: self.reason, huge: self.huge }
     }
 }
 
-/// Whether a thread in this state waits for something, and was not stopped from outside.
+/// Returns true if a thread in this state waits for something, and was not stopped from outside.
 fn is_sleep(state: TaskState) -> bool {
     matches!(state, TaskState::Interruptible | TaskState::Uninterruptible)
 }
@@ -223,7 +224,7 @@ fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
 }
 
 impl Activity {
-    /// Without anything beside the cause.
+    /// Creates an activity that has a cause and nothing else.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
         Self { cause, inside: None, inverted: None, beside: None, messages: None, file: None, serial }
     }

@@ -1,13 +1,13 @@
-//! High-resolution timers that are started: when each is due.
+//! High-resolution timers that are started, and the times at which they are due.
 
 use sordino_event::Time;
 use std::collections::HashMap;
 
-/// Timers that are followed at a time; a trace that claims more has lost their ends.
+/// The maximum number of timers that are followed; a trace with more has lost their ends.
 const STARTED_MAX: usize = 65_536;
 
-/// The timers that are started, by their addresses, with the times when they may expire and have to expire. Each timer has a clock of its
-/// own, and says its time when it expires.
+/// The started timers by their addresses, with their earliest and latest expiry. Each timer has a clock of its own; the
+/// event of its expiry has that clock's time.
 #[derive(Debug, Default)]
 pub(crate) struct Timers(HashMap<u64, [i64; 2]>);
 
@@ -18,8 +18,8 @@ impl Timers {
         }
     }
 
-    /// Returns when the timer, which expires `now` and when its own clock says `clock`, was due by the trace's clock; `None` if nobody saw it
-    /// start, or if the times make no sense.
+    /// Returns the earliest and the latest expiry, by the trace's clock, of a timer that expires `now`, at `clock` by
+    /// its own. `None` if its start was not recorded, or if the times are invalid.
     pub(crate) fn expire(&mut self, timer: u64, clock: i64, now: Time) -> Option<[Time; 2]> {
         let [first, last] = self.0.remove(&timer)?;
         let ago = |due: i64| clock.checked_sub(due).map(|ago| Time(now.0.saturating_sub(ago.max(0))));
@@ -27,7 +27,7 @@ impl Timers {
         Some([first, last])
     }
 
-    /// Takes in that records are missing: timers may have been started anew.
+    /// Forgets all timers, as records are missing: they may have been started anew.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! Follows the kernel's events and tells what explained threads spend their time on.
+//! The tracker: follows the kernel's events and derives the activities of the explained threads.
 
 mod entry;
 mod evidence;
@@ -19,24 +19,24 @@ use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// An allocation of so many pages, as a power of two, is a huge page: 2 MiB of 4 KiB each, 32 MiB or more of larger ones.
+/// The order of an allocation from which on it is a huge page: 2 MiB of 4 KiB pages, 32 MiB or more of larger ones.
 const HUGE: u32 = 9;
 
-/// The machine at one moment, as far as it matters to the explained threads.
+/// The state of the machine at one moment, as far as it concerns the explained threads.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     cpus: BTreeMap<Cpu, Processor>,
     threads: Vec<Explained>,
     by_tid: HashMap<Tid, usize>,
-    /// Softirqs of threads that were preempted inside.
+    /// The softirqs of threads that were preempted inside.
     softirqs: HashMap<Tid, Vec<Handling>>,
-    /// What worker threads carry out.
+    /// The pieces of work that worker threads execute.
     works: HashMap<Tid, Arc<str>>,
     past: Past,
     signals: Signals,
     timers: Timers,
     readers: Readers,
-    /// Threads in a call of `futex`.
+    /// The threads in a call of `futex`.
     futexes: HashMap<Tid, Futex>,
     recorded: Recorded,
     arch: Arch,
@@ -44,12 +44,12 @@ pub(crate) struct Tracker {
     serial: Serial,
     /// The costs of interrupts that the recorder measured.
     pub(crate) entry_cost: Measured,
-    /// To be taken after each call.
+    /// The changes of the explained threads, which the caller removes after each call.
     pub(crate) happenings: Vec<Happening>,
 }
 
 impl Tracker {
-    /// Follows these threads in a trace that has these events.
+    /// Creates a tracker of these threads in a trace that has these events.
     pub(crate) fn new(tids: &[Tid], recorded: Recorded, arch: Arch) -> Self {
         Self {
             cpus: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl Tracker {
         }
     }
 
-    /// Takes the next event.
+    /// Processes the next event.
     pub(crate) fn take(&mut self, moment: &Moment<'_>) {
         self.step(moment.event.time);
         let system = moment.system;
@@ -135,7 +135,7 @@ impl Tracker {
         }
     }
 
-    /// Records are missing from here on.
+    /// Processes a loss: records are missing from here on.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         if loss.pid.is_some() {
             return;
@@ -151,10 +151,10 @@ impl Tracker {
         self.futexes.clear();
         for index in 0..self.threads.len() {
             let thread = &mut self.threads[index];
-            // Elsewhere it may have returned from them, or been pulled.
+            // On another CPU it may have returned from them, or been moved.
             thread.queued = None;
             thread.handlers.clear();
-            // A sleeping thread sleeps on until it is seen again.
+            // A sleeping thread continues to sleep until a record shows it again.
             if is_lost(thread.cpu) && !matches!(thread.schedule, Schedule::Blocked(_)) {
                 (thread.syscall, thread.fault, thread.file) = (None, None, None);
                 thread.handlers.clear();
@@ -164,7 +164,7 @@ impl Tracker {
         }
     }
 
-    /// The trace is over; nothing happens until `end`.
+    /// Accounts for the time until `end`, as the trace is over and nothing happens any more.
     pub(crate) fn finish(&mut self, end: Time) {
         self.step(end);
         for index in 0..self.threads.len() {
@@ -177,7 +177,7 @@ impl Tracker {
         self.serial.0 += 1;
     }
 
-    /// What happens on a CPU.
+    /// Processes an event on a CPU.
     fn on_cpu(&mut self, cpu: Cpu, kernel: Kernel<'_>, moment: &Moment<'_>) {
         let (now, serial) = (self.now, self.serial);
         let processor = self.cpus.entry(cpu).or_default();
@@ -244,7 +244,7 @@ impl Tracker {
             let thread = &mut self.threads[index];
             thread.queued = (state == TaskState::Runnable).then_some(now);
             if !self.recorded.syscalls {
-                // It may have slept in a system call after the fault.
+                // The thread may have slept in a system call after the fault.
                 thread.fault = None;
             }
         }
@@ -265,7 +265,7 @@ impl Tracker {
         }
     }
 
-    /// A thread that waits for a CPU does so for this one from now on.
+    /// Notes that a thread that waits for a CPU does so for this one from now on.
     fn waits_elsewhere(&mut self, tid: Tid, cpu: Cpu) {
         self.past.elsewhere(tid, self.now, cpu);
     }
@@ -284,9 +284,9 @@ impl Tracker {
                 self.threads[index].queued = None;
             }
             Schedule::Waiting(_) => {}
-            // Who is woken has slept.
+            // A thread that is woken has slept.
             Schedule::Throttled(_) => self.may_run(index),
-            // Already awake, or about to fall asleep and called back.
+            // The thread is awake, or was about to sleep and is woken before.
             Schedule::Running | Schedule::Unknown => return,
         }
         target.into_iter().for_each(|cpu| self.place(index, cpu));
@@ -303,7 +303,7 @@ impl Tracker {
         if let Some(&index) = self.by_tid.get(&tid)
             && self.threads[index].schedule != Schedule::Running
         {
-            // It stands in the new queue a little later.
+            // The thread enters the new queue a little later.
             self.threads[index].queued = None;
             self.may_run(index);
             self.place(index, to);
@@ -327,7 +327,7 @@ impl Tracker {
         }
     }
 
-    /// The time before now belongs to the handler, as far as no other event of the thread lies in between.
+    /// Accounts the `duration` before now to the NMI's handler, but no further back than the thread's last event.
     fn nmi(&mut self, cpu: Cpu, handler: Arc<str>, duration: Nanos) {
         let begin = self.now - duration;
         for index in self.cpus.entry(cpu).or_default().explained.clone() {
@@ -350,7 +350,7 @@ impl Tracker {
         (thread.schedule, thread.changed) = (schedule, (self.now, self.serial));
     }
 
-    /// The thread belongs to `cpu` from now on.
+    /// Notes that the thread belongs to `cpu` from now on.
     fn place(&mut self, index: usize, cpu: Cpu) {
         let before = self.threads[index].cpu.replace(cpu);
         if before == Some(cpu) {
@@ -371,7 +371,7 @@ impl Tracker {
         }
     }
 
-    /// Ends the thread's activity if it is another one now.
+    /// Ends the thread's activity if it has another one now.
     fn refresh(&mut self, index: usize, system: &System) {
         let thread = &self.threads[index];
         let processor = thread.cpu.and_then(|cpu| self.cpus.get(&cpu));
@@ -386,7 +386,7 @@ impl Tracker {
         self.spend(index, self.now, before);
     }
 
-    /// The time that is not accounted for yet, until `to`, went by with `activity`.
+    /// Accounts the thread's time since the last account, until `to`, to `activity`.
     fn spend(&mut self, index: usize, to: Time, activity: Activity) {
         let from = std::mem::replace(&mut self.threads[index].since, to);
         self.happenings.push(Happening::Spent { thread: index, from, to, activity });

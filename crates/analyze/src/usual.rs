@@ -1,8 +1,8 @@
-//! Usual times: the median length of intervals, and the median time of each cause in them, over a sample. An interval is explained by the
-//! part that exceeds its usual time most.
+//! Usual times over a sample of intervals: the median length, and the median time of each cause.
 //!
-//! A periodic thread sleeps most of each interval, so the longest part of a long one is mostly the longest part of each. A long interval is
-//! explained by the part that exceeds its usual time. Each thread has usual times of its own.
+//! A periodic thread sleeps most of each interval, so the longest part of a long one is mostly the longest part of each. A
+//! long interval is therefore explained by the part that exceeds its usual time most. Each thread has usual times of its
+//! own.
 
 use crate::Interval;
 use crate::cause::Cause;
@@ -12,20 +12,20 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::mem::Discriminant;
 
-/// So few intervals do not tell what is usual.
+/// The minimum number of intervals from which usual times are derived.
 const FEW: usize = 5;
-/// An interval that is longer than the median by as many times the median deviation from it is unusual.
+/// The number of median deviations by which an unusual interval is longer than the median.
 const DEVIATIONS: i64 = 3;
-/// By as many times, it lies far outside of what is usual.
+/// The number of median deviations by which an interval lies far outside of the usual lengths.
 const FAR: i64 = 20;
 
-/// The kind of cause that page faults are.
+/// A cause that stands for the kind of all page faults.
 const ANY_FAULT: Cause = Cause::PageFault { reason: None, huge: false };
 
 /// The kind of a cause, without its details.
 type CauseKind = Discriminant<Cause>;
 
-/// Returns the kind of a cause. A page fault is one kind, whether it runs or waits.
+/// Returns the kind of a cause. A page fault is one kind, no matter if it runs or waits.
 fn kind(cause: &Cause) -> CauseKind {
     std::mem::discriminant(match cause {
         Cause::Blocked { in_page_fault: true, .. } => &ANY_FAULT,
@@ -33,7 +33,7 @@ fn kind(cause: &Cause) -> CauseKind {
     })
 }
 
-/// The explanations of a sample: of each thread, and of all.
+/// The explanations of a sample, for each thread and for all.
 #[derive(Debug, Default)]
 pub(crate) struct UsualSample {
     all: IntervalTimes,
@@ -89,7 +89,7 @@ impl IntervalTimes {
         by_kind.into_iter().for_each(|(kind, time)| self.by_kind.entry(kind).or_default().push(time));
     }
 
-    /// Returns `None` if there are too few to tell.
+    /// Returns the medians; `None` if there are too few intervals.
     fn medians(self) -> Option<Medians> {
         let count = self.lengths.len();
         let length = spread(self.lengths)?;
@@ -100,7 +100,8 @@ impl IntervalTimes {
     }
 }
 
-/// The median and the median deviation from it, a thousandth of it at least: less is no difference. `None` if there are too few.
+/// Returns the median, and the median deviation from it, which is at least a thousandth of the median: smaller
+/// differences do not count. `None` if there are too few lengths.
 fn spread(lengths: Vec<Nanos>) -> Option<(Nanos, Nanos)> {
     let count = lengths.len();
     if count < FEW {
@@ -111,13 +112,13 @@ fn spread(lengths: Vec<Nanos>) -> Option<(Nanos, Nanos)> {
     Some((middle, median(deviations, count).max(Nanos(middle.0 / 1000))))
 }
 
-/// The length beyond which intervals lie far outside of what is usual; `None` if there are too few to tell.
+/// Returns the length beyond which intervals lie far outside of the usual lengths; `None` if there are too few.
 pub(crate) fn outside(sample: &[Interval]) -> Option<Nanos> {
     let (median, deviation) = spread(sample.iter().map(Interval::length).collect())?;
     Some(Nanos(median.0.saturating_add(deviation.0.saturating_mul(FAR))))
 }
 
-/// The median of `count` times, of which those are 0 that are missing here.
+/// Returns the median of `count` times, of which those that are missing in `times` are 0.
 fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
     let missing = count - times.len();
     times.sort_unstable();
@@ -125,7 +126,7 @@ fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
 }
 
 impl Usual {
-    /// Returns the medians of a thread; of all threads if it has too few intervals.
+    /// Returns the medians of a thread, or of all threads if it has too few intervals.
     fn medians(&self, tid: Tid) -> Option<&Medians> {
         self.by_thread.get(&tid).or(self.all.as_ref())
     }
@@ -136,10 +137,10 @@ impl Usual {
         (time - medians.of(cause)).max(Nanos::ZERO)
     }
 
-    /// Says how long each part usually takes, and names what the interval is explained by: in a constant loop by no code of its own.
+    /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
         let medians = self.medians(explanation.interval.tid);
-        // What is usual is shared out to the parts with one cause, the longest first; what they took less than usual is the first one's.
+        // The usual time of a cause is divided among its parts, the longest first; a rest goes to the first one.
         let mut left: HashMap<Cause, (usize, Nanos)> = HashMap::new();
         for (index, part) in explanation.parts.iter_mut().enumerate() {
             let of = |cause: &Cause| (index, medians.map_or(Nanos::ZERO, |medians| medians.of(cause)));
@@ -157,7 +158,7 @@ impl Usual {
                 true => Nanos::ZERO,
                 false => (part.time - part.usual).max(Nanos::ZERO),
             };
-            // Where others take the place of those that usually do, the kind as a whole is as usual.
+            // Where other causes take the place of the usual ones, the kind as a whole has its usual time.
             let usual = |kind: &CauseKind| medians.by_kind.get(kind).copied().unwrap_or_default();
             let main = main(parts, amount, usual)?;
             let excess = amount(&parts[main.part]);
@@ -167,7 +168,8 @@ impl Usual {
         let amount = |part: &Part| if is_none(part) { Nanos::ZERO } else { part.time };
         let by_time = || main(parts, amount, |_| Nanos::ZERO);
         explanation.main = medians.filter(is_unusual).and_then(by_excess).or_else(by_time);
-        // A thread that is woken waits some microseconds behind whoever has the CPU: that is no inversion that matters.
+        // A thread that is woken waits some microseconds behind the thread that has the CPU, which is no significant
+        // inversion.
         let excess = explanation.main.as_ref().and_then(|main| main.excess).unwrap_or(explanation.length);
         explanation.inversions.retain(|inversion| matters(inversion.time, excess));
     }
@@ -184,7 +186,7 @@ impl Medians {
     }
 }
 
-/// One kind of cause in an interval.
+/// The parts of one kind of cause in an interval.
 #[derive(Clone, Copy, Debug)]
 struct OfKind {
     kind: CauseKind,
@@ -195,12 +197,13 @@ struct OfKind {
     part: usize,
 }
 
-/// Whether a time is a twentieth of another one at least.
+/// Returns true if a time is at least a twentieth of another one.
 fn matters(time: Nanos, whole: Nanos) -> bool {
     time > Nanos::ZERO && time.0.saturating_mul(20) >= whole.0
 }
 
-/// The part that has most of an amount, of the kind of cause that has most: of a kind, no more than it took longer than `usual`.
+/// Returns the part with the largest amount, of the kind of cause with the largest amount. The amount of a kind is at
+/// most its time beyond `usual`.
 fn main(
     parts: &[Part],
     amount: impl Fn(&Part) -> Nanos,

@@ -1,4 +1,4 @@
-//! Which intervals are chosen where the user names none.
+//! Tests of the intervals that are chosen where the user names none.
 
 #[path = "../../timeline/tests/support/mod.rs"]
 mod support;
@@ -12,14 +12,14 @@ fn census(script: &Script) -> Result<(Rule, Choice), Vec<Other>> {
     census.choose()
 }
 
-/// The rule that is chosen, why, and the others, as they are written.
+/// Returns the chosen rule, the reason, and the others, in text form.
 fn choice(script: &Script) -> (String, Why, Vec<(String, u64)>) {
     let (rule, Choice { why, others }) = census(script).unwrap();
     let others = others.iter().map(|other| (other.rule.to_string(), other.intervals)).collect();
     (rule.to_string(), why, others)
 }
 
-/// `count` hits of each of these events by one thread, each time `step` after the one before.
+/// Adds `count` hits of each of these events by one thread, each `step` after the one before.
 fn hits(script: &mut Script, count: i64, step: i64, names: &[&str]) {
     for cycle in 0..count {
         for (place, name) in (0..).zip(names) {
@@ -70,7 +70,7 @@ fn requests_of_one_thread_that_overlap_are_paired_by_the_field_that_tells_them_a
     for id in 0..20_u64 {
         let at = 1000 * id.cast_signed();
         script.at(at).cpu(0).user("net:request", NPT, &fields(id));
-        // Two at a time: this one ends after the next has begun.
+        // Two requests overlap: this one ends after the next has begun.
         script.at(at + 1100).cpu(0).user("net:answer", NPT, &fields(id));
     }
     let (rule, why, _) = choice(&script);

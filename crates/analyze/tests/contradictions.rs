@@ -1,22 +1,23 @@
-//! Records that contradict what was thought: the weaker statement, and never a wrong cause.
+//! Tests of records that contradict the believed state: a weaker statement is made, and never a wrong cause.
 
 mod support;
 
 use sordino_analyze::*;
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Thread as Task, explain_longest, loops};
 
-/// The time of some causes.
+/// Returns the time of the causes that `wanted` selects.
 fn time_of(explanation: &Explanation, wanted: impl Fn(&Cause) -> bool) -> i64 {
     explanation.parts.iter().filter(|part| wanted(&part.cause)).map(|part| part.time.0).sum()
 }
 
-/// The time that the thread waited behind another one.
+/// Returns the time that the thread waited behind another one.
 fn behind(explanation: &Explanation, thread: Task) -> i64 {
     let is_behind = |cause: &Cause| matches!(cause, Cause::Waiting { behind: Some(other), .. } if other.tid.0 == thread.0);
     time_of(explanation, is_behind)
 }
 
-/// Returns the links of the chain that ended the thread's sleep: who, the time that it ran, and all of its time.
+/// Returns the links of the chain that ended the thread's sleep: the thread, the time that it ran, and all of
+/// its time.
 fn chain(explanation: &Explanation) -> Vec<(i32, i64, i64)> {
     let wakers = explanation.parts.iter().flat_map(|part| &part.wakers);
     let of = |link: &Link| {
@@ -26,7 +27,7 @@ fn chain(explanation: &Explanation) -> Vec<(i32, i64, i64)> {
     wakers.flat_map(|woken| woken.chain.iter().map(of)).collect()
 }
 
-/// A recorded preemption is erased when the switch back is missing.
+/// A recorded preemption must not be erased when the switch back is missing.
 #[test]
 fn a_preemption_is_no_own_code_where_the_switch_back_is_missing() {
     let mut script = loops("a:b");
@@ -38,7 +39,7 @@ fn a_preemption_is_no_own_code_where_the_switch_back_is_missing() {
     assert!(time_of(&explanation, |cause| *cause == Cause::Own) <= 100, "{:?}", explanation.parts);
 }
 
-/// A recorded culprit is replaced by the next one that is seen.
+/// A recorded culprit must not be replaced by the next thread that a record shows.
 #[test]
 fn who_is_seen_last_is_not_blamed_for_the_time_of_another() {
     let mut script = loops("a:b");
@@ -51,7 +52,7 @@ fn who_is_seen_last_is_not_blamed_for_the_time_of_another() {
     assert!(behind(&explanation, KWORKER) <= 10, "{:?}", explanation.parts);
 }
 
-/// NPT is seen on another CPU than it waits for.
+/// A record shows NPT on another CPU than it waits for.
 #[test]
 fn a_thread_that_is_seen_on_another_cpu_does_not_wait_for_this_one() {
     let mut script = loops("a:b");
@@ -65,7 +66,7 @@ fn a_thread_that_is_seen_on_another_cpu_does_not_wait_for_this_one() {
     assert!(behind(&explanation, HOG) <= 60, "{:?}", explanation.parts);
 }
 
-/// A thread that is seen on another CPU does not have this one any more.
+/// A thread that a record shows on another CPU does not have this one any more.
 #[test]
 fn who_is_seen_on_another_cpu_does_not_keep_this_one() {
     let mut script = loops("a:b");
@@ -79,7 +80,7 @@ fn who_is_seen_on_another_cpu_does_not_keep_this_one() {
     assert!(behind(&explanation, HOG) <= 60, "{:?}", explanation.parts);
 }
 
-/// A softirq of a thread that left without a record is not what the next thread does.
+/// A softirq of a thread that left without a record does not belong to the next thread.
 #[test]
 fn a_softirq_stays_with_the_thread_that_left() {
     let mut script = loops("a:b");
@@ -112,7 +113,7 @@ fn what_a_waker_did_is_no_more_than_the_sleep() {
     assert!(tid == HOG.0 && sum <= 960 && ran <= 500, "{explanation:?}");
 }
 
-/// A waker that left without a record did not run meanwhile.
+/// A waker that left its CPU without a record did not run meanwhile.
 #[test]
 fn a_waker_that_left_without_a_record_did_not_run_meanwhile() {
     let mut script = loops("a:b");
@@ -148,7 +149,7 @@ fn where_too_many_leave_without_a_record_nobody_is_certain() {
     assert_eq!(behind(&explanation, HOG), 0, "{:?}", explanation.parts);
 }
 
-/// An NMI between the record of a switch and the switch itself names who leaves.
+/// An NMI between the record of a switch and the switch itself names the thread that leaves.
 #[test]
 fn an_nmi_between_the_record_of_a_switch_and_the_switch_is_no_evidence() {
     let mut script = loops("a:b");

@@ -1,11 +1,11 @@
-//! Interrupts are charged with what it takes to enter and leave them, where that can be told.
+//! Tests of the charge for entering and leaving interrupts, where its cost is known.
 
 mod support;
 
 use sordino_analyze::*;
 use support::{HOG, IDLE, NPT, RUNNABLE, Script, V, explain};
 
-/// Loops of 100 ns on CPU 1, and as many with an interrupt of 10 ns that takes 30 with its entry and exit.
+/// Creates loops of 100 ns on CPU 1, and as many with an interrupt of 10 ns that takes 30 with its entry and exit.
 fn interrupted(event: &str, count: i64) -> (Script, i64) {
     let mut script = Script::new();
     script.at(0).cpu(1).switch(IDLE, 0, NPT);
@@ -22,14 +22,15 @@ fn interrupted(event: &str, count: i64) -> (Script, i64) {
     (script, now)
 }
 
-/// The kinds of the parts of the longest interval, with their times, those of entries, and the longest occurrences.
+/// Returns the kinds of the parts of the longest interval, with their times, those of entries, and the longest
+/// occurrences.
 fn longest(script: &Script, event: &str) -> Vec<(&'static str, i64, i64, i64)> {
     let findings = explain(script, event, Options { longest: 1, ..Options::default() });
     let parts = findings.intervals[0].parts.iter();
     parts.map(|part| (part.cause.entry().kind, part.time.0, part.entry.0, part.longest.0)).collect()
 }
 
-/// Three interrupts, and 400 ns that nothing explains.
+/// Adds three interrupts, and 400 ns that nothing explains.
 fn storm(script: &mut Script, event: &str, mut now: i64) {
     for _ in 0..3 {
         script.at(now + 10).irq(5, "eth0").at(now + 20).irq_exit(5);
@@ -42,7 +43,7 @@ fn storm(script: &mut Script, event: &str, mut now: i64) {
 fn an_interrupt_is_charged_with_its_entry_and_the_rest_stays_unexplained() {
     let (mut script, now) = interrupted("npt:loop", 9);
     storm(&mut script, "npt:loop", now);
-    // 90 + 500: own code 100, events of interrupts 30, their entries 60.
+    // Of 90 + 500: own code 100, events of interrupts 30, their entries 60.
     assert_eq!(
         longest(&script, "npt:loop"),
         [("unexplained", 400, 0, 400), ("own", 100, 0, 100), ("irq", 90, 60, 30)]
@@ -52,7 +53,7 @@ fn an_interrupt_is_charged_with_its_entry_and_the_rest_stays_unexplained() {
 #[test]
 fn what_is_unexplained_bounds_the_charge() {
     let (mut script, now) = interrupted("npt:loop", 9);
-    // Two interrupts within 130 ns: 30 of own code are missing to the cost of both.
+    // Two interrupts within 130 ns: the cost of both leaves 30 too little for own code.
     script.at(now + 10).irq(5, "eth0").at(now + 30).irq_exit(5);
     script.at(now + 40).irq(5, "eth0").at(now + 60).irq_exit(5);
     script.at(now + 150).user("npt:loop", NPT, &[]);
@@ -68,13 +69,14 @@ fn where_the_cost_is_not_known_nothing_is_charged() {
         parts.contains(&("unexplained", 460, 0, 460)) && parts.contains(&("irq", 30, 0, 10)),
         "{parts:?}"
     );
-    // Other code takes as long as it likes, and nothing was measured.
+    // Other code takes any time, and nothing was measured.
     let (mut script, now) = interrupted("a:b", 9);
     storm(&mut script, "a:b", now);
     assert!(longest(&script, "a:b").iter().all(|(kind, _, entry, _)| *kind != "unexplained" && *entry == 0));
 }
 
-/// The gaps of a loop of the recorder's on CPU 1, of 25 ns each with an interrupt of 10; `inside` is what else happens in it.
+/// Adds the gaps of the recorder's loop on CPU 1, of 25 ns each with an interrupt of 10; `inside` adds other events to
+/// each.
 fn measured(script: &mut Script, gaps: i64, inside: impl Fn(&mut Script, i64)) -> i64 {
     for gap in 0..gaps {
         let now = 100 * gap;
@@ -87,7 +89,7 @@ fn measured(script: &mut Script, gaps: i64, inside: impl Fn(&mut Script, i64)) -
     100 * gaps
 }
 
-/// Loops of 100 ns of other code, the longest of which has three interrupts of 10 ns and a system call of 50.
+/// Adds loops of 100 ns of other code, the longest of which has three interrupts of 10 ns and a system call of 50.
 fn other_code(script: &mut Script, mut now: i64) {
     for _ in 0..20 {
         now += 100;
@@ -125,7 +127,7 @@ fn a_measurement_of_more_than_one_interrupt_or_of_another_thread_counts_for_noth
         script.at(now).switch(NPT, RUNNABLE, HOG).at(now + 1).switch(HOG, RUNNABLE, NPT);
     }));
     assert!(charged(|_, _| {}), "one interrupt");
-    // A softirq is told by its own events.
+    // A softirq has events of its own.
     assert!(charged(|script, now| {
         script.at(now).softirq(1).at(now + 1).softirq_exit(1);
     }));
@@ -139,7 +141,7 @@ fn what_was_interrupted_bounds_what_is_charged() {
         now += 100;
         script.at(now).user("a:b", NPT, &[]);
     }
-    // Each interrupt follows upon the one before: there is no time in between.
+    // Each interrupt follows directly upon the one before: there is no time in between.
     script.at(now).irq(5, "eth0").at(now + 100).irq_exit(5).irq(5, "eth0").at(now + 200).irq_exit(5);
     script.at(now + 201).user("a:b", NPT, &[]);
     let parts = longest(&script, "a:b");

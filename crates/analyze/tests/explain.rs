@@ -1,4 +1,4 @@
-//! What each cause looks like when it takes a thread's time.
+//! Tests of each cause that can take a thread's time.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{
     explain_longest, inversions, loops, name, parts,
 };
 
-/// The explanation of the longest `npt:loop`.
+/// Returns the explanation of the longest `npt:loop`.
 fn longest(script: &Script) -> Explanation {
     let findings = explain(script, "npt:loop", Options::default());
     for explanation in &findings.intervals {
@@ -20,7 +20,7 @@ fn longest(script: &Script) -> Explanation {
     findings.intervals.into_iter().next().unwrap()
 }
 
-/// The loop ends.
+/// Ends the loop by its next event.
 fn end(script: &mut Script, time: i64) -> &mut Script {
     script.at(time).cpu(1).user("npt:loop", NPT, &[])
 }
@@ -50,7 +50,7 @@ fn a_preemption_is_named_and_net_of_the_interrupts_in_it() {
         ["preempted hog 3760 1", "irq 36 virtio0 120 2", "own 100", "NET_RX 80 1"]
     );
     let preempted = &explanation.parts[0];
-    // One run of hog, whatever interrupted it.
+    // One run of hog is one occurrence, even with interrupts.
     assert_eq!((preempted.count, preempted.longest), (1, Nanos(3760)));
     assert_eq!(explanation.parts[1].longest, Nanos(100));
     assert_eq!(
@@ -155,7 +155,7 @@ fn page_faults_are_told_apart_by_the_error_code_and_the_size_of_the_page() {
     missing(&mut script, 1110);
     script.at(1120).allocation(9);
     script.at(1200).user("npt:other", NPT, &[]);
-    // An interrupt's memory is not the fault's, and neither is that of a call.
+    // A page that an interrupt or a call allocates does not belong to the fault.
     missing(&mut script, 1210);
     script.at(1215).irq(7, "eth0");
     script.at(1220).allocation(9);
@@ -186,7 +186,7 @@ fn a_page_fault_lasts_until_the_thread_is_seen_in_user_code() {
     script.at(1200).cpu(1).user("npt:other", NPT, &[]);
     script.at(1230).fault(true);
     script.at(1330).syscall(0);
-    // Inside a call a fault only counts.
+    // Inside a call a fault is only counted.
     script.at(1340).fault(false);
     script.at(1380).syscall_exit(0);
     end(&mut script, 1400);
@@ -231,7 +231,7 @@ fn a_futex_that_wakes_the_recorder_is_sordinos_own_call() {
     script.wake_ups = vec![(Pid(9), 0x5000), (Pid(NPT.0), 0x6000)];
     script.at(1010).futex(0x6000, WAKE);
     script.at(1110).syscall_exit(202);
-    // Another word, another process's word, and another operation on the same are the program's own.
+    // Another word, another process's word, and another operation on the same word are the program's own.
     for (number, call) in (0..).zip([(0x7000, WAKE), (0x5000, WAKE), (0x6000, 7)]) {
         script.at(1200 + 20 * number).futex(call.0, call.1);
         script.at(1210 + 20 * number).syscall_exit(202);
@@ -262,7 +262,7 @@ fn the_recorders_threads_are_known_by_number_as_long_as_they_live() {
         behind.map(|thread| (thread.tid.0, thread.is_recorder)).collect::<Vec<_>>()
     };
     assert_eq!(recorder(false), [(HOG.0, true)]);
-    // Another thread has the number of one that has ended.
+    // Another thread has the id of one that has ended.
     assert_eq!(recorder(true), [(HOG.0, false)]);
 }
 
@@ -287,7 +287,7 @@ fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
     const WAKE_PRIVATE: u64 = 129;
     const LOW: Task = Task(90, "low", 89);
     const MEDIUM: Task = Task(91, "medium", 79);
-    // npt sleeps from 1030 on; the low thread runs, waits behind the medium one, sleeps, runs and wakes npt.
+    // The thread npt sleeps from 1030 on; the low thread runs, waits behind the medium one, sleeps, runs and wakes npt.
     let sleep = |(wait, word): (u64, u64), (wake, other): (u64, u64)| {
         let mut script = loops("npt:loop");
         script.at(1020).futex(word, wait);
@@ -327,7 +327,7 @@ fn a_waker_by_the_same_futex_held_the_lock_and_what_it_did_meanwhile_is_told() {
     for (wait, wake) in [((WAIT_PRIVATE, 64), (WAKE_PRIVATE, 72)), ((WAIT_PRIVATE, 64), (UNLOCK_PI, 64))] {
         assert_eq!(sleep(wait, wake).lock, None);
     }
-    // A semaphore's value, and a barrier that lets all go on.
+    // The value of a semaphore, and a barrier that wakes all waiters.
     let of = |expected: u64, woken: u64| {
         let mut script = loops("npt:loop");
         script.at(1020).futex_of(64, WAIT_PRIVATE, expected);
@@ -408,8 +408,8 @@ fn a_thread_that_is_moved_while_it_waits_is_explained_by_its_new_cpu() {
     assert_eq!(inversions(&explanation), ["runnable kworker/1:2 100"]);
 }
 
-/// The papers' finding: npt tells the consumer that a sub-buffer is full, by a write that should not block.
-/// It is scheduled out, and a worker of the kernel with a lower priority runs.
+/// The papers' finding: npt notifies the consumer of a full sub-buffer by a write that should not block. It is
+/// scheduled out, and a worker of the kernel with a lower priority runs.
 #[test]
 fn a_kworker_that_runs_while_npt_is_inside_write_is_an_inversion() {
     let mut script = loops("npt:loop");
@@ -444,7 +444,7 @@ fn who_runs_while_a_thread_sleeps_on_purpose_is_no_inversion() {
 #[test]
 fn threads_of_equal_or_higher_priority_and_shares_of_nice_threads_are_no_inversion() {
     let [equal, lower] = [Task(5, "equal", NPT.2), Task(6, "lower", NPT.2 + 1)];
-    // An ordinary thread shows that real-time threads are throttled.
+    // A running ordinary thread proves that real-time threads are throttled.
     let cases = [
         (NPT, HOG, 0),
         (NPT, equal, 0),
@@ -463,7 +463,7 @@ fn threads_of_equal_or_higher_priority_and_shares_of_nice_threads_are_no_inversi
     }
 }
 
-/// The classic one: low holds a lock that npt wants and cannot go on because middle has its CPU.
+/// The classic inversion: low holds a lock that npt waits for, and cannot run because middle has its CPU.
 #[test]
 fn a_waker_of_lower_priority_that_was_preempted_itself_is_an_inversion() {
     let low = Task(20, "low", 119);
@@ -480,7 +480,7 @@ fn a_waker_of_lower_priority_that_was_preempted_itself_is_an_inversion() {
     assert_eq!(inversions(&longest(&script)), ["held up behind middle low 2900"]);
 }
 
-/// A limit is shown by whom the scheduler chose while the thread stood in the queue.
+/// A limit is proved by the scheduler's choice of another thread while the thread stood in the queue.
 #[test]
 fn a_thread_that_a_limit_keeps_from_its_cpu_is_throttled() {
     const DEADLINE: i32 = -1;
@@ -510,7 +510,8 @@ fn a_thread_that_a_limit_keeps_from_its_cpu_is_throttled() {
     }
 }
 
-/// A woken thread waits behind who has the CPU, until that is a choice of the scheduler's, and again when real-time threads have it.
+/// A woken thread waits behind the thread that has the CPU, until the scheduler chooses that one, and again when
+/// real-time threads have it.
 #[test]
 fn a_thread_is_throttled_from_the_choice_on_that_shows_it() {
     let [low, other] = [Task(40, "low", 120), Task(42, "other", 120)];
@@ -532,7 +533,7 @@ fn a_thread_is_throttled_from_the_choice_on_that_shows_it() {
     let sure =
         ["throttled RealTime 300 1", "own 120", "preempted hog 100 1", "queued low 100 1", "blocked S 90 1"];
     assert_eq!(told(true, false), sure);
-    // On its way into the queue it may have come too late for the choice.
+    // The thread may have entered the queue after the choice.
     let unsure = ["queued other 300 1", "own 120", "queued low 100 1", "queued hog 100 1", "blocked S 90 1"];
     assert_eq!(told(false, false), unsure);
     assert_eq!(told(true, true), unsure);
@@ -547,12 +548,12 @@ fn a_signal_handler_is_named_with_its_sender_until_it_returns() {
     script.at(1020).by(HOG).signal(10, NPT);
     script.at(1030).cpu(1).by(NPT).delivered(10, 0x4000);
     script.at(1050).syscall(WRITE).at(1060).syscall_exit(WRITE);
-    // Another one interrupts the handler.
+    // Another signal interrupts the handler.
     script.at(1100).vector("local_timer").signal(40, NPT);
     script.at(1110).vector_exit("local_timer").delivered(40, 0x4000);
     script.at(1150).syscall(RT_SIGRETURN).at(1151).syscall_exit(-1);
     script.at(1250).syscall(RT_SIGRETURN).at(1252).syscall_exit(-1);
-    // One that nobody handles.
+    // This signal has no handler.
     script.at(1260).delivered(17, 0);
     end(&mut script, 1300);
     let expected = [
@@ -580,7 +581,7 @@ fn a_handler_that_never_returns_does_not_nest() {
     assert_eq!(parts(&explain_longest(&script, "a:b").0), expected);
 }
 
-/// Without system calls recorded, a handler's end is not known.
+/// Without recorded system calls, the end of a handler is not known.
 #[test]
 fn a_handler_without_an_end_is_own_code() {
     let mut script = Script::of_programs();
@@ -591,7 +592,7 @@ fn a_handler_without_an_end_is_own_code() {
     assert_eq!(explain_longest(&script, "a:b").0.parts[0].cause, Cause::OwnOrSyscall);
 }
 
-/// The timer's own clock is not the trace's.
+/// The timer's own clock differs from the trace's.
 #[test]
 fn a_timer_that_comes_late_is_told_from_the_sleep() {
     let told = |due: [i64; 2], clock: i64| {
@@ -615,7 +616,7 @@ fn a_timer_that_comes_late_is_told_from_the_sleep() {
         (&*punctual[0], &**punctual.last().unwrap()),
         ("blocked S in clock_nanosleep 880 1", "late by hog 2 1")
     );
-    // Started before the thread slept, for something else.
+    // The timer was started before the thread slept, for another purpose.
     assert_eq!(told([3_000, 3_000], 5_700)[0], "blocked S in clock_nanosleep 882 1");
 }
 
@@ -635,13 +636,14 @@ fn a_sleep_between_a_fault_and_the_next_system_call_is_the_faults() {
         parts(&longest(&script))[0].clone()
     };
     assert_eq!(told(true, WAITING), "blocked in a fault 880 1");
-    // Somebody stopped it.
+    // A signal stopped the thread.
     assert_eq!(told(true, 4), "blocked T 880 1");
-    // It may have slept in a call that is not recorded.
+    // The thread may have slept in a call that is not recorded.
     assert_eq!(told(false, WAITING), "blocked D 880 1");
 }
 
-/// "asleep in read; woken by stageB, which waited behind stagehog", over three stages, each in a thread of its own.
+/// The sentence "asleep in read; woken by stageB, which waited behind stagehog", over three stages, each in a thread of
+/// its own.
 #[test]
 fn a_sleep_is_followed_through_its_wakers() {
     let stages: [Task; 3] = [Task(31, "first", 39), Task(32, "second", 39), Task(33, "third", 39)];
@@ -649,7 +651,7 @@ fn a_sleep_is_followed_through_its_wakers() {
     let mut script = loops("npt:loop");
     script.at(1000).cpu(0).switch(IDLE, 0, first);
     script.at(1010).cpu(1).by(NPT).syscall(0).switch(NPT, SLEEPING, IDLE);
-    // The first runs, waits behind the hog, and wakes the second; that one the third; that one npt.
+    // The first runs, waits behind the hog, and wakes the second, which wakes the third, which wakes npt.
     script.at(1100).cpu(0).switch(first, RUNNABLE, HOG);
     script.at(1600).switch(HOG, SLEEPING, first);
     script.at(1700).by(first).waking(second, 0).switch(first, SLEEPING, second);
@@ -843,7 +845,7 @@ fn a_thread_whose_leaving_was_not_seen_is_unknown_from_then_on() {
     script.at(1100).cpu(1).switch(HOG, RUNNABLE, KWORKER);
     script.at(1200).switch(KWORKER, RUNNABLE, NPT);
     end(&mut script, 1250);
-    // When it left, between 1000 and 1100, nobody knows.
+    // The time between 1000 and 1100 at which it left is not known.
     assert_eq!(parts(&longest(&script)), ["unknown 200 1", "own 50"]);
 }
 

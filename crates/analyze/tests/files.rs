@@ -1,4 +1,4 @@
-//! The files whose pages a thread waits for, and who reads them.
+//! Tests of the files whose pages a thread waits for, and of their readers.
 
 mod support;
 
@@ -8,19 +8,20 @@ use support::{HOG, IDLE, NPT, Script, Thread as Task, V, WAITING, explain_longes
 /// The kernel's number of device 254:2.
 const DEVICE: u64 = 254 << 20 | 2;
 
-/// `thread` asks for a page of file 7.
+/// Adds a request of `thread` for a page of file 7.
 fn ask(script: &mut Script, thread: Task, index: u64) {
     let fields = [("i_ino", V::U(7)), ("s_dev", V::U(DEVICE)), ("index", V::U(index))];
     script.by(thread).kernel("mm_filemap_fault", &fields);
 }
 
-/// `thread` brings four pages of file 7 into memory.
+/// Adds four pages of file 7 that `thread` brings into memory.
 fn bring(script: &mut Script, thread: Task, index: u64) {
     let fields = [("i_ino", V::U(7)), ("s_dev", V::U(DEVICE)), ("index", V::U(index)), ("order", V::U(2))];
     script.by(thread).kernel("mm_filemap_add_to_page_cache", &fields);
 }
 
-/// Loops of npt on CPU 1, in the last of which it faults at 1040, sleeps from 1060 to 2000, and what `events` adds.
+/// Creates loops of npt on CPU 1, in the last of which it faults at 1040 and sleeps from 1060 to 2000, with
+/// additional events before and in the fault.
 fn faults(before: impl FnOnce(&mut Script), in_fault: impl FnOnce(&mut Script)) -> Explanation {
     let mut script = loops("a:b");
     before(&mut script);
@@ -33,7 +34,7 @@ fn faults(before: impl FnOnce(&mut Script), in_fault: impl FnOnce(&mut Script)) 
     explain_longest(&script, "a:b").0
 }
 
-/// The files of the page fault: device, inode, reader and time.
+/// Returns the files of the page fault: device, inode, reader and time.
 fn files(explanation: &Explanation) -> Vec<(String, u64, Option<i32>, i64)> {
     let blocked = explanation.parts.iter().filter(|part| matches!(part.cause, Cause::Blocked { .. }));
     let files = blocked.flat_map(|part| &part.files);
@@ -107,7 +108,8 @@ fn who_brought_another_page_is_not_its_reader() {
     assert_eq!(files(&other_page), [("254:2".to_owned(), 7, None, 940)]);
 }
 
-/// In a call on CPU 1 from 1010 on, npt does what `events` says, and sleeps from 1020 to 2000.
+/// Returns the files of a call on CPU 1 that npt enters at 1010, where it does what `events` adds and sleeps from
+/// 1020 to 2000.
 fn in_call(call: i64, events: impl FnOnce(&mut Script)) -> Vec<(String, u64, Option<i32>, i64)> {
     let mut script = loops("a:b");
     script.at(1010).cpu(1).by(NPT).syscall(call);

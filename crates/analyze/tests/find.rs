@@ -1,4 +1,4 @@
-//! Which intervals a rule finds.
+//! Tests of the intervals that a rule finds.
 
 mod support;
 
@@ -8,7 +8,7 @@ use sordino_event::Nanos;
 use std::collections::HashMap;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V, survey};
 
-/// `tid begin..end` in the order of their begins.
+/// Returns `tid begin..end` in the order of the begins.
 fn intervals(survey: &Survey) -> Vec<String> {
     let mut intervals = survey.longest.clone();
     intervals.sort();
@@ -87,7 +87,7 @@ fn the_cpu_pairs_what_happens_on_it() {
 #[test]
 fn what_has_no_key_or_no_thread_is_counted() {
     let mut script = Script::new();
-    // Nobody knows who runs on these CPUs, or it is idle.
+    // The running thread of these CPUs is unknown, or the idle one.
     script.at(1).cpu(0).irq(5, "x");
     script.at(2).cpu(0).irq_exit(5);
     script.at(3).cpu(1).switch(HOG, RUNNABLE, IDLE);
@@ -111,7 +111,7 @@ fn pairs_that_span_lost_records_of_their_program_are_set_apart() {
         (intervals(&survey).len(), survey.broken)
     };
     assert_eq!(lossy(1, NPT), (1, Broken { count: 1, longest: Nanos(30) }));
-    // Another program's ring, and another CPU's.
+    // The loss is in another program's ring, or in that of another CPU.
     assert_eq!(lossy(1, HOG), (2, Broken::default()));
     assert_eq!(lossy(0, NPT), (2, Broken::default()));
 }
@@ -136,7 +136,7 @@ fn begins_that_never_end_do_not_fill_the_memory() {
     for id in 0..BEGINS {
         script.at(id).cpu(0).user("t:begin", NPT, &[("id", V::I(id))]);
     }
-    // The older half is given up, the others still find their ends.
+    // The older half is dropped; the others still find their ends.
     for id in [3, BEGINS - 1] {
         script.at(BEGINS).user("t:end", NPT, &[("id", V::I(id))]);
     }
@@ -148,7 +148,7 @@ fn begins_that_never_end_do_not_fill_the_memory() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The latest begin of the same key, if no end came in between.
+    /// The expected begin of an end is the latest one of the same key, if no end came in between.
     #[test]
     fn pairing_is_what_a_map_does(events in proptest::collection::vec((0i64..4, any::<bool>(), 0i64..3), 0..60)) {
         let mut script = Script::of_programs();

@@ -1,18 +1,19 @@
-//! Switches that the kernel did not record, and what its other records tell.
+//! Tests of switches that the kernel did not record, and of the evidence in its other records.
 
 mod support;
 
 use sordino_analyze::*;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, explain_longest, loops};
 
-/// Loops of 100 ns on CPU 1 up to 1000, where one begins whose thread sleeps from 1040 on: the last that is known of the CPU is that it idles.
+/// Creates loops of 100 ns on CPU 1 up to 1000, where one begins whose thread sleeps from 1040 on: by its last record,
+/// the CPU idles.
 fn asleep() -> Script {
     let mut script = loops("npt:loop");
     script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
     script
 }
 
-/// Returns the threads behind which the thread waited in its longest loop, with the times; and the missing switches.
+/// Returns the threads behind which the thread waited in its longest loop, with the times, and the missing switches.
 fn waits(script: &Script) -> (Vec<(String, i64)>, Vec<MissingSwitches>) {
     let (explanation, findings) = explain_longest(script, "npt:loop");
     let behind = |part: &Part| match &part.cause {
@@ -27,7 +28,7 @@ fn one_missing() -> Vec<MissingSwitches> {
     vec![MissingSwitches { cpu: 1, count: 1 }]
 }
 
-/// The hog has the CPU, as its own record shows at `seen`, until 3000, when it leaves it.
+/// Lets the hog have the CPU, as its own record shows at `seen`, until 3000, when it leaves.
 fn hog(script: &mut Script, seen: i64) {
     script.at(seen).cpu(1).by(HOG).irq(5, "eth0");
     script.at(seen).irq_exit(5);

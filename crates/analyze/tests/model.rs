@@ -1,4 +1,4 @@
-//! Explanations against a machine that is simulated tick by tick, and against events that make no sense.
+//! Tests of explanations against a machine that is simulated tick by tick, and against invalid events.
 
 mod support;
 
@@ -27,7 +27,7 @@ proptest! {
     }
 }
 
-/// Writes the event of this number with these values, whether or not it makes sense.
+/// Adds the event of this number with these values, valid or not.
 fn nonsense(script: &mut Script, number: u8, thread: Task, other: Task, value: i64) {
     match number {
         0..=3 => script.switch(thread, value, other),
@@ -91,7 +91,7 @@ proptest! {
         let mut script = Script::new();
         script.disordered = disordered;
         let threads = [IDLE, NPT, HOG, KWORKER];
-        // The classes have to be there.
+        // The trace has to declare the classes.
         script.at(0).no_cpu();
         for number in [8, 23, 24, 25, 26, 27] {
             nonsense(&mut script, number, NPT, HOG, 1);
@@ -104,7 +104,7 @@ proptest! {
                 Some(cpu) => script.cpu(cpu),
                 None => script.no_cpu(),
             };
-            // Sooner or later, each record names a thread, whether or not it can have that CPU.
+            // Some records name a thread, which may be unable to have that CPU.
             if value % 5 == 0 {
                 script.by(threads[other]);
             }

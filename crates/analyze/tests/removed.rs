@@ -1,4 +1,5 @@
-//! Traces that lack some events, without saying so: what is explained wrongly lies between the records about those.
+//! Tests of traces that lack some events without reporting it: wrong explanations lie between the records around the
+//! missing ones.
 
 mod support;
 
@@ -15,7 +16,7 @@ enum Kind {
     WakeUp,
     Interrupt,
     Call,
-    /// An NMI, and events of the program.
+    /// An NMI, or an event of the program.
     Other,
 }
 
@@ -32,13 +33,14 @@ fn kind(name: &str) -> Kind {
 /// An event of the trace, and true if it was removed.
 type Row = (Record, bool);
 
-/// The time that may be explained wrongly as event `number` is removed: from the last record before it that bears on the same
-/// to the next such record.
+/// Returns the time that may be explained wrongly when event `number` is removed: from the last record before it about
+/// the same subject to the next such record.
 fn uncertain(all: &[Row], number: usize) -> Range<i64> {
     let (before, rest) = all.split_at(number);
     let Some(((lost, _), after)) = rest.split_first() else { return 0..0 };
     let what = kind(&lost.name);
-    // Of a thread that comes and leaves, or leaves and is woken, both without a record, nothing tells before it has a CPU again.
+    // Where a thread comes and leaves, or leaves and is woken, both without a record, no record shows it before it has
+    // a CPU again.
     let next = after.iter().find(|(record, _)| record.names_thread && record.name != "nmi_handler");
     let more_is_gone = lost.names_thread && next.is_some_and(|(_, is_removed)| *is_removed);
     let bears = |record: &Record| {
@@ -51,8 +53,8 @@ fn uncertain(all: &[Row], number: usize) -> Range<i64> {
             Kind::Switch => same_cpu,
             // A thread that is moved may still sleep.
             Kind::WakeUp => record.names_thread && record.name != "sched_migrate_task",
-            // A thread may be switched away inside a softirq (PREEMPT_RT), and is inside when it comes back. Of the same nanosecond nobody
-            // knows which came first.
+            // A thread may be switched away inside a softirq (PREEMPT_RT), and is inside when it comes back. The order
+            // within the same nanosecond is unknown.
             Kind::Interrupt if !same_cpu || record.time <= lost.time => false,
             Kind::Interrupt => {
                 other == Kind::Call || other == Kind::Switch && lost.name.starts_with("irq_handler")
@@ -67,7 +69,7 @@ fn uncertain(all: &[Row], number: usize) -> Range<i64> {
     from..after.iter().find_map(kept).unwrap_or(end)
 }
 
-/// The time that these stretches have together.
+/// Returns the time that these stretches cover together.
 fn together(mut stretches: Vec<Range<i64>>) -> i64 {
     stretches.sort_unstable_by_key(|stretch| stretch.start);
     let mut end = 0;
@@ -79,9 +81,9 @@ fn together(mut stretches: Vec<Range<i64>>) -> i64 {
     stretches.into_iter().map(added).sum()
 }
 
-/// Explains what a machine did from a trace that lacks some of the events of these kinds.
+/// Explains the machine's actions from a trace that lacks some of the events of these kinds.
 fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> Result<(), TestCaseError> {
-    /// The first events say where the threads are when the interval begins.
+    /// The number of first events that are kept: they place the threads when the interval begins.
     const FIRST: usize = 3;
     let mut machine = Machine::run(actions);
     machine.resume();
@@ -98,7 +100,7 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
     let findings = explain(&left, "mark:begin@id..mark:end@id", Options::default());
     let said = explained(&findings);
     for (cause, time) in &said {
-        // That a limit kept it from the CPU is more than that another thread, or none, had that.
+        // A limit that kept it from the CPU is a stronger statement than that another thread, or none, had the CPU.
         let stronger = cause.split_once(" in ").filter(|_| cause.starts_with("behind"));
         let stronger = stronger.map(|(_, call)| format!("throttled in {call}"));
         let truth = [Some(cause), stronger.as_ref()].into_iter().flatten();

@@ -1,11 +1,12 @@
-//! Who sends the interrupts of another CPU.
+//! Tests of the senders of another CPU's interrupts.
 
 mod support;
 
 use sordino_analyze::{Part, Sender, Waker};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, V, explain_longest, loops, name};
 
-/// Returns the senders of each interrupt in the loop that begins at 1000 on cpu1: the interrupt, who, for which function, how often.
+/// Returns the senders of each interrupt in the loop that begins at 1000 on cpu1: the interrupt, the sender, the
+/// function, the number.
 fn senders(fill: impl Fn(&mut Script)) -> Vec<String> {
     let mut script = loops("a:b");
     script.at(1000).cpu(0).by(IDLE).switch(IDLE, 0, HOG);
@@ -41,7 +42,7 @@ fn an_interrupt_has_those_who_sent_it() {
         for at in [1100, 2100, 3100] {
             script.at(at).cpu(0).by(HOG);
             call(script, 1, 0x10);
-            // Of the same message.
+            // This belongs to the same message.
             reschedule(script, 1, 0x99);
             script.at(at + 10).cpu(1).by(NPT).vector("call_function_single");
             script.at(at + 30).vector_exit("call_function_single");
@@ -56,7 +57,7 @@ fn an_interrupt_has_those_who_sent_it() {
 
 #[test]
 fn a_message_that_brought_no_interrupt_is_nobodys() {
-    // It came before a switch: the idle thread looks for messages by itself.
+    // The message came before a switch: the idle thread processes messages without an interrupt.
     let told = senders(|script| {
         script.at(1100).cpu(0).by(HOG);
         call(script, 1, 0x10);
@@ -65,7 +66,7 @@ fn a_message_that_brought_no_interrupt_is_nobodys() {
         script.at(1400).by(NPT).vector("call_function").at(1450).vector_exit("call_function");
     });
     assert!(told.is_empty(), "{told:?}");
-    // Interrupts of the CPU itself, and those of other messages.
+    // These are interrupts of the CPU itself, and of other messages.
     let told = senders(|script| {
         script.at(1100).cpu(0).by(HOG);
         call(script, 1, 0x10);

@@ -1,4 +1,4 @@
-//! Requests that go from thread to thread, stage by stage.
+//! Tests of requests that pass from thread to thread, stage by stage.
 
 mod support;
 
@@ -9,7 +9,8 @@ fn hit(script: &mut Script, time: i64, cpu: u32, event: &str, thread: Task, id: 
     script.at(time).cpu(cpu).user(event, thread, &[("id", V::I(id))]);
 }
 
-/// A client (the hog, cpu0) sends a request to npt (cpu1), which is kept from its CPU for a while; and another one, which waits in between.
+/// Creates a request from a client (the hog, cpu0) to npt (cpu1), which is kept from its CPU for a while, and another
+/// request, which waits in between.
 fn request(with_steps: bool) -> Script {
     let mut script = Script::new();
     script.at(0).cpu(0).by(IDLE).switch(IDLE, 0, HOG);
@@ -35,7 +36,7 @@ fn longest(script: &Script) -> Explanation {
     explain(script, "net:request@id..net:answer@id", Options::default()).intervals.remove(0)
 }
 
-/// The stages in short: their ends, their thread, and the longest part.
+/// Returns the stages in short form: their ends, their thread, and the longest part.
 fn stages(explanation: &Explanation) -> Vec<(String, i32, i64, &'static str, i64)> {
     let of = |stage: &Stage| {
         let (parts, length) = (&stage.explanation.parts, stage.explanation.length.0);
@@ -73,7 +74,7 @@ fn a_request_of_one_thread_has_no_stages() {
     );
 }
 
-/// A key that is used again, and steps without a request.
+/// A key is used again, and there are steps without a request.
 #[test]
 fn steps_belong_to_the_request_that_is_open() {
     let mut script = request(true);

@@ -1,4 +1,4 @@
-//! A waker that waited for a CPU did so behind each thread that had it meanwhile.
+//! Tests of a waker that waited for a CPU: it did so behind each thread that had the CPU meanwhile.
 
 mod support;
 
@@ -13,12 +13,13 @@ fn sorted<const N: usize>(mut expected: [(Option<i32>, i64); N]) -> Vec<(Option<
     expected.to_vec()
 }
 
-/// npt sleeps on what `low` is to do, which `meanwhile` keeps from cpu0 from 1100 to 1900.
+/// Creates a sleep of npt that `low` is to end, which `meanwhile` keeps from cpu0 from 1100 to
+/// 1900.
 fn waited_behind(meanwhile: impl Fn(&mut Script)) -> Vec<(Option<i32>, i64)> {
     waited_in(Script::new(), meanwhile)
 }
 
-/// The same in a trace that begins like this.
+/// Does the same in a trace that begins with `script`.
 fn waited_in(mut script: Script, meanwhile: impl Fn(&mut Script)) -> Vec<(Option<i32>, i64)> {
     script.at(900).cpu(0).by(IDLE).switch(IDLE, 0, LOW);
     script.at(900).cpu(1).by(IDLE).switch(IDLE, 0, NPT).user("a:b", NPT, &[]);
@@ -61,7 +62,7 @@ fn where_a_switch_is_missing_nobody_is_named_until_the_next_record() {
     assert_eq!(waited, sorted([(None, 200), (Some(HOG.0), 200), (Some(KWORKER.0), 400)]));
 }
 
-/// It may have come before or after others.
+/// The thread may have come before or after others.
 #[test]
 fn who_is_seen_on_an_idle_cpu_had_it_from_then_on() {
     let waited = waited_behind(|script| {
@@ -73,7 +74,7 @@ fn who_is_seen_on_an_idle_cpu_had_it_from_then_on() {
     assert_eq!(waited, sorted([(None, 600), (Some(HOG.0), 100), (Some(KWORKER.0), 100)]));
 }
 
-/// The scheduler prefers the waker to those: a limit kept it, or it was in no queue.
+/// The scheduler prefers the waker to these threads: a limit kept it, or it was in no queue.
 #[test]
 fn no_waker_waits_behind_a_lower_class() {
     let ordinary = Task(43, "ordinary", 120);

@@ -1,4 +1,5 @@
-//! Where a trace does not prove a throttled thread, a signal's sender, a handler's end, a fault or a chain, the weaker statement is made.
+//! Tests of weaker statements, where a trace does not prove a throttled thread, a signal's sender, a handler's end, a
+//! fault or a chain.
 
 mod support;
 
@@ -9,13 +10,13 @@ use support::{
 
 const LOW: Task = Task(40, "low", 120);
 const OTHER: Task = Task(42, "other", 120);
-/// Real-time threads below npt's priority, and above.
+/// Real-time threads with priorities below npt's and above.
 const MIDDLE: Task = Task(21, "middle", 50);
 const HOLDER: Task = Task(20, "holder", 119);
 const SECOND: Task = Task(22, "second", 1);
 const DEADLINE: Task = Task(50, "dl", -1);
 
-/// Loops of 100 ns of a thread on CPU 1 up to 1000.
+/// Creates loops of 100 ns of a thread on CPU 1 up to 1000.
 fn loops_of(own: Task) -> Script {
     let mut script = Script::new();
     script.at(0).cpu(1).switch(IDLE, 0, own);
@@ -30,13 +31,13 @@ fn told(script: &Script) -> Vec<String> {
     parts(&explain_longest(script, "a:b").0)
 }
 
-/// npt goes on at 5000 and ends its loop at 5050.
+/// Lets npt continue at 5000 and end its loop at 5050.
 fn goes_on(script: &mut Script, cpu: u32, after: Task) -> Vec<String> {
     script.at(5000).cpu(cpu).switch(after, SLEEPING, NPT).at(5050).user("a:b", NPT, &[]);
     told(script)
 }
 
-/// "sched_yield" is how such a thread waits for its next period.
+/// A thread of `SCHED_DEADLINE` waits for its next period by `sched_yield`.
 #[test]
 fn a_deadline_thread_that_yields_has_not_used_its_runtime_up() {
     let own = Task(10, "npt", -1);
@@ -52,7 +53,7 @@ fn a_deadline_thread_that_yields_has_not_used_its_runtime_up() {
 
 #[test]
 fn a_choice_proves_nothing_of_a_thread_that_may_stand_in_another_queue() {
-    // Pushed to CPU 2: the move is not recorded, or lost with what the pulling CPU recorded.
+    // Pushed to CPU 2: the move is not recorded, or is among the lost records of the pulling CPU.
     let pushed = |script: &mut Script, lost: bool| {
         script.at(900).cpu(2).switch(IDLE, 0, HOG).at(1010).cpu(1).switch(NPT, RUNNABLE, DEADLINE);
         if lost {
@@ -67,7 +68,8 @@ fn a_choice_proves_nothing_of_a_thread_that_may_stand_in_another_queue() {
     assert_eq!(pushed(&mut unrecorded, false)[0], "preempted idle 3900 1");
 }
 
-/// It may have had the CPU and slept where a switch is missing: outside of a system call that is seen, too (a stop, a fault on the way back).
+/// Where a switch is missing, the thread may have had the CPU and slept: also outside of a visible system call (a stop,
+/// a fault on the way back).
 #[test]
 fn a_thread_that_may_have_slept_unseen_is_not_throttled() {
     let mut missing = loops("a:b");
@@ -92,7 +94,7 @@ fn a_choice_at_the_time_of_the_wake_up_or_the_boost_may_have_come_first() {
     assert_eq!(told(&boosted)[0], "preempted other 3950 1");
 }
 
-/// Calls that set priorities leave no event, but the wake-up has the new one.
+/// Calls that set priorities leave no event, but the wake-up has the new priority.
 #[test]
 fn a_choice_proves_nothing_of_a_thread_whose_priority_may_be_another() {
     let now = Task(10, "npt", 120);
@@ -165,7 +167,7 @@ fn a_limit_that_was_proven_may_be_over_with_the_next_choice() {
     assert_eq!(goes_on(&mut lowered, 1, LOW)[0], "preempted low 3980 1");
 }
 
-/// A handler that runs from `from` to 5000.
+/// Adds a handler that runs from `from` to 5000.
 fn handled(script: &mut Script, from: i64, signal: i64) -> Vec<String> {
     script.at(from).cpu(1).by(NPT).delivered(signal, 0x4000);
     script.at(5000).syscall(15).at(5001).syscall_exit(15).at(5050).user("a:b", NPT, &[]);
@@ -177,7 +179,7 @@ fn a_signal_that_a_fault_raises_is_no_page_fault() {
     let mut script = loops("a:b");
     script.at(1010).by(NPT).fault(true).at(1012).signal(11, NPT);
     assert_eq!(handled(&mut script, 1015, 11)[..2], ["SIGSEGV of 10 3985 1", "own 59"]);
-    // Nobody handles it: the process dies, and its memory is written out.
+    // The signal has no handler: the process dies, and its memory is written out.
     for (signal, handler, state) in [(11, 0, WAITING), (10, 0x4000, SLEEPING)] {
         let mut script = loops("a:b");
         script
@@ -191,7 +193,7 @@ fn a_signal_that_a_fault_raises_is_no_page_fault() {
         script.at(4000).by(IDLE).irq(5, "disk").waking(NPT, 1).irq_exit(5);
         assert!(!goes_on(&mut script, 1, IDLE).iter().any(|part| part.contains("in a fault")));
     }
-    // In a call that began before the trace.
+    // The thread is in a call that began before the trace.
     let mut script = Script::new();
     script.at(5).cpu(1).user("a:b", NPT, &[]).at(10).by(IDLE).switch(IDLE, 0, NPT);
     script.at(20).by(NPT).fault(false).at(30).switch(NPT, SLEEPING, IDLE);
@@ -199,10 +201,10 @@ fn a_signal_that_a_fault_raises_is_no_page_fault() {
     assert_eq!(goes_on(&mut script, 1, IDLE)[0], "blocked S 3970 1");
 }
 
-/// Sends a signal at this time from a thread on CPU 0.
+/// Adds a signal that a thread on CPU 0 sends at this time.
 fn send(script: &mut Script, at: i64, sender: Task, signal: i64, more: &[(&'static str, V)]) {
     let fields = [&[("sig", V::I(signal)), ("pid", V::I(NPT.0.into()))], more].concat();
-    // A class of its own: perf's name for it.
+    // The class is another one, with perf's name.
     let name = if more.is_empty() { "signal_generate" } else { "signal:signal_generate" };
     script.at(at).cpu(0).by(sender).kernel(name, &fields);
 }
@@ -232,7 +234,7 @@ fn real_time_signals_come_as_often_as_they_were_sent_and_in_order() {
     assert_eq!(handled(&mut script, 1030, 40)[0], "signal 40 of 40 3970 1");
 }
 
-/// A signal that is sent to the first thread alone is not the one that a worker gets.
+/// A signal to the first thread alone is not the one that a worker gets.
 #[test]
 fn a_process_gets_other_signals_than_its_first_thread() {
     const FIRST: Task = Task(11, "first", 4);
@@ -277,7 +279,7 @@ fn a_handler_is_over_where_its_end_may_be_missing() {
     assert!(!is_told(&mut reused));
 }
 
-/// The lock's holder waits from 1100 to 4000, as `wait` says, while npt sleeps; then it wakes npt.
+/// Creates a sleep of npt until the lock's holder, which waits from 1100 to 4000 as `wait` adds, wakes it.
 fn held_up(wait: impl Fn(&mut Script)) -> Vec<String> {
     let mut script = loops("a:b");
     script.at(900).cpu(0).switch(IDLE, 0, HOLDER).cpu(2).switch(IDLE, 0, HOG);
@@ -368,7 +370,7 @@ fn who_holds_a_waker_up_is_who_has_its_cpu_and_as_long_as_that() {
     }
 }
 
-/// One of the softirqs, which are not recorded, may have woken on top of the thread.
+/// A softirq, which is not recorded, may have come on top of the thread and be the waker.
 #[test]
 fn without_softirqs_recorded_nobody_is_the_waker() {
     let mut script = Script::of_programs();

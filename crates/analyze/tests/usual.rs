@@ -1,4 +1,5 @@
-//! An interval is explained by what took longer than usual, and not by what takes most of each.
+//! Tests of usual times: an interval is explained by the part that took longer than usual, and not by the
+//! one that takes most of each.
 
 mod support;
 
@@ -10,7 +11,7 @@ const RULE: &str = "motor:period";
 /// The number of `clock_nanosleep`.
 const SLEEP: i64 = 230;
 
-/// A thread that sleeps 900 of 1000 ns in each period, and what it does in between.
+/// A thread that sleeps 900 of 1000 ns in each period, and its present time.
 struct Periods {
     script: Script,
     now: i64,
@@ -25,7 +26,7 @@ impl Periods {
         periods
     }
 
-    /// One with so much own code besides, then a sleep, then time behind another thread.
+    /// Adds a period with additional own code, then a sleep, then time behind another thread.
     fn period(&mut self, own: i64, sleep: i64, behind: i64) {
         let Self { script, now } = self;
         script.at(*now).cpu(1).user(RULE, NPT, &[]);
@@ -47,7 +48,7 @@ impl Periods {
     }
 }
 
-/// The part by which an interval is explained: its cause, its time, what is usual, and the excess.
+/// Returns the part by which an interval is explained: its cause, its time, its usual time, and the excess.
 fn main(explanation: &Explanation) -> (&Cause, i64, i64, Option<i64>) {
     let main = explanation.main.as_ref().unwrap();
     let Part { cause, time, usual, .. } = &explanation.parts[main.part];
@@ -95,7 +96,7 @@ fn an_interval_like_the_others_is_explained_by_what_takes_most() {
     assert_eq!((time, usual, excess), (900, 900, None));
 }
 
-/// Two periodic threads: the slow one's sleep explains nothing.
+/// There are two periodic threads: the slow one's sleep explains nothing.
 #[test]
 fn what_is_usual_is_another_thing_for_each_thread() {
     let mut script = Script::new();
@@ -182,7 +183,7 @@ fn of_intervals_that_are_alike_the_longest_few_are_ranked() {
     assert!(findings.ranked <= 1001, "{} over {:?}", findings.ranked, findings.limit);
 }
 
-/// An interval 1 ns longer than all the others.
+/// An interval is 1 ns longer than all the others.
 #[test]
 fn a_thousandth_is_no_difference() {
     let mut periods = Periods::new();
@@ -191,7 +192,7 @@ fn a_thousandth_is_no_difference() {
     assert!(main(&findings.intervals[0]).3.is_none(), "{:?}", main(&findings.intervals[0]));
 }
 
-/// One longer and one shorter sleep: the longer one is excess.
+/// There are one longer and one shorter sleep: the longer one is excess.
 #[test]
 fn a_shorter_sleep_does_not_make_up_for_a_longer_one() {
     let mut periods = Periods::new();

@@ -1,4 +1,4 @@
-//! Who woke a thread, and what that one did meanwhile.
+//! Tests of the wakers of threads, and of their activities meanwhile.
 
 mod support;
 
@@ -8,7 +8,8 @@ use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, explain_longe
 /// The kernel's state of a thread that a signal has stopped.
 const STOPPED: i64 = 4;
 
-/// Loops of npt on CPU 1, the last of which begins at 1000; npt sleeps from 1040 on, and has its CPU again at 2000.
+/// Creates loops of npt on CPU 1, the last of which begins at 1000; npt sleeps from 1040 on, and has its CPU again at
+/// 2000.
 fn asleep(meanwhile: impl FnOnce(&mut Script)) -> Script {
     let mut script = loops("a:b");
     script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
@@ -49,7 +50,7 @@ fn what_a_thread_sends_over_the_loopback_device_is_from_that_thread() {
     assert_eq!((thread.tid.0, woken.chain[0].ran.0), (HOG.0, 900));
 }
 
-/// Returns true if the softirq that wakes npt is told as an interrupt.
+/// Returns true if the softirq that wakes npt is reported as an interrupt.
 fn is_an_interrupt(raised: impl FnOnce(&mut Script) -> &mut Script) -> bool {
     let script = asleep(|script| {
         script.at(1100).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, HOG);
@@ -100,7 +101,8 @@ fn a_packet_that_may_be_from_outside_is_nobody_s() {
     assert!(is_an_interrupt(|script| script.softirq_raise(1).softirq(1)), "a timer is nobody's packet");
 }
 
-/// A waker that was preempted for the idle thread stood in its CPU's queue, and a limit kept it there; behind another thread, nobody knows.
+/// A waker that was preempted for the idle thread stood in its CPU's queue, and a limit kept it there; behind another
+/// thread, this is not known.
 #[test]
 fn a_waker_that_was_throttled_was_throttled() {
     let chain = |next: support::Thread| {
@@ -122,7 +124,7 @@ fn a_waker_that_was_throttled_was_throttled() {
     assert_eq!(chain(KWORKER), (0, 800));
 }
 
-/// Whoever lets a stopped thread go on did not work for it before.
+/// A thread that continues a stopped thread did not work for it before.
 #[test]
 fn a_waker_that_was_stopped_was_stopped() {
     let script = asleep(|script| {
@@ -146,7 +148,7 @@ fn a_thread_that_was_stopped_itself_waited_for_nobody_s_work() {
     assert!(woken(&script).chain.is_empty());
 }
 
-/// Interrupts that are not recorded may have come on top of the thread.
+/// An interrupt that is not recorded may have come on top of the thread.
 #[test]
 fn without_interrupts_a_packet_is_nobody_s() {
     let mut script = Script::of_programs();

@@ -1,4 +1,4 @@
-//! Which begin an end belongs to: one way to tell it, tried out.
+//! The matching of begins with ends by one key, as a trial.
 
 use super::FOLLOWED_MAX;
 use crate::Key;
@@ -10,16 +10,18 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug)]
 pub(super) struct Matching {
     pub(super) key: Key,
-    /// Where the field is in each class that has it.
+    /// The index of the field in each class that has it.
     places: HashMap<ClassId, usize>,
     open: HashSet<Value>,
-    /// How many ends had a begin.
+    /// The number of ends that had a begin.
     pub(super) intervals: u64,
-    /// How many begins were followed by another one, and how many ends had none: an end with a wrong begin leaves both behind.
+    /// The number of begins that were followed by another begin, and of ends without one. An end that is paired with a
+    /// wrong begin causes both.
     strays: u64,
 }
 
-/// By thread, and by each field of the payload that the begin and the end have, in the begin's order.
+/// Returns the matchings by thread, and by each field of the payload that the begin and the end have, in the begin's
+/// order.
 pub(super) fn all(begins: &[(ClassId, &Class)], ends: &[(ClassId, &Class)]) -> Vec<Matching> {
     let both = || begins.iter().chain(ends);
     let in_all = |field: &&String| both().all(|(_, class)| class.field(field).is_some());
@@ -39,7 +41,7 @@ impl Matching {
 
     pub(super) fn begin(&mut self, tid: Tid, event: &Event) {
         let Some(value) = self.value(tid, event) else { return };
-        // Most of so many wait for nothing any more.
+        // Most of this many begins no longer have an end to come.
         if self.open.len() == FOLLOWED_MAX {
             self.open.clear();
         }
@@ -60,7 +62,7 @@ impl Matching {
         }
     }
 
-    /// The one of the two that leaves less behind; this one only if it is better.
+    /// Returns the matching whose intervals outnumber its strays by more; this one only if it is better.
     pub(super) fn better_than<'a>(&'a self, best: &'a Self) -> &'a Self {
         let surplus = |matching: &Self| i128::from(matching.intervals) - i128::from(matching.strays);
         if surplus(self) > surplus(best) { self } else { best }

@@ -1,4 +1,4 @@
-//! Threads enter the kernel and leave it: system calls, signals, page faults, pieces of work.
+//! Entries of threads into the kernel and exits from it: system calls, signals, page faults, pieces of work.
 
 use super::Tracker;
 use crate::cause::{Cause, Thread};
@@ -10,7 +10,7 @@ use sordino_timeline::kernel::{FaultReason, Syscall, signal_name};
 use sordino_timeline::{Moment, System};
 use std::sync::Arc;
 
-/// Signal handlers nest a few deep; a trace that claims more has lost their ends.
+/// The maximum depth of nested signal handlers; a trace with more has lost their ends.
 const HANDLERS_MAX: usize = 16;
 
 impl Tracker {
@@ -63,19 +63,20 @@ impl Tracker {
         (thread.syscall, thread.fault, thread.file, thread.asked) = (call, None, None, None);
     }
 
-    /// A thread gets a signal. Where system calls are not recorded, nothing shows the end of its handler.
+    /// Processes the delivery of a signal to a thread. Where system calls are not recorded, no event shows the end of
+    /// its handler.
     pub(super) fn signal(&mut self, moment: &Moment<'_>, signal: i64, is_handled: bool) {
         let Some(tid) = moment.tid else { return };
         let sender = self.signals.deliver(tid, moment.system.pid(tid), signal);
         let Some(&index) = self.by_tid.get(&tid) else { return };
-        // The fault is over: often it is why the signal comes.
+        // The fault is over: often it is the reason for the signal.
         (self.threads[index].fault, self.threads[index].file) = (None, None);
         if !is_handled || !self.recorded.syscalls {
             return;
         }
         let name = signal_name(signal).map_or_else(|| format!("signal {signal}").into(), Arc::from);
         let handlers = &mut self.threads[index].handlers;
-        // A signal does not interrupt its own handler: that one was left by a jump.
+        // A signal does not interrupt its own handler: the program left that one by a jump.
         if let Some(place) = handlers.iter().position(|handler| handler.signal == name) {
             handlers.truncate(place);
         }
@@ -93,7 +94,7 @@ impl Tracker {
             return;
         }
         if self.threads[index].syscall.is_some() {
-            // Inside a call it only counts: that the rest of the call is the fault's doing is unlikely.
+            // Inside a call, the fault is only counted: it is unlikely that the rest of the call belongs to it.
             let activity = self.threads[index].activity.clone();
             self.spend(index, self.now, activity);
             self.spend(index, self.now, Activity::of(Cause::PageFault { reason, huge: false }, self.serial));
@@ -103,7 +104,7 @@ impl Tracker {
         }
     }
 
-    /// The thread gets a huge page: in a page fault, it is for that one.
+    /// Notes that the thread gets a huge page: in a page fault, the page belongs to the fault.
     pub(super) fn huge_page(&mut self, cpu: Cpu, moment: &Moment<'_>) {
         let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
         if self.is_interrupted(cpu) {
@@ -112,7 +113,7 @@ impl Tracker {
         let thread = &mut self.threads[index];
         let Some(fault) = thread.fault.as_mut().filter(|_| thread.syscall.is_none()) else { return };
         fault.huge = true;
-        // The time since the fault, too.
+        // The time since the fault belongs to it, too.
         if thread.activity.serial == fault.serial && thread.activity.cause.is_page_fault() {
             thread.activity.cause = fault.cause();
         }
@@ -122,8 +123,9 @@ impl Tracker {
         self.cpus.get(&cpu).is_some_and(|processor| processor.interrupt().is_some())
     }
 
-    /// The running thread asks for a page of a file, or brings as many as `read` says into memory. An uninterruptible sleep that follows is for them where
-    /// the thread does nothing else: in a page fault of its own code, in a call that reads, or in a fault of another call that had to bring them.
+    /// Processes an event in which the running thread requests a page of a file, or brings 2^`read` pages into memory.
+    /// An uninterruptible sleep that follows is for these pages where the thread does nothing else: in a page fault of
+    /// its own code, in a call that reads, or in a fault of another call that had to bring them.
     pub(super) fn file(&mut self, moment: &Moment<'_>, (file, page): (File, u64), read: Option<u32>) {
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
         if let Some(order) = read {
@@ -145,7 +147,7 @@ impl Tracker {
         }
     }
 
-    /// An event of a program: the thread is back in user code.
+    /// Processes an event of a program: the thread is back in user code.
     pub(super) fn in_user_code(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
         self.seen(tid, cpu, system);
         if let Some(&index) = self.by_tid.get(&tid) {

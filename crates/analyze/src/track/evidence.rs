@@ -1,4 +1,5 @@
-//! Evidence of who had a CPU, where a switch is not recorded: each record of the kernel names the thread that has the CPU.
+//! Evidence for the thread that had a CPU, where a switch is not recorded: each record of the kernel names the thread
+//! that has the CPU.
 
 use super::Tracker;
 use crate::cause::{Cause, Thread};
@@ -9,8 +10,8 @@ use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::System;
 
 impl Tracker {
-    /// Corrects the running thread of a CPU by a record that names it. If that is another thread than was thought, a switch is missing, some
-    /// time after the last event of this CPU.
+    /// Corrects the running thread of a CPU by a record that names it. If that is another thread than believed, a
+    /// switch is missing at some time after the last event of this CPU.
     pub(super) fn has_cpu(&mut self, tid: Tid, cpu: Cpu, system: &System) {
         let (now, serial) = (self.now, self.serial);
         let processor = self.cpus.entry(cpu).or_default();
@@ -20,7 +21,8 @@ impl Tracker {
             return;
         }
         processor.miss();
-        // Where the idle thread leaves without a record, that one choice is missing; elsewhere a thread may have had the CPU and have left it.
+        // Where the idle thread leaves without a record, only that choice of the scheduler is missing. Elsewhere a
+        // thread may have had the CPU and have left it.
         let was_idle = believed == Some(Tid(0));
         if !was_idle {
             processor.explained.iter().for_each(|&index| self.threads[index].queued = None);
@@ -29,7 +31,8 @@ impl Tracker {
             self.is_nowhere_else(tid, cpu, system);
         }
         let processor = self.cpus.entry(cpu).or_default();
-        // Who was not seen on an idle CPU before came after its last record. Of a thread nobody knows until when it had the CPU.
+        // A thread that now has the idle CPU came after that CPU's last record. For another CPU, it is not known until
+        // when the believed thread had it.
         let since = if was_idle { seen } else { now };
         for index in processor.explained.clone() {
             self.correct(index, believed, Some(tid), (seen, since));
@@ -55,7 +58,7 @@ impl Tracker {
         self.now_do(&explained, cpu, system);
     }
 
-    /// A thread that is seen on this CPU has left those where it was thought to be, and nobody knows when.
+    /// Corrects the other CPUs on which this thread was believed to run: it has left them at an unknown time.
     fn is_nowhere_else(&mut self, tid: Tid, cpu: Cpu, system: &System) {
         let has_it =
             |(other, processor): &(&Cpu, &Processor)| **other != cpu && processor.running_tid() == Some(tid);
@@ -93,8 +96,8 @@ impl Tracker {
         }
     }
 
-    /// Accounts for an explained thread's time up to a switch that was not recorded: it did what it was thought to do until its CPU was `seen`
-    /// last, and until `since` nobody knows.
+    /// Accounts for an explained thread's time up to a switch that was not recorded. Until its CPU was `seen` last, the
+    /// thread did what was believed; from then until `since`, its activity is unknown.
     fn correct(
         &mut self,
         index: usize,
@@ -112,7 +115,7 @@ impl Tracker {
         let (activity, certain) = (thread.activity.clone(), seen.max(thread.since).min(until));
         let is_behind_thread = believed.is_some_and(|believed| believed != Tid(0));
         let between = match (schedule, &activity.cause) {
-            // One missing switch explains that it is back: until then, the CPU was the other thread's.
+            // One missing switch explains that the thread is back: until then, the CPU was the other thread's.
             _ if is_seen => activity.clone(),
             (Schedule::Waiting(_), Cause::Waiting { after, syscall, .. }) if is_behind_thread => {
                 Activity::of(Cause::Waiting { after: *after, behind: None, syscall: syscall.clone() }, serial)
@@ -130,15 +133,15 @@ impl Tracker {
         }
     }
 
-    /// The switches that were not recorded, of each CPU that lacks some.
+    /// Returns the number of switches that were not recorded, for each CPU that lacks some.
     pub(crate) fn missing_switches(&self) -> Vec<MissingSwitches> {
         let all =
             self.cpus.iter().map(|(cpu, processor)| MissingSwitches { cpu: cpu.0, count: processor.missing });
         all.filter(|missing| missing.count > 0).collect()
     }
 
-    /// The thread is seen to run outside of interrupts, which corrects what was thought before. At the same
-    /// nanosecond the kernel's events are right: they may have come later.
+    /// Notes that the thread runs outside of interrupts, and corrects the believed state. At the same nanosecond the
+    /// kernel's events take precedence: they may have come later.
     pub(super) fn seen(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
         let now = self.now;
         if let Some(cpu) = cpu {

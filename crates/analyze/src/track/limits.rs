@@ -1,4 +1,5 @@
-//! Limits that keep threads from their CPUs: the scheduler's choice shows them, where it is certain who stands in its queue.
+//! Limits that keep threads from their CPUs: the scheduler's choice shows them, where it is certain which threads stand
+//! in its queue.
 
 use super::Tracker;
 use crate::cause::{After, Limit, Thread};
@@ -7,8 +8,9 @@ use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::{Priority, System};
 
 impl Tracker {
-    /// Finds the threads that are kept from the CPU by a limit: they stand in its queue, and the scheduler has just given it to nobody, or to
-    /// a thread of a lower class, at `at` or later. With another choice, nobody knows whether the limit holds.
+    /// Finds the threads that a limit keeps from the CPU: they stand in its queue, and the scheduler has just given it
+    /// to the idle thread, or to a thread of a lower class, at `at` or later. With another choice, it is not known
+    /// whether the limit holds.
     pub(super) fn throttle(&mut self, cpu: Cpu, prev: Tid, at: Time, system: &System) {
         if !self.recorded.migrations {
             return;
@@ -33,21 +35,22 @@ impl Tracker {
         }
     }
 
-    /// Returns true if it waits for its next period: what `sched_yield` is for under `SCHED_DEADLINE`.
+    /// Returns true if the thread waits for its next period, which is the purpose of `sched_yield` under
+    /// `SCHED_DEADLINE`.
     pub(super) fn awaits_period(&self, index: usize, system: &System) -> bool {
         let thread = &self.threads[index];
         let yields = thread.syscall.as_ref().is_some_and(|call| &*call.name == "sched_yield");
         yields && system.priority(thread.tid).is_some_and(Priority::is_deadline)
     }
 
-    /// Notes that a thread stands in the queue of its CPU for certain.
+    /// Notes that a thread certainly stands in the queue of its CPU.
     pub(super) fn queued(&mut self, tid: Tid) {
         if let Some(&index) = self.by_tid.get(&tid) {
             self.threads[index].queued = Some(self.now);
         }
     }
 
-    /// Notes that nobody knows the order any more in which threads stand in queues.
+    /// Notes that the order of the threads in the queues is not known any more.
     pub(super) fn reorder(&mut self) {
         self.threads.iter_mut().for_each(|thread| thread.queued = None);
     }

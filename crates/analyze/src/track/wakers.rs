@@ -1,4 +1,4 @@
-//! Who ends the sleep of a thread, and what that sleep was for.
+//! The wakers of threads, and the purposes of the sleeps that they end.
 
 use super::Tracker;
 use crate::cause::{Cause, Lock, Thread, Waker};
@@ -34,7 +34,8 @@ impl Tracker {
         self.spend(index, self.now, late);
     }
 
-    /// When the timer was due whose function wakes a thread now, and who had its CPU.
+    /// Returns the times at which the timer was due whose function wakes a thread now, and the thread that had its
+    /// CPU.
     fn due(&self, waker: &Waker) -> Option<([Time; 2], Option<Thread>)> {
         let Waker::Interrupt { cpu: Some(cpu), .. } = waker else { return None };
         let processor = self.cpus.get(cpu)?;
@@ -42,7 +43,7 @@ impl Tracker {
         Some((processor.interrupt()?.due?, behind))
     }
 
-    /// Returns the lock that the sleeper waits for, if it waits on the very futex by which the other thread wakes.
+    /// Returns the lock that the sleeper waits for, if it waits on the same futex by which the other thread wakes.
     fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
         let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
         let lock = match (waits.operation, wakes.operation) {
@@ -64,7 +65,7 @@ impl Tracker {
             return Waker::Interrupt { cause: Box::new(handling.cause.clone()), cpu: moment.cpu };
         }
         match moment.tid {
-            // Unless all interrupts are recorded, one may have come on top of the thread.
+            // Unless all interrupts are recorded, an interrupt of the thread may be the waker.
             Some(tid) if tid != Tid(0) && self.has_interrupts() => {
                 Waker::Thread { thread: Thread::of(moment.system, tid) }
             }

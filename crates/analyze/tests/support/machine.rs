@@ -1,10 +1,10 @@
-//! A machine of two CPUs, simulated tick by tick: its events, and what really took the time.
+//! A machine of two CPUs, simulated tick by tick, that produces its events and the true causes of the time.
 
 use super::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V};
 use sordino_analyze::{Cause, Findings, Limit};
 use std::collections::BTreeMap;
 
-/// The time of each cause in the longest interval, as [`Machine::truth`] names them.
+/// Returns the time of each cause in the longest interval, by the names in [`Machine::truth`].
 pub(crate) fn explained(findings: &Findings) -> BTreeMap<String, i64> {
     let mut explained = BTreeMap::new();
     for part in &findings.intervals[0].parts {
@@ -13,7 +13,7 @@ pub(crate) fn explained(findings: &Findings) -> BTreeMap<String, i64> {
     explained
 }
 
-/// A cause in the words of the simulation.
+/// Returns the name of a cause in the simulation.
 fn name(cause: &Cause) -> String {
     match cause {
         Cause::Own => "own".into(),
@@ -37,7 +37,8 @@ enum Schedule {
     Blocked,
 }
 
-/// Two CPUs, npt, hog and a worker; acts as told and writes down both the events and the truth.
+/// The simulated machine: two CPUs, npt, hog and a worker. It acts as requested and records both the events and the
+/// truth.
 pub(crate) struct Machine {
     pub(crate) script: Script,
     pub(crate) now: i64,
@@ -45,11 +46,11 @@ pub(crate) struct Machine {
     interrupts: [Vec<(bool, i64)>; 2],
     npt: Schedule,
     npt_cpu: usize,
-    /// Since when npt stands in the queue of its CPU for certain, and whether it is throttled.
+    /// The time since which npt certainly stands in the queue of its CPU; and true if it is throttled.
     queued: Option<i64>,
     is_throttled: bool,
     call: Option<i64>,
-    /// The time of each thing that npt did or waited for.
+    /// The time of each activity of npt, and of each thing that it waited for.
     pub(crate) truth: BTreeMap<String, i64>,
 }
 
@@ -65,7 +66,7 @@ impl Machine {
         Self { script, now: 0, running, interrupts, npt, npt_cpu, queued, is_throttled, call, truth }
     }
 
-    /// Runs a machine from a begin of npt's on. An action is a CPU, what it does, a choice, and the ticks that pass then.
+    /// Runs a machine from a begin of npt's on. An action is a CPU, a kind, a choice, and the ticks that pass after it.
     pub(crate) fn run(actions: &[(usize, u8, u8, i64)]) -> Self {
         let mut machine = Self::new();
         for &(cpu, action, choice, ticks) in actions {
@@ -76,7 +77,7 @@ impl Machine {
         machine
     }
 
-    /// Gives npt a CPU, on which nothing else happens then.
+    /// Gives npt a CPU on which nothing else happens then.
     pub(crate) fn resume(&mut self) {
         (0..2).for_each(|cpu| {
             while !self.interrupts[cpu].is_empty() {
@@ -88,7 +89,7 @@ impl Machine {
         self.tick(1);
     }
 
-    /// Ends npt's interval, whether or not it has a CPU.
+    /// Ends npt's interval, even if npt has no CPU.
     pub(crate) fn end(&mut self) {
         self.script.at(self.now).no_cpu().user("mark:end", NPT, &[("id", V::I(1))]);
         self.truth.retain(|_, time| *time > 0);
@@ -176,8 +177,8 @@ impl Machine {
             (self.queued, self.is_throttled) = (Some(self.now), false);
         }
         if self.npt == Schedule::Waiting && self.npt_cpu == cpu {
-            // The hog ranks above npt, the idle thread and the worker below.
-            // At the same nanosecond the choice may have come before the wake-up.
+            // The hog ranks above npt, the idle thread and the worker below. At the same nanosecond the choice may have
+            // come before the wake-up.
             let is_sure = prev == NPT || self.queued.is_some_and(|since| since < self.now);
             self.is_throttled = next != HOG && (self.is_throttled || is_sure);
         }

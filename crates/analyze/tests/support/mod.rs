@@ -14,14 +14,14 @@ use sordino_analyze::{
 };
 use sordino_timeline::kernel::FaultReason;
 
-/// The intervals of `rule`.
+/// Returns the intervals of `rule`.
 pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
     script.play(|item| finder.take(item));
     finder.finish()
 }
 
-/// Both passes.
+/// Runs both passes over a trace.
 pub(crate) fn explain(script: &Script, rule: &str, options: Options) -> Findings {
     let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
     let mut explainer = Explainer::new(survey(script, rule), recorded, options);
@@ -29,7 +29,7 @@ pub(crate) fn explain(script: &Script, rule: &str, options: Options) -> Findings
     explainer.finish()
 }
 
-/// The same for the longest interval alone, whose parts add up.
+/// Explains the longest interval alone, and checks that its parts add up.
 pub(crate) fn explain_longest(script: &Script, rule: &str) -> (Explanation, Findings) {
     let findings = explain(script, rule, Options { longest: 1, ..Options::default() });
     let longest = findings.intervals[0].clone();
@@ -37,7 +37,7 @@ pub(crate) fn explain_longest(script: &Script, rule: &str) -> (Explanation, Find
     (longest, findings)
 }
 
-/// Loops of 100 ns of npt on CPU 1 up to 1000, where one begins that the test goes on with.
+/// Creates loops of 100 ns of npt on CPU 1 up to 1000, where one begins that the test continues.
 pub(crate) fn loops(event: &str) -> Script {
     let mut script = Script::new();
     script.at(0).cpu(1).switch(IDLE, 0, NPT);
@@ -47,7 +47,7 @@ pub(crate) fn loops(event: &str) -> Script {
     script
 }
 
-/// A cause in short.
+/// Returns a short name of a cause.
 pub(crate) fn name(cause: &Cause) -> String {
     let called =
         |call: &Option<std::sync::Arc<str>>| call.as_ref().map_or(String::new(), |c| format!(" in {c}"));
@@ -92,7 +92,7 @@ pub(crate) fn name(cause: &Cause) -> String {
     }
 }
 
-/// `cause time count`, longest first; own code without a count.
+/// Returns `cause time count`, longest first; own code without a count.
 pub(crate) fn parts(explanation: &Explanation) -> Vec<String> {
     let line = |part: &Part| match part.cause {
         Cause::Own => format!("own {}", part.time.0),
@@ -101,7 +101,7 @@ pub(crate) fn parts(explanation: &Explanation) -> Vec<String> {
     explanation.parts.iter().map(line).collect()
 }
 
-/// Each inversion in short.
+/// Returns each inversion in short form.
 pub(crate) fn inversions(explanation: &Explanation) -> Vec<String> {
     let how = |inversion: &Inversion| match &inversion.how {
         Inverted::Runnable => "runnable".to_owned(),
