@@ -1,8 +1,8 @@
 //! Usual times over a sample of intervals: the median length, and the median time of each cause.
 //!
-//! A periodic thread sleeps most of each interval, so the longest part of a long one is mostly the longest part of each. A
-//! long interval is therefore explained by the part that exceeds its usual time most. Each thread has usual times of its
-//! own.
+//! A periodic thread sleeps most of each interval, so the longest part of a long interval is mostly the longest part of
+//! every interval. A long interval is therefore explained by the part that exceeds its usual time most. Each thread has
+//! usual times of its own.
 
 use crate::Interval;
 use crate::cause::Cause;

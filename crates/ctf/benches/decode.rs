@@ -1,6 +1,6 @@
-//! How many events a second are decoded from files in the page cache, on one thread: `cargo bench -p sordino-ctf`.
+//! The rate at which events are decoded from files in the page cache, on one thread: `cargo bench -p sordino-ctf`.
 //!
-//! Arguments are directories of traces to read in addition to those made here.
+//! Arguments are directories of traces to read in addition to those that the benchmark writes.
 
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
@@ -86,7 +86,7 @@ fn write(
     Ok(())
 }
 
-/// The best of three runs: what the machine can do when left alone.
+/// Measures the best of three runs, which other load disturbs least.
 fn read(name: &str, dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut best = f64::INFINITY;
     let mut count = 0_u64;

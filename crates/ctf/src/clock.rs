@@ -1,31 +1,31 @@
-//! From ticks of a trace's clock to time.
+//! Conversion of a trace clock's ticks to time.
 
 use crate::Uuid;
 use sordino_event::Time;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The clock of a trace and how its ticks relate to the Unix epoch.
+/// The clock of a trace and the relation of its ticks to the Unix epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// What fields refer to it by; an identifier.
+    /// The name by which fields refer to it; an identifier.
     pub name: String,
-    /// Traces whose clocks have the same one can be merged.
+    /// The clock's identity: traces whose clocks have the same one can be merged.
     pub uuid: Option<Uuid>,
-    /// For people.
+    /// A description for people.
     pub description: String,
     /// Ticks per second; not 0.
     pub frequency: u64,
-    /// Seconds from the epoch to ...
+    /// The seconds from the epoch to ...
     pub offset_seconds: i64,
     /// ... this many ticks before the clock's zero.
     pub offset_ticks: u64,
-    /// Whether clocks of other traces that also say so can be compared with it.
+    /// True if it can be compared with clocks of other traces that are absolute, too.
     pub absolute: bool,
 }
 
 impl Clock {
-    /// A clock of nanoseconds since the epoch.
+    /// Creates a clock of nanoseconds since the epoch.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -38,8 +38,8 @@ impl Clock {
         }
     }
 
-    /// When the clock showed `ticks`, rounded down to a nanosecond; the nearest there is, if [`Time`] doesn't
-    /// reach so far.
+    /// Returns the time of `ticks`, rounded down to a nanosecond, or the nearest time that [`Time`] can
+    /// represent.
     pub fn time(&self, ticks: u64) -> Time {
         Conversion::new(self).time(ticks)
     }
@@ -47,9 +47,10 @@ impl Clock {
 
 /// A [`Clock`] prepared for converting many ticks.
 ///
-/// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so ticks times 10^9 needs 128 bits, and
-/// the division of such a product takes longer than decoding an event. Hence seconds first, then the rest, each
-/// by one multiplication with the reciprocal; the rare input that doesn't fit goes the long way.
+/// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so the product of ticks and 10^9 needs
+/// 128 bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and
+/// then the rest, each by one multiplication with the reciprocal; the rare values that do not fit take the slow
+/// path.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     frequency: u64,
@@ -84,7 +85,7 @@ impl Conversion {
         Some(Time(i64::try_from(self.base).ok()?.checked_add(since_base)?))
     }
 
-    /// Quotient and remainder of `number / frequency`.
+    /// Returns quotient and remainder of `number / frequency`.
     ///
     /// The product with the reciprocal, which is rounded down, falls short of the true quotient by less than
     /// `number / 2^64 * (1 + 1 / frequency)`, so by less than 2: at most two corrections after rounding down.
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn offsets_count_before_rounding() {
-        // 2 ticks of offset and 2 of time are 4/3 s; rounded each for itself they would lose a nanosecond.
+        // The sum of 2 ticks of offset and 2 of time is 4/3 s; rounding each separately would lose a nanosecond.
         assert_eq!(clock(3, 0, 2).time(2), Time(1_333_333_333));
         assert_eq!(clock(1, -5, 0).time(2), Time(-3_000_000_000));
         assert_eq!(clock(NANOS, 0, 1_450_192_743_562_703_624).time(1), Time(1_450_192_743_562_703_625));

@@ -1,13 +1,13 @@
-//! What a trace says about where it was recorded.
+//! The environment of a trace: the description of its recording.
 
 use std::collections::BTreeMap;
 
 /// The value of an environment entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// A number.
+    /// A signed integer value.
     Integer(i64),
-    /// Text.
+    /// A text, in UTF-8.
     Text(String),
 }
 
@@ -34,18 +34,18 @@ impl From<&str> for Setting {
 pub struct Environment(BTreeMap<String, Setting>);
 
 impl Environment {
-    /// Gives `name` a value; a name's last value counts.
+    /// Sets the value of `name`; the last value counts.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Setting>) -> &mut Self {
         self.0.insert(name.into(), value.into());
         self
     }
 
-    /// The value of `name`.
+    /// Returns the value of `name`.
     pub fn get(&self, name: &str) -> Option<&Setting> {
         self.0.get(name)
     }
 
-    /// The value of `name`, if it is text.
+    /// Returns the value of `name`, if it is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Setting::Text(text) => Some(text),
@@ -53,7 +53,7 @@ impl Environment {
         }
     }
 
-    /// The value of `name`, if it is a number.
+    /// Returns the value of `name`, if it is a number.
     pub fn integer(&self, name: &str) -> Option<i64> {
         match self.get(name)? {
             Setting::Integer(number) => Some(*number),
@@ -61,7 +61,7 @@ impl Environment {
         }
     }
 
-    /// All entries.
+    /// Iterates over the entries, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }

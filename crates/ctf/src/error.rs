@@ -1,214 +1,214 @@
-//! What can go wrong, and where.
+//! The errors of writing and reading traces, with their places.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a trace can't be written or read.
+/// The reason why a trace cannot be written or read.
 ///
-/// Corrupt packets are none of this: the reader reports them as losses and goes on.
+/// Corrupt packets are no error: the reader reports them as losses and continues.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system refused an operation on a file.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "open", "read".
+        /// The attempted operation: "open", "read".
         action: &'static str,
-        /// On what.
+        /// The path of the file.
         path: PathBuf,
-        /// What it said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The text of the metadata does not make sense.
+    /// The text of the metadata is invalid.
     #[error("{}:{line}:{column}: {problem}", path.display())]
     Metadata {
-        /// The metadata file.
+        /// The path of the metadata file.
         path: PathBuf,
-        /// From 1; in packetized metadata, of the packets' texts put together.
+        /// The line, from 1; in packetized metadata, of the concatenated texts of the packets.
         line: usize,
-        /// In characters, from 1.
+        /// The column in characters, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The problem in this place.
         problem: Problem,
     },
-    /// The packets around the text of the metadata do not make sense.
+    /// The packets around the text of the metadata are invalid.
     #[error("{}: metadata packet at byte {offset}: {problem}", path.display())]
     MetadataPacket {
-        /// The metadata file.
+        /// The path of the metadata file.
         path: PathBuf,
-        /// Where the packet starts.
+        /// The offset of the packet in bytes.
         offset: usize,
-        /// What is wrong with it.
+        /// The problem of the packet.
         problem: Problem,
     },
-    /// Metadata so large that it can't be any.
+    /// The metadata is too large.
     #[error("{}: metadata of more than {limit} bytes", path.display())]
     MetadataSize {
-        /// The metadata file.
+        /// The path of the metadata file.
         path: PathBuf,
-        /// The most that is read.
+        /// The most bytes that are read.
         limit: u64,
     },
-    /// A name that metadata can't hold.
+    /// A name cannot be written into metadata.
     #[error("{what} name {name:?} is no C identifier")]
     Identifier {
-        /// Of what: "field", "clock".
+        /// The kind of name: "field", "clock".
         what: &'static str,
-        /// The name.
+        /// The name that was given.
         name: String,
     },
-    /// A name that two fields have.
+    /// Two fields have the same name.
     #[error("{event} has two fields called {field}")]
     FieldTwice {
-        /// The event.
+        /// The name of the event.
         event: String,
-        /// The name.
+        /// The name of the fields.
         field: String,
     },
-    /// A clock that doesn't tick.
+    /// A clock's frequency is 0.
     #[error("clock {name:?} has a frequency of 0")]
     Frequency {
-        /// The clock.
+        /// The name of the clock.
         name: String,
     },
-    /// A size that packets of a stream can't have.
+    /// A stream cannot have packets of this size.
     #[error("packets of {bytes} bytes: no positive multiple of 4096")]
     PacketSize {
-        /// What was asked for.
+        /// The requested size in bytes.
         bytes: usize,
     },
-    /// An event that no packet of its stream can take.
+    /// An event is larger than the packets of its stream.
     #[error("an event of {bytes} bytes does not fit a packet of {packet_bytes}")]
     EventTooLarge {
-        /// Of the whole event.
+        /// The size of the whole event in bytes.
         bytes: usize,
-        /// Of the stream's packets.
+        /// The size of the stream's packets in bytes.
         packet_bytes: usize,
     },
-    /// An event or a gap older than what its stream holds already.
+    /// An event or a gap is older than an event that its stream already has.
     #[error("tick {ticks} after tick {last} in one stream")]
     TimeWentBack {
-        /// When the refused event happened.
+        /// The time of the refused event or gap, in ticks.
         ticks: u64,
-        /// When the stream's last one did.
+        /// The time of the stream's last one, in ticks.
         last: u64,
     },
-    /// A value that its field can't hold.
+    /// A field cannot have the given value.
     #[error("field {field}: {value} is no {expected}")]
     Value {
-        /// The field.
+        /// The name of the field.
         field: String,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// The field's type.
+        /// The type of the field.
         expected: String,
     },
-    /// More or fewer values than the schema has fields.
+    /// The number of values differs from the number of the schema's fields.
     #[error("{given} values for the {expected} fields of {event}")]
     ValueCount {
-        /// The event.
+        /// The name of the event.
         event: String,
-        /// How many fields it has.
+        /// The number of its fields.
         expected: usize,
-        /// How many values were given.
+        /// The number of given values.
         given: usize,
     },
-    /// The stream's output took no more.
+    /// Writing to the stream's output failed.
     #[error("cannot write a packet: {0}")]
     Write(#[source] io::Error),
 }
 
-/// What is wrong with metadata.
+/// A problem of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A character that starts nothing.
+    /// A character that begins no token.
     #[error("unexpected character {0:?}")]
     Character(char),
     /// A comment, text or character constant that doesn't end.
     #[error("{0} without an end")]
     Endless(&'static str),
-    /// A backslash before something that needs none.
+    /// A backslash before a character that needs none.
     #[error("unknown escape {0:?}")]
     Escape(char),
-    /// A number above 2^64 - 1, or none.
+    /// A number that is above 2^64 - 1, or invalid.
     #[error("bad number `{0}`")]
     Number(String),
-    /// Something else stands here.
+    /// Another token than the ones that are allowed in this place.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What may stand here.
+        /// The tokens that are allowed.
         expected: &'static str,
-        /// What does.
+        /// The token that was found.
         found: String,
     },
-    /// Types within types within types.
+    /// Types or parentheses that are nested too deeply.
     #[error("more than {0} types or parentheses within each other")]
     Depth(u32),
-    /// Two things of one name.
+    /// Two definitions of the same name.
     #[error("`{0}` is defined twice")]
     Twice(String),
     /// A type that nothing defines.
     #[error("unknown type `{0}`")]
     UnknownType(String),
-    /// An attribute or entry whose value makes no sense.
+    /// An attribute or entry with an invalid value.
     #[error("`{name}` can't be {value}")]
     Attribute {
-        /// The attribute.
+        /// The name of the attribute.
         name: String,
-        /// Its value.
+        /// The attribute's value as text.
         value: String,
     },
-    /// An attribute or block that must be there.
+    /// A required attribute or block is missing.
     #[error("no `{0}`")]
     Missing(&'static str),
     /// A clock that nothing declares.
     #[error("unknown clock `{0}`")]
     UnknownClock(String),
-    /// A length or tag that is no earlier field.
+    /// A length or tag that is not an earlier field.
     #[error("`{0}` is no field that lies before this one")]
     UnknownField(String),
     /// A length or tag of the wrong type.
     #[error("`{name}` is no {expected}")]
     Reference {
-        /// What it refers to.
+        /// The field that it refers to.
         name: String,
-        /// What it should be.
+        /// The required type of the field.
         expected: &'static str,
     },
-    /// A variant used without saying what selects its option.
+    /// A variant is used without a tag, which selects its option.
     #[error("variant without a tag")]
     NoTag,
-    /// A stream or event that is declared for a stream that isn't.
+    /// An event is declared for an undeclared stream.
     #[error("event for the unknown stream {0}")]
     UnknownStream(u64),
-    /// Types whose written-out form is too large.
+    /// Types whose expanded form is too large.
     #[error("types with more than {0} parts in all")]
     TooLarge(usize),
     /// Another version of the format.
     #[error("CTF {major}.{minor}, not 1.8")]
     Version {
-        /// Before the dot.
+        /// The major version, before the dot.
         major: i128,
-        /// Behind it.
+        /// The minor version, behind the dot.
         minor: i128,
     },
     /// CTF 2, whose metadata is JSON.
     #[error("CTF 2, not 1.8")]
     Json,
-    /// Metadata packets that say two different things.
+    /// Metadata packets with different UUIDs.
     #[error("another UUID than the packet before")]
     OtherUuid,
-    /// Sizes of a metadata packet that contradict each other or the file.
+    /// Sizes of a metadata packet that contradict each other or the file's.
     #[error(
         "content of {content} bits in a packet of {packet} bits, {left} bytes before the end of the file"
     )]
     Sizes {
-        /// What the packet says of its content, header included.
+        /// The size of the packet's content in bits, header included, by its header.
         content: u32,
-        /// What it says of itself.
+        /// The size of the packet in bits, by its header.
         packet: u32,
-        /// What the file has.
+        /// The number of bytes that the file has from there on.
         left: usize,
     },
     /// Checksums, compression or encryption of metadata, which no tracer uses.

@@ -1,11 +1,12 @@
 //! The Common Trace Format 1.8, written ([`mod@write`]) and read ([`read`]).
 //!
-//! A trace is a directory: a file `metadata`, whose text (TSDL) says how everything else lies in memory, and one
-//! file per stream of events. A stream file is packets back to back; a packet says its sizes, its span of time
-//! and how many records had been lost by its end. Several traces of one recording share a clock.
+//! A trace is a directory: a file `metadata`, whose text (TSDL) describes the layout of everything else, and one
+//! file per stream of events. A stream file is a sequence of packets. A packet's header has its sizes, its span
+//! of time and the count of records that had been lost by its end. Several traces of one recording share a
+//! clock.
 //!
-//! `write` makes exactly one shape of trace, sordino's; `read` takes any CTF 1.8 trace, LTTng's above all, and
-//! trusts none: what does not make sense is reported in its place and reading goes on behind it.
+//! `write` produces exactly one form of trace, sordino's. `read` takes any CTF 1.8 trace, in particular LTTng's,
+//! and trusts none: invalid data is reported in its place, and reading continues behind it.
 //!
 //! ```
 //! use sordino_ctf::{Clock, Environment, Uuid, read, write};
@@ -58,5 +59,5 @@ pub use environment::{Environment, Setting};
 pub use error::{Error, Problem};
 pub use uuid::Uuid;
 
-/// What the first 32 bits of every packet of a stream say, in the trace's byte order.
+/// The first 32 bits of every packet of a stream, in the trace's byte order.
 pub(crate) const PACKET_MAGIC: u32 = 0xc1fc_1fc1;

@@ -1,4 +1,4 @@
-//! What identifies a trace or a clock.
+//! The identity of a trace or a clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
-/// Where dashes stand in the text.
+/// The places of dashes in the text.
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 
 impl fmt::Display for Uuid {
@@ -28,7 +28,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// The text is no UUID.
+/// The error for a text that is no UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoUuid;
 

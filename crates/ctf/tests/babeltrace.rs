@@ -1,4 +1,4 @@
-//! Traces of other tracers, out of public test suites: everything that babeltrace2 reads must be read equally.
+//! Traces of other tracers, out of public test suites: every event that babeltrace2 reads must be read equally.
 
 mod support;
 
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::{assert_same, babeltrace, not_measured, read};
 
-/// Where such traces are: a directory with `valid`, `malformed` and `lttng` in it, each with a directory for a trace.
+/// Returns the directory of such traces. It contains `valid`, `malformed` and `lttng`, each with a directory for a
+/// trace.
 fn data() -> Option<PathBuf> {
     let data = std::env::var_os("SORDINO_CTF_TRACES").map(PathBuf::from).filter(|data| data.is_dir());
     if data.is_none() {
@@ -28,7 +29,7 @@ fn valid_traces_are_read_as_babeltrace2_reads_them() {
     let Some(data) = data() else { return };
     let mut compared = 0;
     for dir in subdirectories(&data.join("valid")).into_iter().chain(subdirectories(&data.join("lttng"))) {
-        // It has packets that overlap in time; see below.
+        // This trace has packets that overlap in time; see below.
         if dir.ends_with("scp_dest") {
             continue;
         }
@@ -46,8 +47,8 @@ fn valid_traces_are_read_as_babeltrace2_reads_them() {
     assert!(compared > 290_000, "only {compared} events compared");
 }
 
-/// babeltrace2 stops where the second packet begins some 2 us before the first one ended, although no event
-/// is out of order: so it gets a copy with each packet's end moved before the next one's begin.
+/// babeltrace2 stops where the second packet begins some 2 us before the first one ended, although no event is out of
+/// order. It therefore gets a copy in which each packet ends before the next one begins.
 #[test]
 fn packets_that_overlap_lose_no_event() {
     let Some(data) = data() else { return };

@@ -1,4 +1,4 @@
-//! Losses and corrupt packets are reported where they are, and never more is lost than that.
+//! Losses and corrupt packets are reported in their places, and no more is lost than necessary.
 
 mod support;
 
@@ -53,7 +53,8 @@ fn a_loss_says_whose_it_is() {
 
 #[test]
 fn the_sum_of_losses_is_the_packets_count() {
-    // More than 65,535 between two events; an event that shows more than the packet; a packet without an event.
+    // There are more than 65,535 losses between two events, an event that shows more than the packet, and a
+    // packet without an event.
     let packets = [
         Packet { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
         Packet { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
@@ -89,8 +90,8 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
     let packets =
         [packet(0, (1, 2), &[(1, 0), (2, 0)]), packet(1, (3, 4), &[(3, 0)]), packet(2, (5, 6), &[(5, 0)])];
     let whole = packets.map(|packet| packet.bytes());
-    // Magic, UUID, stream; begin and end the wrong way round; content too small, not whole, larger than the
-    // packet; size 0, not whole, beyond the file.
+    // The fields are magic, UUID, stream; begin and end in the wrong order; content too small, not whole,
+    // larger than the packet; size 0, not whole, beyond the file.
     for (at, value) in [
         (0, 0_u64),
         (4, 0),
@@ -120,13 +121,14 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
 fn events_before_the_first_broken_one_are_kept() {
     let events = [(10, 0), (20, 0), (30, 0)];
     let whole = [packet(0, (10, 30), &events).bytes(), packet(1, (40, 40), &[(40, 0)]).bytes()];
-    // Of the second event: its id, its time before the first one's, its time behind the next packet's begin.
+    // The changes of the second event: its id, its time before the first one's, its time after the next
+    // packet's begin.
     for (at, bytes) in [(80 + 24 + 10, vec![9]), (80 + 24, vec![9]), (80 + 24, vec![41])] {
         let mut packets = whole.clone();
         packets[0][at..at + bytes.len()].copy_from_slice(&bytes);
         assert_eq!(read(&packets), [At(10), Loss(10, 40, None, Cause::Corrupt), At(40)], "{at} {bytes:?}");
     }
-    // The content ends within the third.
+    // The content ends within the third event.
     let mut packets = whole;
     let header = packet(0, (10, 30), &[]).header(80 + 24 + 24 + 23).encode();
     packets[0][..80].copy_from_slice(&header);
@@ -158,7 +160,7 @@ fn a_file_cut_off_loses_only_what_was_cut_off() {
         let events = seen.iter().filter(|seen| matches!(seen, At(_))).count();
         let expected = [104, 128, 4096 + 104].into_iter().filter(|end| length >= *end).count();
         assert_eq!(events, expected, "at {length}");
-        // Padding that is missing is no loss.
+        // Missing padding is no loss.
         let whole = length == 0 || (128..=4096).contains(&length) || length >= 4096 + 104;
         let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(.., Cause::Corrupt))).count();
         assert_eq!(corrupt, usize::from(!whole), "at {length}: {seen:?}");
@@ -186,7 +188,7 @@ fn skipping_does_not_count_losses_twice() {
     assert_eq!(events.next(&mut event).unwrap(), Step::End);
 }
 
-/// A record of the shared ring says how long it is: what disagrees was not written as a whole.
+/// A record of the shared ring contains its length: a record that contradicts it was not completely written.
 #[test]
 fn a_shared_record_of_another_length_is_corrupt() {
     for (length, expected) in [(32_u32, vec![At(10)]), (40, vec![Loss(10, 10, None, Cause::Corrupt)])] {
@@ -199,7 +201,8 @@ fn a_shared_record_of_another_length_is_corrupt() {
     }
 }
 
-/// Another tracer's stream: packets are a time of 32 bits, a count of 8 bits and events of nothing but an id.
+/// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing
+/// but an id.
 fn other_tracer(packets: &[(u8, u8)]) -> Vec<Seen> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;
@@ -230,7 +233,7 @@ fn other_tracers_counts_are_losses_within_the_packet() {
             Loss(0x10, 0x15, Some(2), Cause::Discarded),
             At(0x11),
             At(0x21),
-            // Not 198: more than half of what 8 bits can count is a count that went back.
+            // The count is not 198: with 8 bits, more than half of the range is a count that went back.
             Loss(0x21, 0x35, None, Cause::Corrupt),
             At(0x31),
             Loss(0x31, 0x45, Some(100), Cause::Discarded),

@@ -1,4 +1,4 @@
-//! A recording made by LTTng's user-space tracer on this machine is read as babeltrace2 reads it.
+//! A recording by LTTng's user-space tracer on this machine is read as babeltrace2 reads it.
 
 mod support;
 
@@ -11,7 +11,8 @@ use std::thread::sleep;
 use std::time::Duration;
 use support::{assert_same, babeltrace, not_measured, read};
 
-/// As root, LTTng's session daemon would be the machine's own; as nobody it lives in a directory of the test.
+/// The user of LTTng. The session daemon of root would be the machine's own; that of nobody lives in a
+/// directory of the test.
 const NOBODY: u32 = 65534;
 
 const PROVIDER: &str = r#"
@@ -64,7 +65,7 @@ int main(void) {
 }
 "#;
 
-/// A program whose LTTng lives in `home`.
+/// Creates the command for a program whose LTTng lives in `home`.
 fn command(program: &str, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_HOME", home).env("HOME", home).current_dir(home).uid(NOBODY).gid(NOBODY);
@@ -72,7 +73,7 @@ fn command(program: &str, home: &Path) -> Command {
     command
 }
 
-/// Runs to the end; says what went wrong.
+/// Runs a program to its end; returns its error output if it fails.
 fn run(program: &str, arguments: &[&str], home: &Path) -> Result<Output, String> {
     let output = command(program, home).args(arguments).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -82,10 +83,10 @@ fn run(program: &str, arguments: &[&str], home: &Path) -> Result<Output, String>
     }
 }
 
-/// The session daemon; asked to end when dropped, which ends its consumer too.
+/// The session daemon. When dropped, it is told to end, which ends its consumer, too.
 struct Daemon {
     process: Child,
-    /// Shared memory that wasn't there before: traced programs leave it behind.
+    /// The shared memory that did not exist before, which traced programs leave behind.
     leftovers: Vec<String>,
 }
 
@@ -134,7 +135,7 @@ fn record(home: &Path) -> Result<(), String> {
 
 #[test]
 fn a_recording_of_lttng_is_read_as_babeltrace2_reads_it() {
-    // Paths of sockets must be short.
+    // The paths of sockets must be short.
     let home = tempfile::Builder::new().prefix("lttng").tempdir_in("/tmp").unwrap();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     if let Err(error) = chown(home.path(), Some(NOBODY), Some(NOBODY)) {

@@ -1,4 +1,4 @@
-//! What a trace claims costs no memory: only what its files hold does.
+//! Memory is taken for the content of a trace's files, not for the sizes that they claim.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use support::packets::{Packet, metadata};
 
-/// Counts the bytes that a thread allocates, and the most there were.
+/// An allocator that counts a thread's allocated bytes, and their maximum.
 struct Counting;
 
 thread_local! {
@@ -34,23 +34,25 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // Wraps where another thread allocated it.
+        // The subtraction wraps where another thread allocated the memory.
         NOW.set(NOW.get().wrapping_sub(layout.size()));
         // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// The most bytes that this thread had allocated at once during `work`, beyond those before.
+/// Returns the result of `work`, and the most bytes that this thread had allocated at once during it, beyond those
+/// before.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    // From here on nothing wraps.
+    // From here on, the counter does not wrap.
     NOW.set(1 << 40);
     PEAK.set(1 << 40);
     let result = work();
     (result, PEAK.get() - (1 << 40))
 }
 
-/// How many events all streams of the trace in `dir` have, and how many corrupt places. All streams are read at once.
+/// Returns the number of events in all streams of the trace in `dir`, and of corrupt places. All streams are read at
+/// once.
 fn read(dir: &Path) -> (usize, usize) {
     let mut classes = Classes::default();
     let trace = Trace::open(dir, &mut classes).unwrap();
@@ -73,7 +75,7 @@ fn read(dir: &Path) -> (usize, usize) {
     (count, corrupt)
 }
 
-/// A trace with packets of which the header says the sizes alone; its one event has these fields.
+/// Returns the metadata of a trace whose packet headers have the sizes only; its one event has these fields.
 fn plain(fields: &str) -> String {
     format!(
         "/* CTF 1.8 */ typealias integer {{ size = 8; align = 8; }} := u8; typealias integer {{ size = 64; align = 8; }} := u64;
@@ -83,7 +85,7 @@ fn plain(fields: &str) -> String {
     )
 }
 
-/// The packet context of [`plain`], for sizes in bytes.
+/// Returns the packet context of [`plain`], for sizes in bytes.
 fn sizes(content: u64, packet: u64) -> Vec<u8> {
     [content * 8, packet * 8].iter().flat_map(|bits| bits.to_le_bytes()).collect()
 }
@@ -103,7 +105,7 @@ fn a_packet_that_claims_a_gibibyte_takes_no_gibibyte() {
     let dir = tempfile::tempdir().unwrap();
     let mut packet =
         Packet { sequence: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
-    // Content and packet size.
+    // These are the content size and the packet size.
     packet[40..48].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
     packet[48..56].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
     let files = ["a", "b", "c", "d"].map(|name| (name, &packet[..], CLAIM));
@@ -122,7 +124,7 @@ fn a_hole_of_many_gibibytes_holds_no_events() {
     file.extend([1, 2, 3]);
     write(dir.path(), &plain("u8 a;"), &[("a", &file, length), ("b", &sizes(length, length), length)]);
     let ((count, corrupt), peak) = peak_of(|| read(dir.path()));
-    // As many as the first window takes, the page of data apart from it.
+    // The number is that of the first window, without the page of data.
     assert!((3..1 << 20).contains(&count) && corrupt >= 2, "{count} events, {corrupt} corrupt places");
     assert!(peak < 4 << 20, "{peak} bytes");
 }
@@ -156,7 +158,7 @@ fn a_label_that_is_repeated_takes_no_memory_without_end() {
     assert!(peak < 64 << 20, "{peak} bytes");
 }
 
-/// Texts of lengths that lie across windows in all ways, some longer than a window.
+/// The lengths of the texts place them across windows in all ways; some are longer than a window.
 #[test]
 fn events_are_read_whole_wherever_windows_end() {
     let lengths: Vec<usize> = (0..400_usize).map(|index| (index * 7919) % 9000).collect();

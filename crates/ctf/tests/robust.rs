@@ -1,4 +1,4 @@
-//! No bytes make the reader panic, loop or lie about order.
+//! No bytes make the reader panic, loop, or return events out of order.
 
 mod support;
 
@@ -8,7 +8,7 @@ use sordino_event::{Classes, Event, Step, Time};
 use std::path::PathBuf;
 use support::packets::{Packet, metadata};
 
-/// Another tracer's trace.
+/// The metadata of another tracer.
 const OTHER: &str = include_str!("../../../testdata/ctf/every-kind.tsdl");
 
 fn other_file() -> Vec<u8> {
@@ -45,7 +45,8 @@ fn own_file() -> Vec<u8> {
     packets.iter().flat_map(Packet::bytes).collect()
 }
 
-/// Reads all there is; checks what must hold for any bytes. How many events.
+/// Reads the whole trace and checks the properties that hold for any bytes. Returns the number of
+/// events.
 fn check(metadata: &[u8], file: Vec<u8>) -> Option<usize> {
     let mut classes = Classes::default();
     let bits = file.len() * 8;
@@ -126,7 +127,7 @@ proptest! {
     fn spoilt_headers_are_survived(at in 0..80_usize, packet in 0..3_usize, value in prop::array::uniform8(any::<u8>())) {
         let mut file = own_file();
         file[packet * 4096 + at..][..8].copy_from_slice(&value);
-        // A wrong size can cost the neighbour too, but not all.
+        // A wrong size can cost the neighbour, too, but not all.
         prop_assert!(check(metadata().as_bytes(), file).is_some_and(|events| events >= 1));
     }
 

@@ -1,4 +1,4 @@
-//! What is written is read back equal, by our reader and by babeltrace2.
+//! Written traces are read back equal, by sordino's reader and by babeltrace2.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn labelled(name: &str, integer: &str, labels: &[(&str, i64, i64)]) -> Field {
     Field { name: name.into(), ty: Type::Scalar(Scalar::Enumeration(Enumeration { integer, ranges })) }
 }
 
-/// Every integer type there is: 64 of them.
+/// Returns a schema with every integer type: 64 of them.
 fn integers() -> Schema {
     let mut fields = Vec::new();
     for width in [Width::W8, Width::W16, Width::W32, Width::W64] {
@@ -117,7 +117,7 @@ fn others_values() -> Vec<Argument<'static>> {
     ]
 }
 
-/// Whether the event shows what was written.
+/// Returns true if the event contains the written value.
 fn same(view: View<'_>, value: &Argument<'_>) -> bool {
     match (view, value) {
         (View::Unsigned(found, _), Argument::Integer(written)) => i128::from(found) == *written,
@@ -133,7 +133,7 @@ fn same(view: View<'_>, value: &Argument<'_>) -> bool {
     }
 }
 
-/// A trace in `dir` with the schemas as events 0, 1, ...; one file, which `fill` writes.
+/// Writes a trace to `dir` with the schemas as events 0, 1, ..., and one file, which `fill` writes.
 fn record(
     dir: &Path,
     class: StreamClass,
@@ -142,7 +142,7 @@ fn record(
     fill: impl FnOnce(&mut StreamWriter<Vec<u8>>),
 ) {
     fs::create_dir_all(dir).unwrap();
-    // babeltrace2 takes traces of one UUID for parts of the same.
+    // babeltrace2 takes traces with the same UUID for parts of one trace.
     let uuid = Uuid([class as u8; 16]);
     let mut metadata = preamble(uuid, environment, &clock()).unwrap() + &stream_class(class);
     for (id, schema) in (0..).zip(schemas) {
@@ -253,7 +253,7 @@ fn labels_and_bases_are_read_back() {
     assert!(matches!(field("bare"), Some(View::Unsigned(513, _))));
 }
 
-/// The kernel's trace and two programs', as a recording has them.
+/// A recording has the traces of the kernel and of two programs.
 #[test]
 fn babeltrace2_reads_a_recording_without_a_warning() {
     let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What each type of the format means, on traces of a few bytes made by hand.
+//! The meaning of each type of the format, on traces of a few bytes made by hand.
 
 mod support;
 
@@ -6,7 +6,7 @@ use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Domain, Event, Pid, Step, Tid};
 use support::{Reading, read_trace};
 
-/// A trace of one event class.
+/// Returns the metadata of a trace with one event class.
 fn metadata(order: &str, definitions: &str, fields: &str) -> String {
     format!(
         "/* CTF 1.8 */ typealias integer {{ size = 8; }} := u8; typealias integer {{ size = 16; }} := u16;
@@ -15,7 +15,7 @@ fn metadata(order: &str, definitions: &str, fields: &str) -> String {
     )
 }
 
-/// The events in `bytes`, as text; and how many losses.
+/// Returns the events in `bytes` as text, and the number of losses.
 fn events(metadata: &str, bytes: &[u8]) -> (Vec<String>, usize) {
     let mut classes = Classes::default();
     let files = [("file".into(), bytes.to_vec())];
@@ -25,7 +25,7 @@ fn events(metadata: &str, bytes: &[u8]) -> (Vec<String>, usize) {
     (reading.events.into_iter().map(|(_, text)| text).collect(), reading.losses.len())
 }
 
-/// The payload of the only event in `bytes`.
+/// Returns the payload of the only event in `bytes`.
 fn payload(order: &str, fields: &str, bytes: &[u8]) -> String {
     let (events, losses) = events(&metadata(order, "", fields), bytes);
     assert_eq!((events.len(), losses), (1, 0), "{events:?}");
@@ -41,7 +41,7 @@ fn complaint(definitions: &str, fields: &str) -> String {
 fn bits_are_counted_from_the_end_that_the_byte_order_says() {
     let fields = "integer { size = 3; } a; integer { size = 5; signed = true; } b; integer { size = 12; } c;
         integer { size = 4; } d;";
-    // 001, 11111, 0x123, 0x4
+    // The values are 001, 11111, 0x123, 0x4.
     assert_eq!(payload("be", fields, &[0b0011_1111, 0x12, 0x34]), "{a1 b-1 c291 d4}");
     assert_eq!(payload("le", fields, &[0b1111_1001, 0x23, 0x41]), "{a1 b-1 c291 d4}");
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_tag_selects_a_variants_option() {
         struct { variant v <tag> x; } _in;";
     assert_eq!(payload("le", fields, &[20, 1, 2]), "{tag(Some(\"a\") 20) in{{513}}}");
     assert_eq!(payload("le", fields, b"\x05t\0\x07"), "{tag(Some(\"b\") 5) in{{{s\"t\" n7}}}}");
-    // No option for this one, no label for that.
+    // There is no option for the first, and no label for the second.
     assert_eq!(events(&metadata("le", "", fields), &[30, 0, 0]), (vec![], 1));
     assert_eq!(events(&metadata("le", "", fields), &[15, 0, 0]), (vec![], 1));
     let underscores = "enum : u8 { a, _a } tag; variant <tag> { u8 a; u16 _a; } x;";
@@ -229,7 +229,7 @@ fn names_of_c_are_understood() {
     assert_eq!(payload("le", fields, &[1, 2, 3, 4, 5, 0, 6, 7]), "{a1 b2 c[3 4] d5 e{6} f{7}}");
 }
 
-/// Each type holds the one before twice: 2^28 parts.
+/// Each type contains the one before twice: 2^28 parts.
 #[test]
 fn types_that_grow_without_end_are_refused() {
     for (first, uses) in [("u8 a;", "fields"), ("", "fields"), ("", "context")] {
@@ -248,7 +248,7 @@ fn types_that_grow_without_end_are_refused() {
     assert!(complaint(&definitions, "").ends_with("more than 32 types or parentheses within each other"));
 }
 
-/// Lengths that claim more than there is, of elements that take no room.
+/// The lengths claim more than there is, of elements that take no room.
 #[test]
 fn lists_that_grow_without_end_are_corrupt() {
     let wide = "typealias integer { size = 64; } := u64; u64 n;";
@@ -258,6 +258,6 @@ fn lists_that_grow_without_end_are_corrupt() {
         let bytes = [u64::MAX.to_le_bytes(), [0; 8]].concat();
         assert_eq!(events(&metadata("le", "", &format!("{wide} {list}")), &bytes), (vec![], 1), "{list}");
     }
-    // Events that take no room.
+    // These events take no room.
     assert_eq!(events(&metadata("le", "", ""), &[0; 8]), (vec![], 1));
 }

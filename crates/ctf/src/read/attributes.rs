@@ -8,7 +8,7 @@ use sordino_event::Base;
 use std::sync::Arc;
 
 impl Parser<'_> {
-    /// `{ size = 8; ... }` behind `integer` and its kin.
+    /// Parses `{ size = 8; ... }` behind `integer` and its kin.
     fn attributes(&mut self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         self.expect("{")?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
                 return self.fail(entry.offset, entry.complaint());
             }
         }
-        // The mantissa counts the bit that isn't stored.
+        // The mantissa includes the bit that is not stored.
         let bits = match (exponent, mantissa) {
             (8, 24) => 32,
             (11, 53) => 64,
@@ -115,7 +115,7 @@ impl Entry {
         }
     }
 
-    /// Text, or a bare word in its stead.
+    /// Returns the text, which may also be a bare word.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -133,7 +133,7 @@ impl Entry {
         }
     }
 
-    /// `Some(None)` is the trace's own order.
+    /// Returns the byte order; `Some(None)` is the trace's own.
     pub(super) fn order(&self) -> Option<Option<Order>> {
         Some(match self.text()? {
             "le" => Some(Order::Little),

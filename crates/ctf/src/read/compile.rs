@@ -1,4 +1,4 @@
-//! From the types of metadata to a [`Program`].
+//! The compiler from the types of metadata to a [`Program`].
 
 use super::compile_type::{ChooseRegister, Compiler, Names, Scope, Target};
 use super::lex::Result;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Compiles `metadata`, adds a class to `classes` for every event class.
+/// Compiles `metadata`, and adds a class to `classes` for every event class.
 pub(super) fn compile(metadata: &Metadata, classes: &mut Classes) -> Result<Program> {
     let mut compiler = Compiler::new(metadata.order);
     let packet_header =
@@ -44,7 +44,8 @@ fn packet_context_register(name: &str, _: &Integer, top: bool) -> Register {
     }
 }
 
-/// LTTng's headers have the id and the time a second time in a variant: the last one counts.
+/// Returns the register of a member of an event's header. LTTng's headers have the id and the time a second time
+/// in a variant: the last one counts.
 fn event_header_register(name: &str, integer: &Integer, _: bool) -> Register {
     match name {
         "id" => Register::Id,
@@ -98,7 +99,7 @@ impl Compiler {
         })
     }
 
-    /// Compiles a scope whose values nobody sees.
+    /// Compiles a scope whose values are not shown.
     fn hidden(
         &mut self,
         scope: Scope,
@@ -118,7 +119,7 @@ impl Compiler {
         })
     }
 
-    /// Compiles a context; also the names of the fields it shows.
+    /// Compiles a context. Also returns the names of the fields that it shows.
     fn context(
         &mut self,
         scope: Scope,
@@ -150,7 +151,7 @@ impl Compiler {
         Ok((Context { hidden, shown }, names))
     }
 
-    /// Compiles a payload; also the names of the fields it shows.
+    /// Compiles a payload. Also returns the names of the fields that it shows.
     fn payload(&mut self, ty: Option<&Arc<Type>>) -> Result<(Range<usize>, Vec<String>)> {
         let members = ty.map_or(&[][..], |ty| members(ty));
         let is_length = |index: usize| match (members.get(index), members.get(index + 1)) {
@@ -176,7 +177,7 @@ impl Compiler {
         compile: impl FnMut(&mut Self, &Member, usize) -> Result<Target>,
     ) -> Result<Range<usize>> {
         let start = self.ops.len();
-        // While the scope is being compiled, an absolute path into it finds the frame, not a root.
+        // While the scope is being compiled, an absolute path into it resolves to the frame, not to a root.
         self.roots.push((scope, Names::new()));
         if let Some(ty) = ty {
             let names = self.structure(ty, members(ty), compile)?;
@@ -194,7 +195,7 @@ fn domain(metadata: &Metadata) -> Domain {
     }
 }
 
-/// The clock that a stream's header or context is mapped to; the trace's only one if none is named.
+/// Returns the clock to which a stream's header or context is mapped, or the trace's only one if none is named.
 fn clock(metadata: &Metadata, stream: &metadata::Stream) -> Result<Option<Conversion>> {
     let types = [&stream.event_header, &stream.packet_context];
     let named = types.into_iter().flatten().find_map(|ty| ty.clock.as_deref());
@@ -213,7 +214,7 @@ fn members(ty: &Type) -> &[Member] {
     }
 }
 
-/// What a top-level field of a context becomes; `None` if it is shown.
+/// Returns the register of a top-level field of a context; `None` if it is shown.
 fn context_register(member: &Member, names: &HashSet<&str>, loss: LossPlace) -> Option<Register> {
     let Kind::Integer(_) = member.ty.kind else { return None };
     match plain(&member.name) {
@@ -227,7 +228,8 @@ fn context_register(member: &Member, names: &HashSet<&str>, loss: LossPlace) -> 
     }
 }
 
-/// sordino's streams are known by their headers and contexts.
+/// Returns the place of a stream's counts of losses. The streams of sordino are recognized by their headers and
+/// contexts.
 fn loss_place(stream: &metadata::Stream) -> LossPlace {
     let has = |ty: &Option<Arc<Type>>, test: fn(&Member) -> bool| {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))
@@ -243,7 +245,8 @@ fn loss_place(stream: &metadata::Stream) -> LossPlace {
     }
 }
 
-/// Whether a member of an event's header is sordino's count of lost records: 16 bits, in a structure of their own.
+/// Returns true if a member of an event's header is sordino's count of lost records: 16 bits, in a structure of
+/// their own.
 fn is_lost(member: &Member) -> bool {
     match members(&member.ty) {
         [only] if member.name == "lost" => only.ty.integer().is_some_and(|integer| integer.bits == 16),
@@ -257,8 +260,8 @@ fn discarded_bits(packet_context: Option<&Type>) -> u32 {
     member.and_then(|member| member.ty.integer()).map_or(64, |integer| integer.bits)
 }
 
-/// Whether tracers made up `length` to go with `sequence`: `_NAME_length`, with more underscores where there is
-/// another field of that name.
+/// Returns true if tracers generated the field `length` for `sequence`: `_NAME_length`, with more underscores
+/// where another field has that name.
 fn is_length_of(length: &Member, sequence: &Member) -> bool {
     let Kind::Sequence(_, path) = &sequence.ty.kind else { return false };
     let stem = length.name.trim_start_matches('_').strip_suffix("_length");

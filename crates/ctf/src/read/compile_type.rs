@@ -1,4 +1,4 @@
-//! From one type to operations, and from a field's name to the operation that reads it.
+//! The compiler of one type to operations, and the resolution of a field's name to the operation that reads it.
 
 use super::lex::{At, Result};
 use super::program::{Arm, Int, NO_SLOT, Op, Register, Times};
@@ -7,14 +7,14 @@ use crate::Problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The most parts a trace may have once its types are written out: a type can hold another one twice, which holds
-/// another one twice ...
+/// The maximum number of parts of a trace with its types expanded: a type can contain another one twice, which
+/// contains another one twice ...
 const MAX_PARTS: usize = 1 << 21;
 
-/// So many bytes of a name count as a part.
+/// The number of bytes of a name that count as a part.
 const NAME_PART: usize = 64;
 
-/// Where a structure of fields belongs.
+/// The scope of a structure of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     PacketHeader,
@@ -25,7 +25,7 @@ pub(super) enum Scope {
     Payload,
 }
 
-/// How metadata refers to fields of each scope from elsewhere.
+/// The prefixes by which metadata refers to fields of each scope from elsewhere.
 const SCOPES: [(Scope, &[&str]); 6] = [
     (Scope::PacketHeader, &["trace", "packet", "header"]),
     (Scope::PacketContext, &["stream", "packet", "context"]),
@@ -35,10 +35,10 @@ const SCOPES: [(Scope, &[&str]); 6] = [
     (Scope::Payload, &["event", "fields"]),
 ];
 
-/// A compiled field that others may refer to.
+/// A compiled field that other fields may refer to.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// The operation that reads it, and its type.
+    /// The index of the operation that reads it, and its type.
     Integer(usize, Arc<Type>),
     Structure(Names),
     Other,
@@ -46,22 +46,23 @@ pub(super) enum Target {
 
 pub(super) type Names = HashMap<String, Target>;
 
-/// What the operations of a trace are collected in.
+/// The collector of a trace's operations.
 #[derive(Debug)]
 pub(super) struct Compiler {
     /// The trace's byte order.
     order: Order,
     pub(super) ops: Vec<Op>,
-    /// How many integers are remembered.
+    /// The number of integers that are remembered.
     pub(super) slots: u32,
     parts: usize,
-    /// The fields of the scopes that lie before the current one, and last the current one's name.
+    /// The fields of the scopes that lie before the current one; the last entry is the current scope itself.
     pub(super) roots: Vec<(Scope, Names)>,
     /// The fields so far of the structures around the current place, outermost first.
     frames: Vec<Names>,
 }
 
-/// What becomes of the integers of a scope that shows nothing: by name, type and whether it is top-level.
+/// A function that selects the register for an integer of a hidden scope, by name, type, and true if it is
+/// top-level.
 pub(super) type ChooseRegister = fn(&str, &Integer, bool) -> Register;
 
 impl Compiler {
@@ -135,7 +136,7 @@ impl Compiler {
         Ok(Target::Other)
     }
 
-    /// Compiles a type whose value isn't shown; its integers go where `register` says.
+    /// Compiles a type whose value is not shown; `register` selects the registers of its integers.
     pub(super) fn skip(
         &mut self,
         ty: &Arc<Type>,
@@ -149,7 +150,7 @@ impl Compiler {
             return Ok(Target::Integer(op, Arc::clone(ty)));
         }
         match &ty.kind {
-            // Done above.
+            // These are done above.
             Kind::Integer(_) | Kind::Enumeration(_) => {}
             Kind::Float(integer) => {
                 self.emit(Op::Register(self.int(integer, ty.align), Register::Nowhere))?;
@@ -199,7 +200,7 @@ impl Compiler {
             self.emit(Op::SkipBytes(times))?;
             return Ok(());
         }
-        // An array without elements is aligned all the same.
+        // An array without elements is aligned, too.
         if element.align > 1 {
             self.emit(Op::Align(element.align - 1))?;
         }
@@ -276,7 +277,7 @@ impl Compiler {
         }
     }
 
-    /// Where the integer at `path` is remembered, and its type.
+    /// Returns the slot in which the integer at `path` is remembered, and its type.
     fn remembered(&mut self, path: &Path, expected: &'static str) -> Result<(u32, Arc<Type>)> {
         let (op, ty) = match self.find(path) {
             Some(Target::Integer(op, ty)) => (*op, Arc::clone(ty)),
@@ -294,7 +295,8 @@ impl Compiler {
         Ok((int.slot, ty))
     }
 
-    /// The field at `path`: seen from here, innermost structure first, else from its scope's root.
+    /// Returns the field at `path`, relative to the structures around the current place, innermost first, or else
+    /// to its scope's root.
     fn find(&self, path: &Path) -> Option<&Target> {
         let words: Vec<_> = path.words.iter().map(String::as_str).collect();
         self.frames.iter().rev().find_map(|frame| descend(frame, &words)).or_else(|| {

@@ -1,4 +1,4 @@
-//! The events of a stream, one after the other, with the losses between them.
+//! The reader of a stream's events, with the losses between them.
 
 use super::index::{self, Packet};
 use super::machine::{Corrupt, Machine, Mark};
@@ -11,27 +11,27 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads a stream's events. Holds a window of one packet in memory, 256 KiB at most unless an event is longer. All readers
-/// together keep no more than 64 files open.
+/// A reader of a stream's events. It holds a window of one packet in memory, of 256 KiB at most unless an event is
+/// longer. All readers together keep no more than 64 files open.
 #[derive(Debug)]
 pub struct Events {
     stream: Arc<Content>,
     machine: Machine,
-    /// The next packet; the current one lies before it.
+    /// The index of the next packet; the current one lies before it.
     next: usize,
     current: Option<Current>,
-    /// The file of that packet, and which of the stream's it is.
+    /// The file of that packet, and its index among the stream's files.
     opened: Option<(usize, Open)>,
     pending: VecDeque<Loss>,
-    /// The time of what was yielded last: nothing that follows is earlier.
+    /// The time of the last item: nothing that follows is earlier.
     last: Option<Time>,
-    /// The last packet's count of lost records.
+    /// The count of lost records in the last packet.
     discarded: u64,
-    /// How many of those were too large.
+    /// The number of those that were too large.
     too_large: u64,
-    /// The last packet's sequence number.
+    /// The sequence number of the last packet.
     sequence: Option<u64>,
-    /// Where the last event's payload lies in the machine's window, in bits.
+    /// The place of the last event's payload in the machine's window, in bits.
     payload: Range<u64>,
 }
 
@@ -39,20 +39,20 @@ pub struct Events {
 #[derive(Clone, Copy, Debug)]
 struct Current {
     class: usize,
-    /// When the next packet begins: no event of this one is later.
+    /// The begin of the next packet: no event of this one is later.
     limit: Option<Time>,
-    /// Lost records in the packet's count whose place is not yet known.
+    /// The number of lost records in the packet's count whose place is not yet known.
     unplaced: u64,
-    /// How many of them were too large.
+    /// The number of those that were too large.
     too_large: u64,
-    /// The low bits of the count that the last event showed.
+    /// The low bits of the count in the last event.
     lost: u16,
 }
 
-/// What was found at a place where an event should be.
+/// The result of decoding in the place of an event.
 enum Found {
     Event(Time),
-    /// Records were lost before it.
+    /// Records were lost before the event.
     Gap(Time, u16),
 }
 
@@ -73,13 +73,13 @@ impl Events {
         }
     }
 
-    /// Decodes the next event into `event`, or tells of a loss or the end; then `event` holds nothing of use.
+    /// Decodes the next event into `event`, or returns a loss or the end; the content of `event` is then unspecified.
     ///
-    /// A loss is yielded as soon as the trace tells of it. Neither an event's time nor a loss's `from` lies before those
-    /// that were yielded before. Streams without a clock have all events at the epoch.
+    /// A loss is returned as soon as the trace shows it. Neither an event's time nor a loss's `from` lies before those
+    /// of earlier items. In streams without a clock, all events are at the epoch.
     ///
     /// # Errors
-    /// If a file can't be read; the next call goes on with the next packet.
+    /// If a file can't be read; the next call continues with the next packet.
     pub fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
         loop {
             if let Some(loss) = self.pending.pop_front() {
@@ -118,12 +118,12 @@ impl Events {
         }
     }
 
-    /// The bytes of the fields of the event that was decoded last, contexts not among them, as they lie in the trace.
+    /// Returns the bytes of the last event's fields, without contexts, as they lie in the trace.
     pub fn payload(&self) -> &[u8] {
         self.machine.bytes(&self.payload)
     }
 
-    /// Skips the packets that lie wholly before `time`, as far as the packets' headers tell, and the losses in them.
+    /// Skips the packets that lie wholly before `time` by their headers, and the losses in them.
     pub fn skip_to(&mut self, time: Time) {
         self.pending.retain(|loss| loss.to >= time);
         if self.current.is_some() && self.ends_before(self.next - 1, time) {
@@ -143,14 +143,14 @@ impl Events {
         }
     }
 
-    /// Whether all of the packet at `index` happened before `time`.
+    /// Returns true if the whole packet at `index` lies before `time`.
     fn ends_before(&self, index: usize, time: Time) -> bool {
         let last = index + 1 == self.stream.packets.len();
         let end = if last { self.stream.packets[index].end } else { self.stream.begin_of(index + 1) };
         end.is_some_and(|end| end < time)
     }
 
-    /// Enters the next packet: loads it, tells of what its header says is missing before and in it.
+    /// Enters the next packet: loads it, and reports the losses before and in it by its header.
     fn enter(&mut self) -> Result<(), Error> {
         let stream = Arc::clone(&self.stream);
         let packet = &stream.packets[self.next];
@@ -163,7 +163,7 @@ impl Events {
         if let (Some(last), Some(sequence)) = (self.sequence, packet.sequence)
             && sequence > last.saturating_add(1)
         {
-            // Before them, there may be no event that has a time.
+            // Before the lost records, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
             let cause = match stream.program.streams[packet.class].loss {
                 LossPlace::Packet(Cause::Unanswered) => Cause::Unanswered,
@@ -186,7 +186,7 @@ impl Events {
         Ok(())
     }
 
-    /// Loads the beginning of `packet`.
+    /// Loads the first window of `packet`.
     fn load(&mut self, packet: &Packet) -> Result<(), Error> {
         let stream = Arc::clone(&self.stream);
         let open = self.open(packet.file)?;
@@ -198,8 +198,8 @@ impl Events {
         Ok(())
     }
 
-    /// Moves the window to `mark` and loads more of the current packet. False if there is no more: the content ends, or a hole in
-    /// the file begins, or no event is that long.
+    /// Moves the window to `mark` and loads more of the current packet. Returns false if there is no more: the content
+    /// ends, a hole in the file begins, or no event may be as long.
     #[cold]
     #[inline(never)]
     fn slide(&mut self, mark: Mark) -> Result<bool, Error> {
@@ -223,7 +223,7 @@ impl Events {
         Ok(self.machine.base * 8 + self.machine.end > loaded)
     }
 
-    /// The stream's file of this index.
+    /// Opens the stream's file with this index.
     fn open(&mut self, file: usize) -> Result<Open, Error> {
         match self.opened.take() {
             Some((kept, open)) if kept == file => Ok(open),
@@ -231,7 +231,7 @@ impl Events {
         }
     }
 
-    /// Takes note of the packet's `count` of lost records.
+    /// Processes the packet's `count` of lost records.
     fn count_lost(&mut self, current: &mut Current, count: u64, packet: &Packet) {
         let class = &self.stream.program.streams[packet.class];
         let (loss, mask) = (class.loss, u64::MAX >> (64 - class.discarded_bits));
@@ -239,7 +239,7 @@ impl Events {
         let too_large = packet.too_large.unwrap_or(0).wrapping_sub(self.too_large) & u64::from(u32::MAX);
         (self.discarded, self.too_large) = (count, packet.too_large.unwrap_or(0));
         match loss {
-            // The count went back.
+            // A count that went back is corrupt.
             _ if missing > mask / 2 => self.push(packet.end, None, Cause::Corrupt),
             LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
             LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
@@ -252,7 +252,7 @@ impl Events {
         self.current = None;
         let packet = &self.stream.packets[self.next - 1];
         let missing = !packet.sound || self.machine.base * 8 + self.machine.end < packet.content_bits;
-        // What has been reported as corrupt (an end of 0) need not be reported again.
+        // A packet that has been reported as corrupt (its end is 0) is not reported again.
         let cut_off = missing && self.machine.end > 0;
         self.push_lost(current.limit.max(packet.end), current.unplaced, current.too_large);
         if cut_off {
@@ -260,7 +260,7 @@ impl Events {
         }
     }
 
-    /// Decodes what lies at the current place.
+    /// Decodes the event or gap in the current place.
     fn decode(&mut self, current: Current, event: &mut Event) -> Result<Found, Corrupt> {
         let program = &self.stream.program;
         let class = &program.streams[current.class];
@@ -317,10 +317,10 @@ impl Events {
         Ok(Found::Event(time))
     }
 
-    /// Tells of the records that were lost before the event at `time`, which shows `lost`.
+    /// Reports the records that were lost before the event at `time`, which contains the count `lost`.
     ///
-    /// The ring is full only at the end of a sub-buffer, so what is missing here was too large, as far as the count
-    /// of those goes.
+    /// The ring is full only at the end of a sub-buffer, so the records that are missing here were too large, up to the
+    /// count of those.
     fn place_gap(&mut self, mut current: Current, time: Time, lost: u16) {
         let missing = u64::from(lost.wrapping_sub(current.lost));
         let too_large = missing.min(current.too_large);
@@ -330,7 +330,7 @@ impl Events {
         self.push_lost(Some(time), missing, too_large);
     }
 
-    /// Tells of `missing` records, `too_large` of which no sub-buffer could take.
+    /// Reports `missing` records, `too_large` of which were larger than a sub-buffer.
     fn push_lost(&mut self, to: Option<Time>, missing: u64, too_large: u64) {
         for (count, cause) in [(too_large, Cause::TooLarge), (missing - too_large, Cause::RingFull)] {
             if count > 0 {
@@ -339,7 +339,7 @@ impl Events {
         }
     }
 
-    /// Tells of a loss after what was yielded last, before `to`.
+    /// Reports a loss after the last item and before `to`.
     fn push(&mut self, to: Option<Time>, count: Option<u64>, cause: Cause) {
         let begin = match (self.stream.begin_of(self.next - 1), self.stream.begin_of(self.next)) {
             (Some(begin), Some(limit)) => Some(begin.min(limit)),
@@ -352,7 +352,7 @@ impl Events {
         self.pending.push_back(Loss { from, to, cpu, pid: self.stream.pid, count, cause });
     }
 
-    /// Tells that the rest of the current packet makes no sense.
+    /// Reports that the rest of the current packet is invalid.
     fn push_corrupt(&mut self) {
         let packet = &self.stream.packets[self.next - 1];
         let end = packet.end.filter(|_| packet.content_bits > 0);
@@ -360,7 +360,7 @@ impl Events {
     }
 }
 
-/// The event class with `id`. Tracers number them from 0 without gaps, mostly; with only one they needn't number it.
+/// Returns the event class with `id`. Most tracers number them from 0 without gaps; a single one needs no number.
 fn find_event(events: &[EventProgram], id: Option<u64>) -> Option<&EventProgram> {
     let Some(id) = id else { return events.first().filter(|_| events.len() == 1) };
     match usize::try_from(id).ok().and_then(|index| events.get(index)) {

@@ -1,14 +1,14 @@
-//! Where the traces are.
+//! The search for traces in a directory.
 
 use crate::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How far below a directory to look for traces.
+/// The maximum depth below a directory at which traces are found.
 const MAX_DEPTH: usize = 32;
 
-/// All CTF traces at or below `dir`: the directories that hold a file `metadata`, sorted. Links to other
-/// directories aren't followed.
+/// Returns all CTF traces at or below `dir`: the directories that contain a file `metadata`, sorted. Links to other
+/// directories are not followed.
 ///
 /// # Errors
 /// If a directory can't be listed.
@@ -31,7 +31,8 @@ pub fn find(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// The stream files of the trace in `dir`, sorted; also what can't be one, such as a FIFO, for which opening the trace fails.
+/// Returns the stream files of the trace in `dir`, sorted. They include entries that cannot be stream files, such as a
+/// FIFO, so that opening the trace fails.
 pub(super) fn stream_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Io { action: "list", path: dir.to_owned(), source };
     let mut files = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn stream_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Whether `path`, or what it leads to, exists and is no directory.
+/// Returns true if `path`, or the target of a link, exists and is no directory.
 fn is_there(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| !file.is_dir())
 }

@@ -1,4 +1,4 @@
-//! Which packets a stream file has, found by reading their headers only.
+//! The index of the packets in a stream file, made from their headers only.
 
 use super::machine::Machine;
 use super::program::{Op, Program, Register};
@@ -6,19 +6,19 @@ use super::source::Reader;
 use crate::{Error, PACKET_MAGIC, Uuid};
 use sordino_event::{Cpu, Event, Time};
 
-/// What is read of a packet at first; enough for every tracer's header.
+/// The number of bytes of a packet that are read at first; enough for every tracer's header.
 const HEADER_READ: u64 = 256;
 
-/// The longest packet header that is looked at.
+/// The longest packet header that is read, in bytes.
 const HEADER_MAX: u64 = 1 << 16;
 
-/// The largest packet that is read: a file can claim anything.
+/// The largest packet that is read, in bytes: a file can claim any size.
 const PACKET_MAX: u64 = 1 << 30;
 
-/// Tracers' packets start at multiples of pages: where to look for the next one behind a broken header.
+/// The alignment of tracers' packets, at which the next one is searched for behind a broken header.
 const PAGE: u64 = 4096;
 
-/// How many pages to look at before giving up on the rest of the file.
+/// The number of pages that are searched before the rest of the file is given up.
 const SEARCH_PAGES: usize = 1 << 14;
 
 /// The most packets that one file may have.
@@ -27,29 +27,29 @@ const PACKETS_MAX: usize = 1 << 24;
 /// A packet of a stream, as its header describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// When it begins, if the trace says so.
+    /// The time of the packet's begin, if the trace has it.
     pub begin: Option<Time>,
-    /// When it ends, if the trace says so.
+    /// The time of the packet's end, if the trace has it.
     pub end: Option<Time>,
-    /// On which CPU its events happened, if it belongs to one.
+    /// The CPU of its events, if it belongs to one.
     pub cpu: Option<Cpu>,
     /// The stream's count of lost records at the packet's end.
     pub discarded: Option<u64>,
-    /// How many of those no sub-buffer could take, modulo 2^32; only sordino's traces say so.
+    /// The number of those that were larger than a sub-buffer, modulo 2^32; only sordino's traces have it.
     pub too_large: Option<u64>,
-    /// Counts the stream's packets, those that were lost or overwritten too.
+    /// The sequence number of the packet in the stream, which also counts lost and overwritten packets.
     pub sequence: Option<u64>,
-    /// Where it starts in its file.
+    /// The offset of the packet in its file, in bytes.
     pub offset: u64,
-    /// How many bytes of the file it takes, padding included.
+    /// The size of the packet in the file in bytes, padding included.
     pub bytes: u64,
-    /// How many bits of it, headers included, can be read: 0 if its header doesn't make sense.
+    /// The number of its bits that can be read, headers included: 0 if its header is invalid.
     pub content_bits: u64,
-    /// Whether all of it is there and its header makes sense.
+    /// True if the packet is complete and its header valid.
     pub sound: bool,
-    /// Its file's place among the stream's files.
+    /// The index of its file among the stream's files.
     pub(super) file: usize,
-    /// Its class's place in the program.
+    /// The index of its class in the program.
     pub(super) class: usize,
     pub(super) instance: Option<u64>,
 }
@@ -68,7 +68,7 @@ pub(super) fn packets(
         let packet = match indexer.packet(offset)? {
             _ if packets.len() == PACKETS_MAX => unreadable(offset, indexer.length - offset),
             Some(packet) if packet.bytes <= indexer.length - offset => packet,
-            // The file was cut off, unless another packet follows: then the size is wrong.
+            // The file was truncated, unless another packet follows: then the size is wrong.
             Some(packet) => packet.cut(indexer.next_header(offset)? - offset),
             None => unreadable(offset, indexer.next_header(offset)? - offset),
         };
@@ -79,7 +79,7 @@ pub(super) fn packets(
 }
 
 impl Packet {
-    /// The same, not longer than `bytes`.
+    /// Returns the same packet, limited to `bytes`.
     fn cut(self, bytes: u64) -> Self {
         let content_bits = self.content_bits.min(bytes * 8);
         Self { bytes, content_bits, sound: self.sound && content_bits == self.content_bits, ..self }
@@ -113,7 +113,7 @@ struct Indexer<'a> {
 }
 
 impl Indexer<'_> {
-    /// The packet at `offset`; `None` if its header doesn't make sense and even its size is unknown.
+    /// Returns the packet at `offset`; `None` if its header is invalid and even its size unknown.
     fn packet(&mut self, offset: u64) -> Result<Option<Packet>, Error> {
         let left = self.length - offset;
         let mut room = HEADER_READ.min(left);
@@ -129,13 +129,13 @@ impl Indexer<'_> {
         }
     }
 
-    /// Puts together what the header in the registers says.
+    /// Returns the packet that the header in the registers describes.
     fn describe(&self, class: usize, offset: u64, left: u64) -> Option<Packet> {
         let stream = self.program.streams.get(class)?;
         let registers = self.machine.registers();
         let get = |register| registers.get(register);
         let (size, content) = (get(Register::PacketSize), get(Register::ContentSize));
-        // Without any size the file is one packet.
+        // Without any size, the file is one packet.
         let size = size
             .or(content.and_then(|bits| bits.checked_next_multiple_of(8)))
             .unwrap_or(left.saturating_mul(8));
@@ -148,7 +148,7 @@ impl Indexer<'_> {
         let there = content.min(left.saturating_mul(8));
         let readable = header <= content && content <= size && there.div_ceil(8) <= PACKET_MAX;
         let (begin, end) = (get(Register::Begin), get(Register::End));
-        // LTTng's crash dumps have packets that were never ended: 0.
+        // The crash dumps of LTTng have packets that were never ended: their end is 0.
         let end = end.filter(|end| *end != 0 || begin == Some(0));
         let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
         let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(ticks?));
@@ -169,8 +169,8 @@ impl Indexer<'_> {
         })
     }
 
-    /// The next place behind `offset` where a packet seems to start, else the end of the file. Only a magic number makes
-    /// it seem so.
+    /// Returns the next offset behind `offset` where a packet seems to begin by its magic number, or else the end of
+    /// the file.
     fn next_header(&mut self, offset: u64) -> Result<u64, Error> {
         let header = &self.program.ops[self.program.packet_header.clone()];
         if !header.iter().any(|op| matches!(op, Op::Register(_, Register::Magic))) {
@@ -186,21 +186,21 @@ impl Indexer<'_> {
     }
 }
 
-/// All bits set stand for an unknown CPU.
+/// Returns the CPU of this number. All bits set stand for an unknown CPU.
 pub(super) fn cpu(number: u64) -> Option<Cpu> {
     u32::try_from(number).ok().filter(|number| *number != u32::MAX).map(Cpu)
 }
 
-/// Why there is no packet header.
+/// The reason why there is no packet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoHeader {
-    /// It is longer than what has been loaded.
+    /// The header is longer than the loaded bytes.
     Short,
-    /// It belongs to something else.
+    /// The bytes do not belong to a packet of this trace.
     Wrong,
 }
 
-/// Reads the header and context of the packet that `machine` has loaded: its class's place in the program.
+/// Reads the header and context of the packet that `machine` has loaded. Returns the index of its class in the program.
 pub(super) fn header(
     machine: &mut Machine,
     program: &Program,

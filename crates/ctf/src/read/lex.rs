@@ -1,8 +1,8 @@
-//! Words, numbers and signs of TSDL, the language of CTF metadata.
+//! The lexer of TSDL, the language of CTF metadata.
 
 use crate::Problem;
 
-/// A problem and the byte of the text where it lies.
+/// A problem, and the offset in the text where it lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) offset: usize,
@@ -11,21 +11,21 @@ pub(super) struct At {
 
 pub(super) type Result<T> = std::result::Result<T, At>;
 
-/// One token.
+/// A token of TSDL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A keyword or an identifier: which of them depends on where it stands.
+    /// A keyword or an identifier: which of them depends on the context.
     Word(&'a str),
     /// An integer or character constant, without its sign.
     Number(u64),
     Text(String),
-    /// Punctuation.
+    /// A punctuation mark or an operator.
     Sign(&'static str),
     End,
 }
 
 impl Token<'_> {
-    /// For "expected ..., found ...".
+    /// Returns the token's text for "expected ..., found ...".
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("`{word}`"),
@@ -37,11 +37,11 @@ impl Token<'_> {
     }
 }
 
-/// Longest first, so that `:=` isn't taken for `:`.
+/// The punctuation, longest first, so that `:=` is not taken for `:`.
 const SIGNS: [&str; 19] =
     ["...", ":=", "->", "{", "}", "[", "]", "(", ")", "<", ">", ";", ",", ".", ":", "=", "*", "+", "-"];
 
-/// Cuts text into tokens.
+/// A lexer that splits a text into tokens.
 #[derive(Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -53,7 +53,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0 }
     }
 
-    /// The next token and the byte it starts at.
+    /// Returns the next token and its offset.
     pub(super) fn next(&mut self) -> Result<(usize, Token<'a>)> {
         self.skip_blank()?;
         let start = self.at;
@@ -100,7 +100,7 @@ impl<'a> Lexer<'a> {
         &rest[..end]
     }
 
-    /// Decimal, octal (0...) or hexadecimal (0x...), with C's suffixes.
+    /// Reads a decimal, octal (0...) or hexadecimal (0x...) number, with C's suffixes.
     fn number(&mut self) -> Result<u64> {
         let start = self.at;
         let word = self.word();
@@ -117,7 +117,7 @@ impl<'a> Lexer<'a> {
         parsed.or_else(|_| self.fail(start, Problem::Number(word.to_owned())))
     }
 
-    /// A character constant's value.
+    /// Reads the value of a character constant.
     fn character(&mut self) -> Result<u64> {
         let start = self.at;
         let text = self.quoted('\'', "character")?;
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The byte that a backslash and what follows it stand for.
+    /// Reads the byte that an escape sequence stands for.
     fn escape(&mut self, start: usize, what: &'static str) -> Result<u8> {
         let backslash = self.at;
         let rest = &self.rest()[1..];
@@ -191,7 +191,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Line and column of a byte of `text`, both from 1.
+/// Returns the line and the column of a byte of `text`, both from 1.
 pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Runs a [`Program`](super::program::Program) over the bytes of a packet.
+//! The machine that runs a [`Program`](super::program::Program) over the bytes of a packet.
 
 use super::program::{Int, NO_SLOT, Op, Register, Times};
 use crate::Uuid;
@@ -6,62 +6,63 @@ use sordino_event::{Event, Value};
 use std::ffi::CStr;
 use std::ops::Range;
 
-/// The bytes do not make sense as what the metadata says they are.
+/// The error for bytes that are invalid by the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Corrupt;
 
 type Result<T> = std::result::Result<T, Corrupt>;
 
-/// So many zero bytes behind the packet let every integer be loaded with one read of 16 bytes.
+/// The number of zero bytes behind the packet, with which every integer can be loaded by one read of 16 bytes.
 const SLACK: usize = 16;
 
-/// The most operations that an event's lists may repeat. A value takes 24 bytes in memory and may take one bit in the file.
+/// The most operations that an event's lists may repeat. A value takes 24 bytes in memory and may take one bit in the
+/// file.
 const MAX_REPEATED: u64 = 1 << 20;
 
 /// The most bytes of labels and names, which come from the metadata, that an event's lists may repeat.
 const MAX_LABELS: usize = 1 << 22;
 
-/// How much of a packet is loaded at once, at first. A stream that is read on gets up to [`WINDOW_MAX`].
+/// The size of a packet's first window in bytes. A stream whose reading continues gets up to [`WINDOW_MAX`].
 const WINDOW_MIN: usize = 64 << 10;
 
-/// How much of a packet is loaded at once, unless one event is longer.
+/// The size of a packet's window in bytes, unless one event is longer.
 const WINDOW_MAX: usize = 256 << 10;
 
-/// The longest event that is read.
+/// The longest event that is read, in bytes.
 pub(super) const EVENT_MAX: usize = 4 << 20;
 
-/// The window starts at a multiple of this, the largest alignment that a type can have, so alignments within the window are
-/// those within the packet.
+/// The alignment of the window in the packet. It is the largest alignment of a type, so that alignments within the
+/// window are those within the packet.
 const STEP: usize = 4096;
 
-/// The most list elements without any bits that a packet may have: their number says nothing about the file's size.
+/// The most list elements without any bits that a packet may have, as the file's size does not limit them.
 const MAX_EMPTY: u32 = 1 << 16;
 
-/// A window of a packet's bytes, the place in it and what has been read so far. All of it is reused.
+/// A window of a packet's bytes, the current place in it, and the values read so far. All of it is reused.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     bytes: Vec<u8>,
-    /// Bytes of the packet that lie before the window.
+    /// The number of the packet's bytes that lie before the window.
     pub(super) base: u64,
-    /// How many bytes the next window of this stream has, events permitting.
+    /// The size of the stream's next window in bytes, unless an event needs more.
     window: usize,
-    /// The next bit of the window.
+    /// The next bit in the window.
     pub(super) position: u64,
     /// The bit behind the window's content.
     pub(super) end: u64,
-    /// Whether what was to be read last lies, in part, behind `end`.
+    /// True if the last value to be read lies, in part, behind `end`.
     short: bool,
     slots: Vec<u64>,
     registers: Registers,
-    /// Operations that the event's lists may still repeat.
+    /// The number of operations that the event's lists may still repeat.
     repeated: u64,
-    /// Bytes of labels and names that the event may still have.
+    /// The number of bytes of labels and names that the event may still have.
     labels: usize,
-    /// List elements without any bits that the packet may still have.
+    /// The number of list elements without any bits that the packet may still have.
     empty: u32,
 }
 
-/// What an event began with: all that is needed to read it again.
+/// The state at an event's begin that is needed to read it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) position: u64,
@@ -69,13 +70,13 @@ pub(super) struct Mark {
     empty: u32,
 }
 
-/// What a packet or an event says besides its fields.
+/// The values of a packet or an event besides its fields.
 #[derive(Debug, Default)]
 pub(super) struct Registers {
     values: [u64; Register::COUNT],
     /// A bit for each register that has a value.
     present: u32,
-    /// The clock, whole; events may show a part of it only.
+    /// The whole clock; events may have the low bits only.
     pub(super) ticks: u64,
     pub(super) uuid: Option<Uuid>,
 }
@@ -90,7 +91,7 @@ impl Registers {
         self.present |= 1 << register as u32;
     }
 
-    /// The first clock reading since `earlier` whose low `bits` are `low`.
+    /// Returns the first clock reading since `earlier` whose low `bits` are `low`.
     fn extend(earlier: u64, low: u64, bits: u32) -> u64 {
         let Some(span) = 1_u64.checked_shl(bits) else { return low };
         let candidate = earlier & !(span - 1) | low & (span - 1);
@@ -103,7 +104,7 @@ impl Machine {
         Self { slots: vec![0; slots], window: WINDOW_MIN, ..Self::default() }
     }
 
-    /// The whole bytes between two places.
+    /// Returns the whole bytes between two places.
     pub(super) fn bytes(&self, bits: &Range<u64>) -> &[u8] {
         self.bytes.get((bits.start / 8) as usize..(bits.end / 8) as usize).unwrap_or_default()
     }
@@ -112,7 +113,8 @@ impl Machine {
         &self.registers
     }
 
-    /// Starts over on a packet of `bytes`: `fill` gets room for the first of them, up to a window, and returns how many it filled.
+    /// Starts over on a packet of `bytes`. `fill` gets room for the first of them, up to a window, and returns the
+    /// number that it filled.
     pub(super) fn load<E>(
         &mut self,
         bytes: u64,
@@ -127,9 +129,9 @@ impl Machine {
         self.fill(0, bytes.min(self.window as u64) as usize, fill)
     }
 
-    /// Moves the window to the event at `mark`, where reading goes on, and makes it longer if that event is longer: `fill` gets the
-    /// offset in the packet and room for what is missing, and returns how many bytes it filled. `None` if an event can't be as long
-    /// as this one claims to be; nothing has changed then.
+    /// Moves the window to the event at `mark`, where reading continues, and enlarges it if that event is longer.
+    /// `fill` gets the offset in the packet and room for the missing bytes, and returns the number that it filled.
+    /// `None` if no event may be as long as this one claims to be; nothing has changed then.
     pub(super) fn slide<E>(
         &mut self,
         mark: Mark,
@@ -178,29 +180,29 @@ impl Machine {
         Ok(())
     }
 
-    /// Where the event that follows begins.
+    /// Returns the state at the begin of the next event.
     pub(super) fn mark(&self) -> Mark {
         Mark { position: self.position, ticks: self.registers.ticks, empty: self.empty }
     }
 
-    /// Goes back to `mark`.
+    /// Returns to the state `mark`.
     pub(super) fn rewind(&mut self, mark: Mark) {
         (self.position, self.registers.ticks, self.empty) = (mark.position, mark.ticks, mark.empty);
     }
 
-    /// Whether what couldn't be read last would have needed more bytes than there are; true once.
+    /// Returns true once if the last value that could not be read would have needed more bytes than there are.
     pub(super) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.short)
     }
 
-    /// Forgets what belonged to the event before.
+    /// Forgets the values of the event before.
     pub(super) fn begin_event(&mut self) {
         self.registers.present &= (1 << Register::FIRST_OF_EVENT as u32) - 1;
         self.repeated = MAX_REPEATED;
         self.labels = MAX_LABELS;
     }
 
-    /// Runs the operations `range`, showing values in `event`.
+    /// Runs the operations `range`, and shows values in `event`.
     pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
@@ -295,7 +297,7 @@ impl Machine {
         self.position = stop;
         let (byte, bit) = ((start / 8) as usize, (start % 8) as u32);
         let unused = 64 - int.bits;
-        // The value at the top of 64 bits.
+        // The value is placed at the top of 64 bits.
         let high = match (bit, int.big) {
             (0, false) => u64::from_le_bytes(self.chunk(byte)) << unused,
             (0, true) => u64::from_be_bytes(self.chunk(byte)),
@@ -344,7 +346,7 @@ impl Machine {
         Corrupt
     }
 
-    /// The next so many whole bytes.
+    /// Reads this number of whole bytes.
     fn take(&mut self, length: u64) -> Result<&[u8]> {
         let start = self.position.div_ceil(8);
         let Some(stop) = start.checked_add(length).filter(|stop| *stop <= self.end / 8) else {
@@ -354,7 +356,7 @@ impl Machine {
         self.bytes.get(start as usize..stop as usize).ok_or(Corrupt)
     }
 
-    /// Text that ends with a zero byte, without it.
+    /// Reads a text that ends with a zero byte, and returns it without that.
     fn string(&mut self) -> Result<&[u8]> {
         let start = self.position.div_ceil(8);
         let left = self.bytes.get(start as usize..(self.end / 8) as usize);
@@ -390,7 +392,7 @@ mod tests {
         machine
     }
 
-    /// Bit by bit, as the specification words it.
+    /// Reads an integer bit by bit, as the specification defines it.
     fn slow(bytes: &[u8], start: u64, bits: u32, big: bool) -> u64 {
         (0..u64::from(bits)).fold(0, |value, index| {
             let at = start + index;

@@ -1,4 +1,4 @@
-//! What a trace's metadata says, put together from its blocks.
+//! The content of a trace's metadata, assembled from its blocks.
 
 use super::lex::{At, Result};
 use super::parse::{Block, Entry, Value, parse};
@@ -14,12 +14,12 @@ pub(super) struct Metadata {
     pub(super) order: Order,
     pub(super) packet_header: Option<Arc<Type>>,
     pub(super) environment: Environment,
-    /// By name.
+    /// The clocks by their names.
     pub(super) clocks: BTreeMap<String, Clock>,
     pub(super) streams: Vec<Stream>,
 }
 
-/// A stream class.
+/// A class of streams.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pub(super) id: u64,
@@ -29,7 +29,7 @@ pub(super) struct Stream {
     pub(super) events: Vec<Event>,
 }
 
-/// An event class.
+/// A class of events.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) id: u64,
@@ -107,7 +107,7 @@ impl Metadata {
         })
     }
 
-    /// The clock that `path`, written `clock.NAME.value`, refers to.
+    /// Returns the clock that `path`, written `clock.NAME.value`, refers to.
     pub(super) fn clock(&self, path: &Path) -> Result<&Clock> {
         let found = match path.words.as_slice() {
             [clock, name, value] if clock == "clock" && value == "value" => self.clocks.get(name),
@@ -172,7 +172,7 @@ fn setting(entry: &Entry) -> Result<Setting> {
     }
 }
 
-/// Text, or a name in its stead; old LTTng doesn't quote event names.
+/// Returns the text, which may also be a name: old LTTng does not quote event names.
 fn dotted(entry: &Entry) -> Option<String> {
     match &entry.value {
         Value::Text(text) => Some(text.clone()),
@@ -181,7 +181,7 @@ fn dotted(entry: &Entry) -> Option<String> {
     }
 }
 
-/// A level that LTTng doesn't have is none.
+/// Returns the log level; `None` if LTTng does not have it.
 fn level(entry: Option<&Entry>) -> Option<Level> {
     Level::from_number(u8::try_from(entry?.number()?).ok()?)
 }

@@ -1,16 +1,16 @@
-//! Reading: any CTF 1.8 trace.
+//! Reading of any CTF 1.8 trace.
 //!
 //! | step | where |
 //! |---|---|
-//! | which directories are traces | [`find()`] |
+//! | a directory to the traces in it | [`find()`] |
 //! | bytes of the metadata file to text, to tokens, to blocks and types | `unpack`, `lex`, `parse`, `parse_type`, `attributes`, `types` |
-//! | blocks to what the trace says | `metadata` |
+//! | blocks to the content of the metadata | `metadata` |
 //! | types to operations, and classes for users | `compile`, `compile_type`, `program` |
 //! | headers of packets to an index | `index` |
-//! | which files are opened at all | `regular` |
+//! | paths to open files, regular ones only | `regular` |
 //! | packets to events and losses | [`Events`], `machine` |
 //!
-//! Nothing in a trace is trusted. What the format forbids is an error with its place (metadata) or a
+//! Nothing in a trace is trusted. A violation of the format is an error with its place (metadata) or a
 //! [`Loss`](sordino_event::Loss) of cause [`Corrupt`](sordino_event::Cause::Corrupt) (packets).
 
 mod attributes;

@@ -1,4 +1,4 @@
-//! The grammar of TSDL: types, and the blocks that give them to streams and events.
+//! The grammar of TSDL: types, and the blocks that assign them to streams and events.
 
 use super::lex::{At, Lexer, Result, Token};
 use super::parse_type::Specifier;
@@ -7,16 +7,16 @@ use crate::Problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One top-level block: `trace`, `env`, `clock`, `stream`, `event` or `callsite`.
+/// A top-level block: `trace`, `env`, `clock`, `stream`, `event` or `callsite`.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) kind: &'static str,
-    /// Where it starts.
+    /// The offset of the block in the text.
     pub(super) offset: usize,
     pub(super) entries: Vec<Entry>,
 }
 
-/// `name = value;` or `name := type;`
+/// An entry of a block, `name = value;` or `name := type;`.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -47,13 +47,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// A parser that looks one token ahead. What concerns types is in [`super::parse_type`].
+/// A parser with a lookahead of one token. The grammar of types is in [`super::parse_type`].
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The next token and where it starts.
+    /// The next token and its offset.
     pub(super) token: Token<'a>,
     pub(super) offset: usize,
-    /// The types that can be named here, innermost scope last; a structure's name starts with "struct " and so on.
+    /// The types that can be named here, innermost scope last. The name of a structure starts with "struct ", and
+    /// so on.
     scopes: Vec<HashMap<String, Arc<Type>>>,
     depth: u32,
 }
@@ -65,7 +66,7 @@ impl<'a> Parser<'a> {
         Ok(Self { lexer, token, offset, scopes: vec![HashMap::new()], depth: 0 })
     }
 
-    /// Hands out the token and reads the next one.
+    /// Returns the token and reads the next one.
     pub(super) fn advance(&mut self) -> Result<Token<'a>> {
         let (offset, token) = self.lexer.next()?;
         self.offset = offset;
@@ -80,7 +81,7 @@ impl<'a> Parser<'a> {
         self.fail(self.offset, Problem::Expected { expected, found: self.token.describe() })
     }
 
-    /// Whether the sign stood here; if so, it is behind us.
+    /// Consumes the sign if it is the next token; returns true if so.
     pub(super) fn accept(&mut self, sign: &'static str) -> Result<bool> {
         let found = self.token == Token::Sign(sign);
         if found {
@@ -93,7 +94,7 @@ impl<'a> Parser<'a> {
         if self.accept(sign)? { Ok(()) } else { self.unexpected(sign) }
     }
 
-    /// Whether the keyword stood here; if so, it is behind us.
+    /// Consumes the keyword if it is the next token; returns true if so.
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
         let found = self.token == Token::Word(word);
         if found {
@@ -140,7 +141,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `a.b.c`
+    /// Parses a path, `a.b.c`.
     pub(super) fn path(&mut self) -> Result<Path> {
         let offset = self.offset;
         let mut words = vec![self.word("a name")?.to_owned()];
@@ -150,7 +151,7 @@ impl<'a> Parser<'a> {
         Ok(Path { words, offset })
     }
 
-    /// A constant expression.
+    /// Parses a constant expression.
     pub(super) fn value(&mut self) -> Result<Value> {
         let offset = self.offset;
         if self.accept("-")? {
@@ -222,7 +223,7 @@ impl<'a> Parser<'a> {
         Ok(entries)
     }
 
-    /// The members of a structure or the options of a variant.
+    /// Parses the members of a structure or the options of a variant.
     pub(super) fn members(&mut self) -> Result<Vec<Member>> {
         let mut members: Vec<Member> = Vec::new();
         let mut names = std::collections::HashSet::new();

@@ -7,7 +7,7 @@ use super::types::{Enumeration, Kind, Range, Type, alignment};
 use crate::Problem;
 use std::sync::Arc;
 
-/// What C's types are made of; every name of one or more of these needs a `typealias`.
+/// The words of C's types; every name that consists of them needs a `typealias`.
 const C_WORDS: [&str; 12] = [
     "void",
     "char",
@@ -25,16 +25,16 @@ const C_WORDS: [&str; 12] = [
 
 /// A type in front of its declarators.
 pub(super) enum Specifier {
-    /// Written out here.
+    /// A type that is defined in place.
     Type(Arc<Type>),
-    /// The same with a name, `struct a {...}`: may stand alone.
+    /// A type that is defined in place with a name, `struct a {...}`: it may stand alone.
     Tagged(Arc<Type>),
-    /// Known by a name that the declarator's stars belong to.
+    /// The name of a type, to which the declarator's stars belong, and its offset.
     Named(String, usize),
 }
 
 impl<'a> Parser<'a> {
-    /// A definition that only gives a type a name, if one stands here.
+    /// Parses a definition that only names a type, if there is one.
     pub(super) fn definition(&mut self) -> Result<bool> {
         match self.token {
             Token::Word("typealias") => {
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    /// `struct a {...};` and the like, if one stands here.
+    /// Parses `struct a {...};` and the like, if there is one.
     pub(super) fn tagged_definition(&mut self) -> Result<bool> {
         let found = matches!(self.token, Token::Word("struct" | "variant" | "enum"));
         if found {
@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// `unsigned long`, `foo_t`, `void *`
+    /// Parses the name in a `typealias`: `unsigned long`, `foo_t`, `void *`.
     fn alias_name(&mut self) -> Result<String> {
         match self.specifier()? {
             Specifier::Named(name, _) => self.stars(name),
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// A type without a field's name.
+    /// Parses a type without a field's name.
     pub(super) fn abstract_type(&mut self) -> Result<Arc<Type>> {
         let specifier = self.specifier()?;
         let ty = self.pointed(&specifier)?;
@@ -106,14 +106,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A field's name with its stars and brackets, and the field's type.
+    /// Parses a field's name with its stars and brackets; also returns the field's type.
     pub(super) fn declarator(&mut self, specifier: &Specifier) -> Result<(&'a str, Arc<Type>)> {
         let ty = self.pointed(specifier)?;
         let name = self.word("a name")?;
         Ok((name, self.dimensions(ty)?))
     }
 
-    /// `[2][length]`: the first is the outermost.
+    /// Parses dimensions, `[2][length]`: the first is the outermost.
     fn dimensions(&mut self, element: Arc<Type>) -> Result<Arc<Type>> {
         let offset = self.offset;
         if !self.accept("[")? {
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         Type::new(kind, 1, offset)
     }
 
-    /// `struct {...}`, `integer {...}`, `unsigned long`, ...
+    /// Parses a type specifier: `struct {...}`, `integer {...}`, `unsigned long`, ...
     pub(super) fn specifier(&mut self) -> Result<Specifier> {
         while self.accept_word("const")? {}
         let offset = self.offset;
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
         Ok(if tagged { Specifier::Tagged(ty) } else { Specifier::Type(ty) })
     }
 
-    /// The name behind `struct`, `variant` or `enum`, if there is one.
+    /// Parses the name behind `struct`, `variant` or `enum`, if there is one.
     fn tag(&mut self, keyword: &str) -> Result<Option<String>> {
         match self.token {
             Token::Word(name) => {
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Gives `ty` its name, if it has one.
+    /// Defines the name of `ty`, if it has one.
     fn named(&mut self, name: Option<String>, ty: Arc<Type>, offset: usize) -> Result<Arc<Type>> {
         if let Some(name) = name {
             self.define(name, Arc::clone(&ty), offset)?;
@@ -254,7 +254,7 @@ impl<'a> Parser<'a> {
         self.named(name, ty, offset)
     }
 
-    /// `{ a, b = 3, "c d" = 5 ... 9 }`
+    /// Parses the labels of an enumeration, `{ a, b = 3, "c d" = 5 ... 9 }`.
     fn labels(&mut self) -> Result<Vec<Range>> {
         let mut ranges: Vec<Range> = Vec::new();
         self.expect("{")?;

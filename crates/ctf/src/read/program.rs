@@ -1,4 +1,4 @@
-//! A trace's types, compiled: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a
+//! Compiled types of a trace: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a
 //! packet.
 
 use super::types::Enumeration;
@@ -11,27 +11,27 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) ops: Vec<Op>,
-    /// How many integers are remembered as lengths and tags.
+    /// The number of integers that are remembered as lengths and tags.
     pub(super) slots: usize,
     pub(super) packet_header: Range<usize>,
     pub(super) streams: Vec<StreamProgram>,
 }
 
-/// How to decode the packets of one stream class.
+/// The operations that decode the packets of one stream class.
 #[derive(Debug)]
 pub(super) struct StreamProgram {
     pub(super) id: u64,
     pub(super) packet_context: Range<usize>,
     pub(super) event_header: Range<usize>,
-    /// Alignment of events in bits - 1.
+    /// The alignment of events in bits, minus 1.
     pub(super) event_mask: u64,
     pub(super) event_context: Context,
-    /// Sorted by id.
+    /// The event classes, sorted by id.
     pub(super) events: Vec<EventProgram>,
-    /// Of the clock that stamps the events, if one does.
+    /// The clock of the events' timestamps, if they have any.
     pub(super) clock: Option<Conversion>,
     pub(super) loss: LossPlace,
-    /// How many bits the packets' count of lost records has; it wraps.
+    /// The number of bits of the packets' count of lost records; it wraps.
     pub(super) discarded_bits: u32,
 }
 
@@ -43,43 +43,44 @@ pub(super) struct EventProgram {
     pub(super) payload: Range<usize>,
 }
 
-/// A context lies before the payload but its values follow the payload's: it is run over twice.
+/// The operations of a context. It lies before the payload, but its values follow the payload's: it is run
+/// over twice.
 #[derive(Debug)]
 pub(super) struct Context {
-    /// Fills registers and shows nothing.
+    /// The operations that fill registers and show nothing.
     pub(super) hidden: Range<usize>,
-    /// Shows what isn't in registers; empty if there is nothing.
+    /// The operations that show fields which are not in registers; empty if there are none.
     pub(super) shown: Range<usize>,
 }
 
-/// Where a stream class says that records are missing.
+/// The place in which a stream class counts missing records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossPlace {
-    /// In the packets' counts only.
+    /// The packets' counts only.
     Packet(Cause),
-    /// sordino's user streams: also in every event, as the low 16 bits of the count.
+    /// The packets' counts and every event, which has the low 16 bits of the count: sordino's user streams.
     Event,
 }
 
-/// How an integer lies in the packet.
+/// The encoding of an integer in the packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Int {
-    /// Alignment in bits - 1.
+    /// The alignment in bits, minus 1.
     pub(super) mask: u64,
-    /// 1 to 64.
+    /// The size in bits, 1 to 64.
     pub(super) bits: u32,
     pub(super) signed: bool,
     pub(super) big: bool,
-    /// Where to remember the value, or [`NO_SLOT`].
+    /// The slot that remembers the value, or [`NO_SLOT`].
     pub(super) slot: u32,
 }
 
-/// Nobody asks for the value later.
+/// The slot of a value that is not needed later.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) enum Op {
-    /// Shows an integer.
+    /// Shows an integer, in this base.
     Integer(Int, Base),
     /// Shows a floating-point number.
     Float(Int),
@@ -87,33 +88,33 @@ pub(super) enum Op {
     Label(Int, Arc<Enumeration>),
     /// Shows text up to a zero byte.
     String,
-    /// Shows text of fixed room.
+    /// Shows text of a fixed number of bytes.
     Text(Times),
-    /// Announces a structure of so many members.
+    /// Begins a structure of this many members.
     Group(u32),
     /// Shows the name of a member.
     Name(Box<str>),
-    /// Runs the operations up to `end` so many times; a list if `shown`.
+    /// Runs the operations up to `end` this many times; a list if `shown`.
     Repeat { times: Times, end: usize, shown: bool },
-    /// Runs the operations of the arm that the tag selects, then goes on at `end`.
+    /// Runs the operations of the arm that the tag selects, and continues at `end`.
     Select { slot: u32, signed: bool, arms: Box<[Arm]>, end: usize },
-    /// Goes to the next multiple of one more than so many bits.
+    /// Advances to a multiple of the alignment in bits; the value is the alignment minus 1.
     Align(u64),
-    /// Puts an integer in a register.
+    /// Stores an integer in a register.
     Register(Int, Register),
-    /// Puts the trace's UUID in its place.
+    /// Stores the trace's UUID in the registers.
     Uuid,
     /// Skips text up to a zero byte.
     SkipString,
-    /// Skips so many bytes.
+    /// Skips this many bytes.
     SkipBytes(Times),
 }
 
-/// How often to repeat.
+/// The number of repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Times {
     Fixed(u64),
-    /// As an earlier integer says.
+    /// The value of an earlier integer.
     Slot(u32),
 }
 
@@ -124,7 +125,7 @@ pub(super) struct Arm {
     pub(super) body: Range<usize>,
 }
 
-/// What an integer outside of the payload is for.
+/// The purpose of an integer outside of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     Magic,
@@ -137,23 +138,23 @@ pub(super) enum Register {
     Discarded,
     Sequence,
     PacketCpu,
-    /// sordino's: how many of the lost records no sub-buffer could take.
+    /// The number of the lost records that were larger than a sub-buffer, in sordino's streams.
     TooLarge,
-    /// From here on, of an event.
+    /// The id of an event. The registers from here on belong to an event.
     Id,
     Ticks,
     Lost,
-    /// Of the whole record, in bytes.
+    /// The size of the whole record, in bytes.
     Length,
     Cpu,
     Pid,
     Tid,
-    /// For nothing.
+    /// The value has no use.
     Nowhere,
 }
 
 impl Register {
     pub(super) const COUNT: usize = Self::Nowhere as usize + 1;
-    /// The first that belongs to an event.
+    /// The first register that belongs to an event.
     pub(super) const FIRST_OF_EVENT: Self = Self::Id;
 }

@@ -1,4 +1,4 @@
-//! Opening the files of a trace: whoever made the directory may have put anything into it.
+//! Opening of a trace's files, whose directory may contain anything.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Opens a regular file for reading; a link may lead to it. Nothing else is opened: what a FIFO waits for never comes, and a
-/// device may do things when it is opened.
+/// Opens a regular file for reading, also by a link. Nothing else is opened: a FIFO would wait for ever, and the
+/// opening of a device may have effects.
 ///
 /// # Errors
 /// If `path` leads to something else, or the system refuses.
@@ -20,7 +20,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match openat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty()) {
-        // Without /proc: what is there now has to be what was there before.
+        // Without /proc, the opened file has to be the same one as before.
         Err(Errno::NOENT | Errno::NOTDIR) => {
             let file = openat(CWD, path, flags, Mode::empty())?;
             let now = fstat(&file)?;

@@ -1,4 +1,4 @@
-//! Where the bytes of a stream come from.
+//! The sources of a stream's bytes.
 
 use super::regular;
 use crate::Error;
@@ -10,28 +10,29 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many files all streams together keep open from one packet to the next: a recording can have more of them than a process
-/// may have open.
+/// The number of files that all streams together keep open from one packet to the next: a recording can have more of
+/// them than a process may have open.
 const KEPT_MAX: usize = 64;
 
-/// A hole in a file that is at least as long is no content: no tracer leaves one, and a file can claim any number of bytes by it.
+/// The minimum length of a hole in a file that ends the content: no tracer leaves one, and a file can claim any number
+/// of bytes by it.
 const HOLE: u64 = 1 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// A stream file.
+/// A stream file, on disk or in memory.
 #[derive(Debug)]
 pub(super) enum Source {
     File(PathBuf),
     Memory(PathBuf, Vec<u8>),
 }
 
-/// What a source needs to be read.
+/// The state of an open source.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// `None` for a source in memory.
+    /// The open file; `None` for a source in memory.
     file: Option<File>,
-    /// Whether it is one of [`KEPT_MAX`].
+    /// True if it is one of the [`KEPT_MAX`] files.
     kept: bool,
 }
 
@@ -60,7 +61,7 @@ impl Source {
 }
 
 impl Open {
-    /// The same for later, unless too many files are open already.
+    /// Keeps the file open for later, unless too many files are open already.
     pub(super) fn keep(mut self) -> Option<Self> {
         let more = |kept| (kept < KEPT_MAX).then_some(kept + 1);
         if self.file.is_some() && !self.kept {
@@ -69,7 +70,7 @@ impl Open {
         self.kept.then_some(self)
     }
 
-    /// `source` has to be what was opened.
+    /// Returns a reader of `source`, from which this was opened.
     pub(super) fn reader<'a>(&'a self, source: &'a Source) -> Reader<'a> {
         Reader(source, self)
     }
@@ -84,7 +85,7 @@ impl Drop for Open {
 }
 
 impl Reader<'_> {
-    /// In bytes.
+    /// Returns the length in bytes.
     pub(super) fn length(self) -> Result<u64, Error> {
         match (self.0, &self.1.file) {
             (_, Some(file)) => Ok(file.metadata().map_err(self.0.failed("examine"))?.len()),
@@ -93,7 +94,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what there is at `offset` into `room`, as much as fits; how much.
+    /// Reads the bytes at `offset` into `room`, as many as there are and fit. Returns their number.
     pub(super) fn read(self, offset: u64, room: &mut [u8]) -> Result<usize, Error> {
         match (self.0, &self.1.file) {
             (_, Some(file)) => read_full(file, offset, room).map_err(self.0.failed("read")),
@@ -108,14 +109,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a hole begins at `offset`, too long to be part of an event.
+    /// Returns true if a hole begins at `offset` that is too long to be part of an event.
     pub(super) fn is_hole(self, offset: u64) -> bool {
         let Some(file) = &self.1.file else { return false };
         match seek(file, SeekFrom::Data(offset)) {
             Ok(data) => data - offset >= HOLE,
-            // There is no data behind it.
+            // There is no data behind the offset.
             Err(Errno::NXIO) => self.length().is_ok_and(|length| length.saturating_sub(offset) >= HOLE),
-            // The file system doesn't know.
+            // The file system does not report holes.
             Err(_) => false,
         }
     }

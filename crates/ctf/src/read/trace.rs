@@ -18,10 +18,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most metadata that is read: 50,000 events or so.
+/// The most bytes of metadata that are read: about 50,000 events.
 const METADATA_MAX: u64 = 1 << 25;
 
-/// A CTF trace: its metadata and where its packets are. Events are read by [`Stream::events`].
+/// A CTF trace: its metadata and the index of its packets. Events are read by [`Stream::events`].
 #[derive(Debug)]
 pub struct Trace {
     path: PathBuf,
@@ -48,7 +48,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// When the packet at `index` begins, if there is one with a header that can be believed.
+    /// Returns the begin of the packet at `index`, if there is one with a valid header.
     pub(super) fn begin_of(&self, index: usize) -> Option<Time> {
         self.packets.get(index).filter(|packet| packet.content_bits > 0)?.begin
     }
@@ -59,8 +59,8 @@ impl Trace {
     /// its event classes.
     ///
     /// # Errors
-    /// If a file can't be read, or if the metadata doesn't make sense. Corrupt packets are no error; their streams
-    /// report them.
+    /// If a file can't be read, or if the metadata is invalid. Corrupt packets are no error; their streams report
+    /// them.
     pub fn open(dir: impl AsRef<Path>, classes: &mut Classes) -> Result<Self, Error> {
         let dir = dir.as_ref();
         let path = dir.join("metadata");
@@ -69,10 +69,10 @@ impl Trace {
         Self::assemble(dir.to_owned(), &path, &metadata, sources, classes)
     }
 
-    /// The same with everything in memory: `files` are the stream files with their names.
+    /// Does the same with everything in memory: `files` are the stream files with their names.
     ///
     /// # Errors
-    /// If the metadata doesn't make sense.
+    /// If the metadata is invalid.
     pub fn from_memory(
         metadata: &[u8],
         files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>,
@@ -106,17 +106,17 @@ impl Trace {
         Ok(Self { path, uuid: metadata.uuid, order, environment: metadata.environment, clocks, streams })
     }
 
-    /// The directory it was opened from.
+    /// Returns the directory from which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What identifies it, if anything does.
+    /// Returns the trace's UUID, if it has one.
     pub fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
 
-    /// Whether it was written in this machine's byte order. It is read either way.
+    /// Returns true if it was written in this machine's byte order. It is read either way.
     pub fn is_native(&self) -> bool {
         match self.order {
             Order::Little => cfg!(target_endian = "little"),
@@ -124,39 +124,39 @@ impl Trace {
         }
     }
 
-    /// Where and by what it was recorded.
+    /// Returns the environment in which it was recorded.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Its clocks; nearly always one.
+    /// Returns the trace's clocks; nearly always one.
     pub fn clocks(&self) -> &[Clock] {
         &self.clocks
     }
 
-    /// Its streams. Files without a packet make none.
+    /// Returns the trace's streams. Files without a packet have none.
     pub fn streams(&self) -> &[Stream] {
         &self.streams
     }
 }
 
 impl Stream {
-    /// Its events, from the first.
+    /// Returns a reader of its events, from the first.
     pub fn events(&self) -> Events {
         Events::new(Arc::clone(&self.0))
     }
 
-    /// Its packets, in the order they are read.
+    /// Returns the stream's packets, in the order in which they are read.
     pub fn packets(&self) -> &[Packet] {
         &self.0.packets
     }
 
-    /// Its files, in the order they are read.
+    /// Returns the stream's files, in the order in which they are read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.0.sources.iter().map(Source::path)
     }
 
-    /// From the earliest to the latest time that its packets tell of.
+    /// Returns the earliest and the latest time in its packets' headers.
     pub fn span(&self) -> Option<(Time, Time)> {
         let sound = || self.0.packets.iter().filter(|packet| packet.content_bits > 0);
         let begin = sound().filter_map(|packet| packet.begin).min()?;
@@ -176,8 +176,8 @@ fn read_metadata(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Puts the files that hold parts of one stream together: LTTng cuts a stream into several files when told to, and
-/// names the stream in every packet.
+/// Groups the files that contain parts of one stream: LTTng can cut a stream into several files, and names the stream
+/// in every packet.
 fn group(
     sources: Vec<Source>,
     program: Arc<Program>,

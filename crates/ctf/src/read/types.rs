@@ -6,28 +6,28 @@ use crate::Problem;
 use sordino_event::Base;
 use std::sync::Arc;
 
-/// How deep types may be nested. LTTng's own go to 4.
+/// The maximum depth of nested types. LTTng's own go to 4.
 pub(super) const MAX_DEPTH: u32 = 32;
 
 /// The largest alignment, in bits: a page.
 const MAX_ALIGN: u64 = 4096 * 8;
 
-/// A type with what follows from its parts, so that nothing needs to walk it whole.
+/// A type with the properties that follow from its parts, so that it need not be traversed.
 #[derive(Debug)]
 pub(super) struct Type {
     pub(super) kind: Kind,
-    /// In bits; a power of 2.
+    /// The alignment in bits; a power of 2.
     pub(super) align: u64,
-    /// 1 + that of the deepest part.
+    /// The depth: 1 + that of the deepest part.
     pub(super) depth: u32,
-    /// The clock of the first part that shows one.
+    /// The clock of the first part that has one.
     pub(super) clock: Option<Arc<Path>>,
 }
 
 #[derive(Debug)]
 pub(super) enum Kind {
     Integer(Integer),
-    /// Of 32 or 64 bits.
+    /// A floating-point number of 32 or 64 bits.
     Float(Integer),
     Enumeration(Arc<Enumeration>),
     String,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Variant {
         tag: Option<Path>,
         options: Arc<[Member]>,
-        /// Where it stands in the metadata.
+        /// The offset in the metadata.
         offset: usize,
     },
     Array(Arc<Type>, u64),
@@ -45,7 +45,7 @@ pub(super) enum Kind {
 /// A field of a structure or an option of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// As written, with the underscore that tracers put in front.
+    /// The name as written, with the underscore that tracers put in front.
     pub(super) name: String,
     pub(super) ty: Arc<Type>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Member {
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) words: Vec<String>,
-    /// Where it stands in the metadata.
+    /// The offset in the metadata.
     pub(super) offset: usize,
 }
 
@@ -72,15 +72,15 @@ pub(super) enum Order {
 
 #[derive(Clone, Debug)]
 pub(super) struct Integer {
-    /// 1 to 64.
+    /// The size in bits, 1 to 64.
     pub(super) bits: u32,
     pub(super) signed: bool,
-    /// `None`: the trace's.
+    /// The byte order; `None` is the trace's.
     pub(super) order: Option<Order>,
     pub(super) base: Base,
-    /// Whether it is a character.
+    /// True if it is a character.
     pub(super) text: bool,
-    /// The clock whose ticks it shows.
+    /// The clock whose ticks it contains.
     pub(super) clock: Option<Arc<Path>>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Enumeration {
     pub(super) ranges: Vec<Range>,
 }
 
-/// A label and the values, ends included, that carry it.
+/// A label, and the range of values, ends included, that have it.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     pub(super) label: String,
@@ -99,7 +99,8 @@ pub(super) struct Range {
 }
 
 impl Type {
-    /// `explicit` alignment counts where it is larger than what the parts need. `offset` is for the complaint.
+    /// Creates a type. The alignment is `explicit` where that is larger than the parts need. `offset` is the place
+    /// for errors.
     pub(super) fn new(kind: Kind, explicit: u64, offset: usize) -> Result<Arc<Self>> {
         let parts: Vec<&Self> = match &kind {
             Kind::Structure(members) => members.iter().map(|member| &*member.ty).collect(),
@@ -113,7 +114,7 @@ impl Type {
         }
         let needed = match &kind {
             Kind::String => 8,
-            // The option that is there aligns itself.
+            // The selected option has its own alignment.
             Kind::Variant { .. } => 1,
             _ => parts.iter().map(|part| part.align).max().unwrap_or(1),
         };
@@ -125,14 +126,14 @@ impl Type {
         Ok(Arc::new(Self { kind, align: needed.max(explicit), depth, clock }))
     }
 
-    /// The same variant with its option selected by `tag`; other types stay as they are.
+    /// Returns the same variant with its option selected by `tag`; other types stay as they are.
     pub(super) fn tagged(self: Arc<Self>, tag: Path) -> Arc<Self> {
         let Kind::Variant { options, offset, .. } = &self.kind else { return self };
         let kind = Kind::Variant { tag: Some(tag), options: Arc::clone(options), offset: *offset };
         Arc::new(Self { kind, align: self.align, depth: self.depth, clock: self.clock.clone() })
     }
 
-    /// The integer under an integer or enumeration.
+    /// Returns the integer under an integer or enumeration.
     pub(super) fn integer(&self) -> Option<&Integer> {
         match &self.kind {
             Kind::Integer(integer) => Some(integer),
@@ -141,18 +142,18 @@ impl Type {
         }
     }
 
-    /// Whether it is one character of a text.
+    /// Returns true if it is one character of a text.
     pub(super) fn is_character(&self) -> bool {
         matches!(&self.kind, Kind::Integer(integer) if integer.text && integer.bits == 8 && self.align == 8)
     }
 }
 
-/// `bits` as an alignment, if it can be one.
+/// Returns `bits` as an alignment, if it is a valid one.
 pub(super) fn alignment(bits: i128) -> Option<u64> {
     u64::try_from(bits).ok().filter(|bits| bits.is_power_of_two() && *bits <= MAX_ALIGN)
 }
 
-/// The name as users know it: LTTng puts an underscore before every name, so that none is a keyword.
+/// Returns the name as users know it: LTTng puts an underscore before every name, so that none is a keyword.
 pub(super) fn plain(name: &str) -> &str {
     match name.strip_prefix('_') {
         Some("") | None => name,

@@ -1,15 +1,15 @@
-//! Metadata files: plain text, or text cut into packets as LTTng writes it.
+//! Metadata files: plain text, or text that LTTng has cut into packets.
 
 use super::types::Order;
 use crate::Problem;
 
 const MAGIC: u32 = 0x75d1_1d57;
 
-/// Bytes of the header of a metadata packet: magic, UUID, checksum, content and packet size in bits, then one
-/// byte each of compression, encryption and checksum scheme and of the format's major and minor version.
+/// The size of the header of a metadata packet: magic, UUID, checksum, content and packet size in bits, then
+/// one byte each of compression, encryption and checksum scheme and of the format's major and minor version.
 const HEADER: usize = 37;
 
-/// The text in a metadata file. On failure, what is wrong with the packet at which byte.
+/// Returns the text in a metadata file. An error has the offset of the packet and its problem.
 pub(super) fn text(bytes: &[u8]) -> Result<String, (usize, Problem)> {
     let text = match bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic)) {
         Some(MAGIC) => packets(bytes, Order::Little)?,
@@ -33,7 +33,7 @@ fn packets(bytes: &[u8], order: Order) -> Result<Vec<u8>, (usize, Problem)> {
     Ok(text)
 }
 
-/// The text of the packet at the start of `rest` and the packet's length.
+/// Returns the text of the packet at the start of `rest`, and the packet's length.
 fn packet<'a>(
     rest: &'a [u8],
     order: Order,
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(broken(4, 8), (42, Problem::OtherUuid));
         assert_eq!(broken(33, 1), (42, Problem::Scheme(1)));
         assert_eq!(broken(36, 9), (42, Problem::Version { major: 1, minor: 9 }));
-        // Content of 40 bytes becomes 294, then 36: larger than the packet, smaller than the header.
+        // A content of 40 bytes becomes 294, then 36: larger than the packet, smaller than the header.
         assert_eq!(broken(25, 9), (42, Problem::Sizes { content: 2384, packet: 336, left: 42 }));
         assert_eq!(broken(25, 0), (42, Problem::Sizes { content: 80, packet: 336, left: 42 }));
         assert_eq!(broken(29, 2), (42, Problem::Sizes { content: 336, packet: 592, left: 42 }));

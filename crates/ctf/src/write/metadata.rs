@@ -11,16 +11,16 @@ pub enum StreamClass {
     Cpu,
     /// A program's ring for the threads that can't use a CPU's ring.
     Shared,
-    /// Of a program: it has no events and tells of losses alone, those of hits before the recorder's answer.
+    /// The losses of a program: a stream without events, which counts the hits before the recorder's answer.
     Unanswered,
     /// The kernel's events on one CPU.
     Kernel,
-    /// What was there when the recording began, in the kernel's trace.
+    /// The state when the recording began, in the kernel's trace.
     StateDump,
 }
 
 impl StreamClass {
-    /// Its number within its trace.
+    /// Returns the class's number within its trace.
     pub const fn id(self) -> u32 {
         match self {
             Self::Cpu | Self::Kernel => 0,
@@ -29,13 +29,13 @@ impl StreamClass {
         }
     }
 
-    /// Whether each of its streams belongs to a CPU.
+    /// Returns true if each of its streams belongs to a CPU.
     const fn has_cpu(self) -> bool {
         matches!(self, Self::Cpu | Self::Kernel)
     }
 
-    /// What follows the time in an event's header. babeltrace2 warns of every other field there that isn't called `id`;
-    /// of several, the last `id` counts.
+    /// Returns the fields behind the time in an event's header. babeltrace2 warns of every other field there that is
+    /// not called `id`; of several, the last `id` counts.
     const fn header(self) -> &'static str {
         match self {
             Self::Cpu | Self::Shared => "struct { uint16_t id; } lost; uint16_t id;",
@@ -52,7 +52,7 @@ impl StreamClass {
     }
 }
 
-/// The first block: what the trace is, where it was recorded, its clock.
+/// Returns the first block: the trace's identity, its environment, its clock.
 ///
 /// # Errors
 /// If the name of the clock or of an entry of `environment` is no C identifier, or if the clock's frequency is 0.
@@ -101,7 +101,7 @@ pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<
     Ok(text)
 }
 
-/// The block that declares a class of streams.
+/// Returns the block that declares a class of streams.
 pub fn stream_class(class: StreamClass) -> String {
     let place = if class.has_cpu() { "cpu_id" } else { "reserved" };
     let last = if class == StreamClass::Unanswered { "unanswered" } else { "too_large" };
@@ -118,8 +118,8 @@ pub fn stream_class(class: StreamClass) -> String {
     )
 }
 
-/// The block that declares an event of the streams of `class`; `name` is what readers call it, `provider:name` for a
-/// tracepoint.
+/// Returns the block that declares an event of the streams of `class`. Readers show the event as `name`, which is
+/// `provider:name` for a tracepoint.
 ///
 /// # Errors
 /// If a field's name is no C identifier or occurs twice.
@@ -132,7 +132,7 @@ pub fn event_class(class: StreamClass, id: u16, name: &str, schema: &Schema) -> 
     );
     let names = field_names(schema)?;
     for (field, name) in schema.fields.iter().zip(&names) {
-        // The underscore in front keeps names from being keywords; readers take it off.
+        // The underscore in front keeps names from being keywords; readers remove it.
         match &field.ty {
             Type::Scalar(ty) => text += &format!("\t\t{} _{name};\n", scalar(ty)),
             Type::String => text += &format!("\t\tstring {{ encoding = UTF8; }} _{name};\n"),
@@ -152,8 +152,8 @@ pub fn event_class(class: StreamClass, id: u16, name: &str, schema: &Schema) -> 
     Ok(text)
 }
 
-/// What to call the fields: as the schema does, but babeltrace2 2.0 takes `_a` and `a` behind it for the same field and
-/// refuses the trace, so a second one like that gets more underscores.
+/// Returns the names of the fields: those of the schema, except that a name may get underscores. babeltrace2 2.0
+/// confuses `_a` with `a` behind it and refuses the trace.
 fn field_names(schema: &Schema) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for (index, field) in schema.fields.iter().enumerate() {
@@ -170,8 +170,8 @@ fn field_names(schema: &Schema) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// What to call the length of the sequence `name`: `_NAME_length`, with more underscores in front if that would be
-/// taken for one of the other fields `names`.
+/// Returns the name of the length of the sequence `name`: `_NAME_length`, with more underscores in front if it could be
+/// confused with one of the other fields `names`.
 fn length_name(names: &[String], name: &str) -> String {
     let mut length = format!("_{name}_length");
     let clashes = |length: &str| {
@@ -216,7 +216,8 @@ fn integer(ty: Integer) -> String {
     format!("integer {{ size = {bits}; align = 8; signed = {signed}; base = {base};{order} }}")
 }
 
-/// Labels for values that the integer can't have are left out; without a label it is no enumeration.
+/// Returns an enumeration's type. Labels for values that the integer cannot have are left out; without a label it is a
+/// plain integer.
 fn enumeration(ty: &Enumeration) -> String {
     let bits = ty.integer.width.bits();
     let (least, greatest) = match ty.integer.signed {
@@ -228,7 +229,7 @@ fn enumeration(ty: &Enumeration) -> String {
         let (low, high) = (range.low.max(least), range.high.min(greatest));
         if low <= high {
             let separator = if labels.is_empty() { "" } else { ", " };
-            // Writing to a string can't fail.
+            // Writing to a string does not fail.
             let _ = write!(labels, "{separator}{} = {low}", quoted(&range.label));
             if low < high {
                 let _ = write!(labels, " ... {high}");
@@ -247,7 +248,7 @@ fn identifier(what: &'static str, name: &str) -> Result<(), Error> {
     if start && rest { Ok(()) } else { Err(Error::Identifier { what, name: name.to_owned() }) }
 }
 
-/// `text` as TSDL writes it. Control characters are written in octal: hexadecimal escapes have no end.
+/// Returns `text` as a TSDL literal. Control characters are written in octal: hexadecimal escapes have no end.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -1,8 +1,9 @@
-//! Writing: the one shape of trace that sordino makes.
+//! Writing of traces, in sordino's one form.
 //!
 //! A trace has one of two sets of stream classes: [`StreamClass::Cpu`] and [`StreamClass::Shared`] in the trace of a
 //! program, [`StreamClass::Kernel`] and [`StreamClass::StateDump`] in the kernel's. Its metadata is text that grows:
-//! [`preamble`], then [`stream_class`] for each, then [`event_class`] as events become known. Every packet is
+//! [`preamble`], then [`stream_class`] for each, then [`event_class`] as events become known. Every packet consists
+//! of
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | 80 .. | events, each at a multiple of 8: header (12 bytes), context, payload as its schema says |
 //! | .. a multiple of 4096 | padding |
 //!
-//! in the machine's byte order. The packets of rings are copied as they lie in memory, so the ring and this module
-//! must agree; other streams are made by a [`StreamWriter`].
+//! in the machine's byte order. The packets of rings are copied unchanged from memory, so the ring and this module
+//! must agree; other streams are written by a [`StreamWriter`].
 
 mod metadata;
 mod packet;

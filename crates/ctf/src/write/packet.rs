@@ -3,11 +3,11 @@
 use crate::{PACKET_MAGIC, Uuid};
 use sordino_event::Cpu;
 
-/// Where a packet's first event starts: right behind header and context. The content of a packet without events ends
-/// here.
+/// The offset of a packet's first event in bytes: right behind header and context. The content of a packet without
+/// events ends here.
 pub const FIRST_EVENT: usize = 80;
 
-/// Header and context of a packet, its first [`FIRST_EVENT`] bytes.
+/// The header and context of a packet, its first [`FIRST_EVENT`] bytes.
 ///
 /// ```
 /// use sordino_ctf::write::PacketHeader;
@@ -17,30 +17,30 @@ pub const FIRST_EVENT: usize = 80;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketHeader {
-    /// The trace's.
+    /// The UUID of the trace.
     pub uuid: Uuid,
-    /// [`StreamClass::id`](super::StreamClass::id)
+    /// The number of the stream class, [`StreamClass::id`](super::StreamClass::id).
     pub stream_id: u32,
     /// The time of the first event, in ticks.
     pub begin: u64,
-    /// The time of the last event, in ticks; not before `begin`, not behind the next packet's `begin`.
+    /// The time of the last event, in ticks; not before `begin`, not after the next packet's `begin`.
     pub end: u64,
-    /// From the packet's start to right behind the last event; [`FIRST_EVENT`] if there is none.
+    /// The size from the packet's start to right behind the last event; [`FIRST_EVENT`] if there is none.
     pub content_bytes: u64,
-    /// To the next packet's start.
+    /// The size up to the next packet's start.
     pub packet_bytes: u64,
-    /// How many records the stream has lost up to the packet's end.
+    /// The number of records that the stream has lost up to the packet's end.
     pub discarded: u64,
-    /// How many of those were larger than a sub-buffer takes; the low 32 bits.
+    /// The number of those that were larger than a sub-buffer; the low 32 bits.
     pub too_large: u32,
-    /// Counts the stream's packets.
+    /// The sequence number of the packet in the stream.
     pub sequence: u64,
     /// The stream's CPU, if it has one.
     pub cpu: Option<Cpu>,
 }
 
 impl PacketHeader {
-    /// The header as it lies in the packet.
+    /// Returns the header's bytes in the packet.
     pub fn encode(&self) -> [u8; FIRST_EVENT] {
         let mut bytes = [0; FIRST_EVENT];
         let mut at = 0;
@@ -66,7 +66,7 @@ impl PacketHeader {
         bytes
     }
 
-    /// The header at the start of `bytes`; `None` if there is none, or if its sizes can't be.
+    /// Returns the header at the start of `bytes`; `None` if there is none, or if its sizes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
         let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));

@@ -1,18 +1,18 @@
-//! Payloads of events that are converted rather than copied.
+//! The payloads of events that are converted rather than copied.
 
 use crate::Error;
 use sordino_event::{ByteOrder, Field, FloatWidth, Integer, Scalar, Schema, Type};
 
-/// The value of a field, to be written as its schema says.
+/// The value of a field, to be encoded by its schema.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument<'a> {
-    /// For integers and enumerations of any width, and for bool.
+    /// A value for integers and enumerations of any width, and for bool.
     Integer(i128),
-    /// For floating-point numbers.
+    /// A value for floating-point numbers.
     Float(f64),
-    /// For strings and texts.
+    /// A value for strings and texts.
     Text(&'a [u8]),
-    /// For arrays and sequences.
+    /// A value for arrays and sequences.
     List(&'a [Self]),
 }
 
@@ -42,7 +42,8 @@ impl<'a> From<&'a str> for Argument<'a> {
 /// Appends the payload of an event of `schema` to `out`.
 ///
 /// # Errors
-/// If there are more or fewer `values` than fields, or if a field can't hold its value: `out` is as before then.
+/// If there are more or fewer `values` than fields, or if a field cannot have its value; `out` is unchanged
+/// then.
 pub fn encode(schema: &Schema, values: &[Argument<'_>], out: &mut Vec<u8>) -> Result<(), Error> {
     if values.len() != schema.fields.len() {
         let (expected, given) = (schema.fields.len(), values.len());
@@ -68,7 +69,7 @@ fn misfit(field: &Field, value: &Argument<'_>) -> Error {
     Error::Value { field: field.name.clone(), value, expected: field.ty.to_string() }
 }
 
-/// `None` if `value` is none of `ty`.
+/// Appends a value; `None` if `value` does not fit `ty`.
 fn put(ty: &Type, value: &Argument<'_>, out: &mut Vec<u8>) -> Option<()> {
     match (ty, value) {
         (Type::Scalar(ty), _) => put_scalar(ty, value, out)?,

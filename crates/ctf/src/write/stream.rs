@@ -1,4 +1,4 @@
-//! A stream whose packets are put together here: kernel events, the state dump.
+//! Streams whose packets are assembled here: kernel events, the state dump.
 
 use super::StreamClass;
 use super::packet::{FIRST_EVENT, PacketHeader};
@@ -6,36 +6,36 @@ use crate::{Error, Uuid};
 use sordino_event::Cpu;
 use std::io;
 
-/// Packets are padded to pages, so that they can be written past the page cache.
+/// The padding of packets, so that they can be written past the page cache.
 const PAGE: usize = 4096;
 
-/// Every event starts at such a multiple.
+/// The alignment of every event in bytes.
 const EVENT_ALIGN: usize = 8;
 
-/// What follows the time in an event of the kernel or the state dump: the event's id, the kernel's flags and preemption
-/// count.
+/// Returns the bytes behind the time in an event of the kernel or the state dump: the event's id, the kernel's flags
+/// and preemption count.
 pub fn kernel_header(id: u16, flags: u8, preempt_count: u8) -> [u8; 4] {
     let [low, high] = id.to_ne_bytes();
     [low, high, flags, preempt_count]
 }
 
-/// Writes a stream, packet by packet.
+/// A writer of a stream, packet by packet.
 ///
-/// Call [`finish`](Self::finish) at the end: what is dropped without it loses its last packet.
+/// Call [`finish`](Self::finish) at the end: a writer that is dropped without it loses its last packet.
 #[derive(Debug)]
 pub struct StreamWriter<W> {
     out: W,
     /// The packet that is being filled, with room for its header.
     packet: Vec<u8>,
     packet_bytes: usize,
-    /// What the next packet will say; `end` is the stream's last time so far.
+    /// The header of the next packet; `end` is the stream's last time so far.
     header: PacketHeader,
-    /// Whether anything has a time yet.
+    /// True if any item has a time yet.
     started: bool,
 }
 
 impl<W: io::Write> StreamWriter<W> {
-    /// Writes a stream of `class` in the trace `uuid` to `out`, in packets of at most `packet_bytes`.
+    /// Creates a writer of a stream of `class` in the trace `uuid` to `out`, in packets of at most `packet_bytes`.
     ///
     /// # Errors
     /// If `packet_bytes` is no positive multiple of 4096.
@@ -56,8 +56,8 @@ impl<W: io::Write> StreamWriter<W> {
     /// Appends an event: its time, the 4 bytes that follow it, the rest of its context, and its payload.
     ///
     /// # Errors
-    /// If it is older than the last one, if no packet can hold it (the stream is as before in both cases), or if a
-    /// packet can't be written.
+    /// If it is older than the last one or larger than a packet (the stream is unchanged in both cases), or if a packet
+    /// can't be written.
     pub fn append(
         &mut self,
         ticks: u64,
@@ -85,10 +85,11 @@ impl<W: io::Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Begins the stream at `ticks`, with a packet without events, if nothing has a time yet: readers count losses from packet to packet.
+    /// Begins the stream at `ticks` with a packet without events, if no item has a time yet: readers count losses from
+    /// packet to packet.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// If the packet can't be written.
     pub fn begin(&mut self, ticks: u64) -> Result<(), Error> {
         if self.started {
             return Ok(());
@@ -97,10 +98,10 @@ impl<W: io::Write> StreamWriter<W> {
         self.write_packet()
     }
 
-    /// Says that `count` records were lost since the last event and before `ticks`.
+    /// Records that `count` records were lost since the last event and before `ticks`.
     ///
-    /// The loss gets a packet of its own, without events: a packet's span of time is all that the format has to
-    /// say when records were lost.
+    /// The loss gets a packet of its own, without events: the format expresses the time of a loss only by a packet's
+    /// span.
     ///
     /// # Errors
     /// If `ticks` is before the last event, or if a packet can't be written.
@@ -113,10 +114,11 @@ impl<W: io::Write> StreamWriter<W> {
         self.write_packet()
     }
 
-    /// Says that an unknown number of records is missing since the last event and before `ticks`: the number of a packet is left out.
+    /// Records that an unknown number of records is missing since the last event and before `ticks`, by a gap in the
+    /// packet sequence numbers.
     ///
     /// # Errors
-    /// As for [`gap`](Self::gap).
+    /// If `ticks` is before the last event, or if a packet can't be written.
     pub fn skip(&mut self, ticks: u64) -> Result<(), Error> {
         self.check_time(ticks)?;
         self.begin(ticks)?;
@@ -129,12 +131,12 @@ impl<W: io::Write> StreamWriter<W> {
     /// Writes the packet that is being filled, if it holds an event.
     ///
     /// # Errors
-    /// If it can't be written: it is kept, but how much of it has been written is unknown.
+    /// If it can't be written: it is kept, but the number of its bytes that have been written is unknown.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { self.write_packet() }
     }
 
-    /// Writes what is left and hands the output back.
+    /// Writes the last packet and returns the output.
     ///
     /// # Errors
     /// If a packet can't be written.

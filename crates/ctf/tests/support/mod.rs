@@ -1,4 +1,5 @@
-//! What the tests that compare with babeltrace2 share: both sides are brought to one canonical text per event.
+//! Common parts of the tests that compare with babeltrace2: both sides are converted to one canonical text per
+//! event.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -11,15 +12,15 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Says why something wasn't tested.
+/// Prints the reason why something was not tested.
 pub(crate) fn not_measured(why: &str) {
     let _ = writeln!(std::io::stderr(), "not measured here: {why}");
 }
 
-/// Everything that all traces at or below a directory yield.
+/// The content of all traces at or below a directory.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// Time and canonical text, sorted.
+    /// The time and the canonical text of each event, sorted.
     pub(crate) events: Vec<(Time, String)>,
     pub(crate) losses: Vec<Loss>,
 }
@@ -56,12 +57,12 @@ pub(crate) fn read_trace(trace: &Trace, classes: &Classes, reading: &mut Reading
     }
 }
 
-/// `name cpu pid tid {payload} {other contexts}`
+/// Returns `name cpu pid tid {payload} {other contexts}`.
 fn canonical(event: &Event, class: &Class) -> String {
     let number = |id: Option<i64>| id.map_or("-".to_owned(), |id| id.to_string());
     let mut text = class.name.clone();
     let cpu = number(event.cpu.map(|cpu| cpu.0.into()));
-    // A program's number may come from the environment, which babeltrace2 doesn't show with events.
+    // The number of a program may come from the environment, which babeltrace2 does not show with events.
     let tid = number(event.tid.map(|tid| tid.0.into()));
     write!(text, " {cpu} {tid}").unwrap();
     let (mut payload, mut context) = (Vec::new(), Vec::new());
@@ -90,7 +91,7 @@ impl Value {
     fn from_view(view: View<'_>) -> Self {
         match view {
             View::Unsigned(number, _) => Self::Number(number.into()),
-            // babeltrace2 shows the bits of a negative number, as many as its type has; 32 in all traces here.
+            // babeltrace2 shows as many bits of a negative number as its type has; 32 in all traces here.
             View::Signed(number @ ..0, Base::Hexadecimal | Base::Octal) => {
                 Self::Number((number as u32).into())
             }
@@ -111,7 +112,8 @@ impl Value {
         }
     }
 
-    /// Members of groups of one have no name: babeltrace2 doesn't name a variant's option.
+    /// Returns the canonical text. Members of groups of one have no name, as babeltrace2 does not name a variant's
+    /// option.
     fn text(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
@@ -132,14 +134,14 @@ impl Value {
     }
 }
 
-/// What babeltrace2 says of a directory: the events as [`Reading`] has them, and its complaints.
+/// The output of babeltrace2 for a directory: the events in the form of [`Reading`], and its complaints.
 pub(crate) struct Babeltrace {
     pub(crate) events: Vec<(Time, String)>,
     pub(crate) complaints: String,
     pub(crate) text: String,
 }
 
-/// `None` if babeltrace2 isn't installed.
+/// Runs babeltrace2; `None` if it is not installed.
 pub(crate) fn babeltrace(dir: &Path) -> Option<Babeltrace> {
     let arguments = ["--no-delta", "--clock-seconds", "--fields=trace:domain"];
     let output = match Command::new("babeltrace2").args(arguments).arg(dir).output() {
@@ -155,7 +157,7 @@ pub(crate) fn babeltrace(dir: &Path) -> Option<Babeltrace> {
     Some(Babeltrace { events, complaints: String::from_utf8_lossy(&output.stderr).into_owned(), text })
 }
 
-/// The rest of a line of babeltrace2's text.
+/// The rest of a line in babeltrace2's output.
 struct Line<'a>(&'a str);
 
 impl<'a> Line<'a> {
@@ -200,7 +202,7 @@ impl<'a> Line<'a> {
         before
     }
 
-    /// Members up to a closing bracket: `name = value`, `[3] = value` or only `value`.
+    /// Parses members up to a closing bracket: `name = value`, `[3] = value` or only `value`.
     fn members(&mut self, close: &str) -> Vec<(String, Value)> {
         let mut members = Vec::new();
         while !self.accept(close) {
@@ -224,7 +226,7 @@ impl<'a> Line<'a> {
         }
         if self.accept("( ") {
             let label = if self.accept("<unknown>") { None } else { Some(self.quoted()) };
-            // Of several labels the first is ours.
+            // The first of several labels is the one that is compared.
             while self.accept(", ") {
                 self.quoted();
             }
@@ -289,7 +291,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Our reader drops the lengths that tracers make up.
+/// Removes the lengths that tracers generate, as sordino's reader does.
 fn without_lengths(members: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let is_length = |index: usize| {
         let (length, sequence) = (&members[index], members.get(index + 1)?);
@@ -310,8 +312,9 @@ pub(crate) fn assert_same(ours: &[(Time, String)], theirs: &[(Time, String)]) {
     assert_eq!(ours.len(), theirs.len(), "number of events");
 }
 
-/// babeltrace2 2.0.4 reuses its string fields without emptying them, so where the file holds an empty string it can
-/// show what the field held before. An empty text of ours may be any text of theirs.
+/// Compares two texts, in which an empty text of ours may be any text of theirs. babeltrace2 2.0.4 reuses its
+/// string fields without emptying them, so where the file holds an empty string it can show the field's content
+/// from before.
 fn same_but_for_stale_text(ours: &str, theirs: &str) -> bool {
     let mut rest = Line(theirs);
     ours.split("\"\"").enumerate().all(|(index, piece)| {

@@ -7,7 +7,7 @@ use sordino_event::{Cause, Classes, Cpu, Event, Field, Level, Loss, Schema, Step
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
 
-/// A program's trace whose event 3 has one u64; its clock counts nanoseconds since the epoch.
+/// Returns the metadata of a program's trace whose event 3 has one u64; its clock counts nanoseconds since the epoch.
 pub(crate) fn metadata() -> String {
     let fields = vec![Field { name: "value".into(), ty: "u64".parse().unwrap() }];
     let schema =
@@ -22,8 +22,8 @@ pub(crate) fn metadata() -> String {
     text
 }
 
-/// A packet of [`StreamClass::Cpu`] from `begin` to `end`, with `discarded` records lost by its end, `too_large` of them;
-/// its events are times and low counts of lost records.
+/// A packet of [`StreamClass::Cpu`] that spans `span`, with the counts of records, and of too large ones among them,
+/// that were lost by its end. Its events are times and low counts of lost records.
 pub(crate) struct Packet<'a> {
     pub(crate) sequence: u64,
     pub(crate) span: (u64, u64),
@@ -63,14 +63,14 @@ impl Packet<'_> {
     }
 }
 
-/// What a stream yields, short.
+/// An item of a stream, in short form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen {
     Event(i64),
     Loss(i64, i64, Option<u64>, Cause),
 }
 
-/// All that the only stream of `file` yields.
+/// Returns all items of the only stream of `file`.
 pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Seen> {
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata.as_bytes(), [("file".into(), file)], &mut classes).unwrap();
