@@ -18,14 +18,14 @@ pub const LISTING_VERSION: u32 = 1;
 /// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people: `04:41:07.123456789 cpu1 npt/10 npt:loop cycle = 7`.
+    /// Text for people: `04:41:07.123456789 cpu1 npt/10 npt:loop cycle = 7`.
     Text {
         /// The format of times.
         time: TimeFormat,
         /// True if losses and names are coloured, names by their origin.
         color: bool,
     },
-    /// For programs: a JSON object a line. The first names the schema and its version.
+    /// JSON for programs: one object a line. The first names the schema and its version.
     Json,
 }
 

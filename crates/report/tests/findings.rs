@@ -186,8 +186,8 @@ fn what_is_too_much_to_show_is_added_up() {
         text.contains("#1  2.05 ms: preempted 90.0 us by worker/200 (RT 96), and 1.71 ms by 19 others\n"),
         "{text}"
     );
-    // Of the 20 preemptions, 14 have a line in the first table. 19 have one in the second, which shows the last
-    // one, too.
+    // In the first table, 14 of the 20 preemptions have a line. In the second one 19 have, and the last one
+    // does, too.
     assert!(text.contains("     540 us   26.3%                  6 more causes\n"), "{text}");
     assert_eq!((text.matches("worker/219").count(), text.matches("more causes").count()), (1, 1), "{text}");
 }

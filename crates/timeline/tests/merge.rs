@@ -137,7 +137,7 @@ fn ten_thousand_sources_are_merged() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The merge is the stable sort of what its sources hold.
+    /// The merge is the stable sort of its sources' items.
     #[test]
     fn merging_is_sorting(streams in proptest::collection::vec(
         proptest::collection::vec((0i64..20, any::<bool>(), proptest::option::of(0u32..3)), 0..12), 0..8)) {
