@@ -73,7 +73,6 @@ const FILES_MAX: usize = 256;
 #[derive(Debug, Default)]
 struct Wakes {
     count: u64,
-    /// The total time of the sleeps.
     time: Nanos,
     /// The activities that the sleeper waited for, by level and thread.
     chain: BTreeMap<(u32, Thread), Meanwhile>,

@@ -277,7 +277,6 @@ fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
 #[derive(Debug)]
 struct Losses {
     by_stream: HashMap<(Pid, Option<Cpu>), Time>,
-    /// The latest of these times.
     latest: Time,
 }
 

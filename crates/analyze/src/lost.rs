@@ -41,7 +41,6 @@ impl Losses {
         sums.0.into_values().collect()
     }
 
-    /// Returns all losses in the trace.
     pub(crate) fn total(self) -> Vec<Lost> {
         self.total.0.into_values().collect()
     }

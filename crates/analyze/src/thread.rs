@@ -89,7 +89,6 @@ pub(crate) struct Activity {
     pub(crate) messages: Option<Arc<[Message]>>,
     /// The file whose pages the thread waits for.
     pub(crate) file: Option<Awaited>,
-    /// The occurrence of the cause.
     pub(crate) serial: Serial,
 }
 
@@ -107,7 +106,6 @@ pub(crate) enum Happening {
 /// The end of a sleep.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeUp {
-    /// The thread that slept.
     pub(crate) sleeper: Thread,
     /// The begin of the sleep.
     pub(crate) since: Time,

@@ -71,7 +71,6 @@ impl Tracker {
         }
     }
 
-    /// Processes the next event.
     pub(crate) fn take(&mut self, moment: &Moment<'_>) {
         self.step(moment.event.time);
         let system = moment.system;
@@ -177,7 +176,6 @@ impl Tracker {
         self.serial.0 += 1;
     }
 
-    /// Processes an event on a CPU.
     fn on_cpu(&mut self, cpu: Cpu, kernel: Kernel<'_>, moment: &Moment<'_>) {
         let (now, serial) = (self.now, self.serial);
         let processor = self.cpus.entry(cpu).or_default();

@@ -157,7 +157,6 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// Writes an integer in decimal.
 pub(crate) fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

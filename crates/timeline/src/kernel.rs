@@ -73,7 +73,7 @@ pub enum Kernel<'a> {
     Symbol {
         /// The address of the function.
         address: u64,
-        /// The function's name, without an offset.
+        /// The name of the function.
         name: &'a [u8],
     },
     /// The hypervisor took a CPU away for some time within the last `window`.

@@ -33,7 +33,6 @@ pub struct System {
 /// The kernel's constant: the number of priorities above those of ordinary threads.
 const MAX_RT_PRIO: i32 = 100;
 
-/// The facts about one thread.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     pid: Option<Pid>,
@@ -122,7 +121,6 @@ impl System {
         }
     }
 
-    /// Sets the name of a thread.
     pub(crate) fn name(&mut self, tid: Tid, comm: &[u8]) {
         self.threads.entry(tid).or_default().name(comm);
     }

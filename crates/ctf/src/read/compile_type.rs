@@ -49,7 +49,6 @@ pub(super) type Names = HashMap<String, Target>;
 /// The collector of a trace's operations.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    /// The trace's byte order.
     order: Order,
     pub(super) ops: Vec<Op>,
     /// The number of integers that are remembered.

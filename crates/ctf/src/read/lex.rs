@@ -11,7 +11,6 @@ pub(super) struct At {
 
 pub(super) type Result<T> = std::result::Result<T, At>;
 
-/// A token of TSDL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A keyword or an identifier: which of them depends on the context.

@@ -34,7 +34,6 @@ pub(super) enum Value {
 
 const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
 
-/// Parses a whole metadata text.
 pub(super) fn parse(text: &str) -> Result<Vec<Block>> {
     let mut parser = Parser::new(text)?;
     let mut blocks = Vec::new();

@@ -80,7 +80,6 @@ const RELATION: u8 = 0x40;
 pub(super) const JUMP: usize = 3;
 
 impl<'a> Op<'a> {
-    /// Appends the operation to `code`.
     pub(super) fn write(self, code: &mut Vec<u8>) {
         match self {
             Self::Start => code.push(START),

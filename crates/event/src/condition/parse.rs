@@ -11,7 +11,6 @@ const MAX_TEXT: usize = 4096;
 /// The deepest nesting of parentheses and operators.
 const MAX_NESTING: usize = 64;
 
-/// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<Tree, Invalid> {
     if text.len() > MAX_TEXT {
         let message = format!("too long: {} bytes, at most {MAX_TEXT}", text.len());

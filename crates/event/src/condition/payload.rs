@@ -32,7 +32,6 @@ pub struct Interval {
 }
 
 impl Encoding {
-    /// Returns the encoding of a scalar.
     pub(super) fn of(scalar: &Scalar) -> Self {
         let width = scalar.bytes().ilog2() as u8;
         Self(match scalar {
@@ -88,7 +87,6 @@ impl Encoding {
         Some(value)
     }
 
-    /// Returns the number at `at`.
     pub(super) fn number(self, payload: &[u8], at: usize) -> Number {
         let Some(bits) = self.bits(payload, at) else { return Number::Nothing };
         match self.0 & (FLOAT | BOOL | SIGNED) {

@@ -44,7 +44,6 @@ pub(super) struct Place {
     pub(super) element: Option<Element>,
 }
 
-/// An element of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     /// The size of each element in bytes.
