@@ -1,4 +1,5 @@
-//! One recording as it is put together: the whole of what `record` makes, one of the chunks of a session that rotates, or a snapshot.
+//! One recording while it is put together: all of `sordino record`'s, one chunk of a session that rotates, or a
+//! snapshot.
 
 use crate::Error;
 use crate::clock::TraceClock;
@@ -19,16 +20,16 @@ use crate::why::{ASKED, last_asked};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
 
-/// What a recording is for.
+/// The purpose of a recording, which decides how much is added to its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be kept: it names all it can and counts its events.
+    /// The recording is kept: names are resolved and its events counted.
     Keeping,
-    /// To be shown at once to who has seen what was before: its events alone.
+    /// The recording is shown at once to a live reader that has the previous records: its events alone.
     Showing,
 }
 
-/// A recording that is being put together. Whoever has it may finish it on another thread.
+/// A recording that is being put together. Any thread that owns it can finish it.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) directory: Directory,
@@ -36,29 +37,29 @@ pub(crate) struct Chunk {
     begin: Sample,
     purpose: Purpose,
     kernel: KernelTrace,
-    /// The programs' traces that hold all they will.
+    /// Traces of programs to which nothing more is written.
     traces: Vec<ProgramTrace>,
-    /// Their files that do not tell yet that their end is missing.
+    /// The traces' files in which the missing end could not be recorded yet.
     unclosed: Vec<Output>,
 }
 
-/// What the kernel had when a chunk ended, and what the hypervisor took meanwhile.
+/// The kernel's buffers at the end of a chunk, and observations of the recorder made during it.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// When the chunk ended.
+    /// The time at which the chunk ended.
     pub(crate) end: Sample,
-    /// What became of the kernel's buffers.
+    /// The state of each CPU's kernel buffer.
     pub(crate) kernel: Result<Vec<Emptied>, Error>,
-    /// In the order of time.
+    /// Time taken by the hypervisor, in order of time.
     pub(crate) stolen: Vec<Stolen>,
-    /// Gaps that interrupts made in the recorder's own loop, in the order of time.
+    /// Gaps that interrupts made in the recorder's own loop, in order of time.
     pub(crate) gaps: Vec<Gap>,
-    /// What was told of threads.
+    /// Observed attributes of threads.
     pub(crate) told: Vec<Told>,
 }
 
 impl Chunk {
-    /// Begins with the state dump, as of now: events from `begin` on belong to it.
+    /// Begins a recording with a state dump taken now. It holds events from `begin` on.
     pub(crate) fn begin(
         directory: Directory,
         summary: Summary,
@@ -74,32 +75,32 @@ impl Chunk {
         Ok(chunk)
     }
 
-    /// Waits until the state dump is written, some seconds at most.
+    /// Waits until the state dump is written: some seconds at most.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.summary.notes.extend(self.kernel.settle()?);
         Ok(())
     }
 
-    /// The same; why it could not be written is said in the summary.
+    /// Like [`settle`](Self::settle), but puts an error into the summary's notes.
     pub(crate) fn settle_or_note(&mut self) {
         if let Err(error) = self.settle() {
             self.summary.notes.push(format!("the state at the start is missing: {error}"));
         }
     }
 
-    /// Makes it known as a recording that is under way.
+    /// Writes the summary, which makes the directory a recording in progress.
     pub(crate) fn announce(&self) -> Result<(), Error> {
         self.summary.write(&self.directory)
     }
 
-    /// A program's trace holds all that it will of this chunk, but for what tells that the end of some files is missing.
+    /// Adds a program's trace, to which nothing more is written except the missing end of the files in `unclosed`.
     pub(crate) fn add(&mut self, (program, unclosed): (ProgramSummary, Vec<Output>), trace: ProgramTrace) {
         self.summary.programs.push(program);
         self.unclosed.extend(unclosed);
         self.traces.push(trace);
     }
 
-    /// Lets the summary of a snapshot that a program asked for say what the program said.
+    /// Adds the program's own reason to the summary of a snapshot that a program requested.
     pub(crate) fn tell_why(&mut self) {
         if self.summary.reason.as_deref() == Some(ASKED) {
             let said = self.traces.iter().filter_map(last_asked).max();
@@ -108,7 +109,7 @@ impl Chunk {
         }
     }
 
-    /// Lets the summary of a snapshot say how bad it is what it was taken for.
+    /// Puts the ranked value into the snapshot's summary.
     pub(crate) fn rank(&mut self, hits: &Hits) {
         let rank = rank(&self.traces, hits);
         if rank.value.is_none() {
@@ -118,10 +119,10 @@ impl Chunk {
         self.summary.rank = Some(rank);
     }
 
-    /// Makes the directory what it is at rest.
+    /// Completes the recording: closes the streams, converts the kernel's pages, counts events, writes the summary.
     ///
     /// # Errors
-    /// Why not even the summary could be written. All else that went wrong is said there.
+    /// If the summary cannot be written. All other errors are recorded in it.
     pub(crate) fn finish(
         mut self,
         clock: &TraceClock,
@@ -135,7 +136,7 @@ impl Chunk {
         self.close_streams();
         self.settle_or_note();
         for trace in &self.traces {
-            // What stays is the metadata of before, with a clock that is known less well.
+            // On failure the previous metadata stays, with a less accurate clock.
             self.summary.notes.extend(trace.set_clock(clock).err().map(|error| error.to_string()));
         }
         match self.finish_kernel(clock, rest, watch) {
@@ -159,7 +160,7 @@ impl Chunk {
         Ok((self.directory, self.summary))
     }
 
-    /// Turns what the kernel recorded into its trace.
+    /// Writes the recorder's own observations and converts the kernel's pages into its trace.
     fn finish_kernel(&mut self, clock: &TraceClock, rest: Rest, watch: &mut dyn Watch) -> Result<(), Error> {
         let is_counted = rest.kernel.is_ok();
         let emptied = match rest.kernel {
@@ -199,13 +200,13 @@ impl Chunk {
         self.summary.notes.extend(converted?);
         let has_failed = emptied.iter().any(|emptied| emptied.failure.is_some());
         if is_counted && !has_failed && self.summary.has_all_of_the_kernel() {
-            // There was room again before the kernel had to overwrite anything.
+            // Space became available before the kernel had to overwrite anything.
             self.summary.kernel_problem = None;
         }
         Ok(())
     }
 
-    /// Has the trace name the threads that recorded.
+    /// Records the names of the recorder's threads in the trace.
     fn write_recorder(&self) -> Result<(), Error> {
         match self.purpose {
             Purpose::Keeping => {
@@ -215,7 +216,7 @@ impl Chunk {
         }
     }
 
-    /// Has the files of which the end could not be written tell of that.
+    /// Records in the files whose end could not be written that it is missing.
     fn close_streams(&mut self) {
         for mut output in std::mem::take(&mut self.unclosed) {
             if let Err(error) = output.close() {

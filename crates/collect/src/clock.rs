@@ -1,16 +1,16 @@
-//! The clock of a recording: which one, and how it relates to the time of day.
+//! The clock of a recording, and its relation to the time of day.
 
 use sordino_clock::{Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds};
 use sordino_ctf::Uuid;
 use std::fs;
 use std::time::Duration;
 
-/// The clock that stamps a recording's events, in programs and in the kernel.
+/// The clock that timestamps a recording's events, in programs and in the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceClock {
-    /// Why it is not the cycle counter, if it is not.
+    /// The reason not to use the cycle counter, if it is not used.
     pub(crate) not_cycles: Option<Unusable>,
-    /// When the recording began.
+    /// The time at which the recording began.
     pub(crate) begin: Sample,
     /// The counter's rate in Hz.
     pub(crate) rate: Rate,
@@ -18,14 +18,14 @@ pub(crate) struct TraceClock {
     hostname: String,
 }
 
-/// What the cycle counter is called in metadata.
+/// The cycle counter's name in metadata.
 const CYCLES: &str = "cycles";
 
-/// For how long the rate is measured before a recording; it is measured again over all of it.
+/// Duration of the rate's measurement before a recording. It is measured again over the whole recording.
 const FIRST_LOOK: Duration = Duration::from_millis(40);
 
 impl TraceClock {
-    /// Chooses the cycle counter, or `CLOCK_MONOTONIC` where it is no clock.
+    /// Chooses the cycle counter, or `CLOCK_MONOTONIC` where the counter is unusable as a clock.
     pub(crate) fn choose() -> Self {
         let not_cycles = cycles_usable().err();
         let rate = Rate::measure(FIRST_LOOK).unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 });
@@ -33,11 +33,11 @@ impl TraceClock {
         Self { not_cycles, begin: Sample::take(), rate, uuid: crate::uuid(), hostname }
     }
 
-    /// That of a recording, as its metadata tells.
+    /// Restores the clock of a recording from its metadata.
     pub(crate) fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
-        // When the counter was at its offset's fraction, the time was a whole second.
+        // The counter showed its offset's fraction when the time of day was a whole second.
         let realtime = clock.time(0).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
@@ -50,7 +50,7 @@ impl TraceClock {
         }
     }
 
-    /// Measures the rate over the recording, if that makes it more certain.
+    /// Replaces the rate by that measured over the whole recording if it is more accurate.
     pub(crate) fn refine(&mut self, end: &Sample) {
         if let Some(rate) =
             Rate::between(&self.begin, end).filter(|rate| rate.uncertainty < self.rate.uncertainty)
@@ -59,7 +59,7 @@ impl TraceClock {
         }
     }
 
-    /// For the rings.
+    /// Returns the clock that writers of the rings use.
     pub(crate) fn ring_clock(&self) -> sordino_ring::write::Clock {
         match self.not_cycles {
             None => sordino_ring::write::Clock::Cycles,
@@ -67,12 +67,12 @@ impl TraceClock {
         }
     }
 
-    /// What the kernel's tracer calls it.
+    /// Returns the clock's name in the kernel's tracer.
     pub(crate) fn kernel_name(&self) -> &'static str {
         if self.not_cycles.is_none() { "x86-tsc" } else { "mono" }
     }
 
-    /// Reads it, not before what precedes.
+    /// Returns a function that reads the clock, ordered after preceding instructions.
     pub(crate) fn now(&self) -> fn() -> u64 {
         match self.not_cycles {
             None => cycles_in_order,
@@ -80,18 +80,19 @@ impl TraceClock {
         }
     }
 
-    /// How often it ticks in so much time.
+    /// Converts a duration into ticks of the clock.
     pub(crate) fn ticks_in(&self, time: Duration) -> u64 {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
         (time.as_secs_f64() * hertz) as u64
     }
 
-    /// The length of a tick in nanoseconds.
+    /// Returns the length of a tick in nanoseconds.
     pub(crate) fn nanoseconds_in_tick(&self) -> f64 {
         if self.not_cycles.is_none() { 1e9 / self.rate.hertz } else { 1.0 }
     }
 
-    /// What a sample would have been at a stamp before `later`. Its time of day is the trace's, also if that was set meanwhile.
+    /// Computes the sample of an earlier `stamp` from that of `later`. Its time of day is the trace's, even if the
+    /// system's clock was set in between.
     pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
         let nanoseconds = |from: u64, to: u64| (to.saturating_sub(from) as f64 / hertz * 1e9) as u64;
@@ -104,17 +105,17 @@ impl TraceClock {
         }
     }
 
-    /// What it showed at `sample`.
+    /// Returns the clock's timestamp of `sample`.
     pub(crate) fn ticks(&self, sample: &Sample) -> u64 {
         if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic }
     }
 
-    /// Where it was recorded.
+    /// Returns the name of the recorded host.
     pub(crate) fn hostname(&self) -> &str {
         &self.hostname
     }
 
-    /// For the traces' metadata.
+    /// Returns the clock's description for the traces' metadata.
     pub(crate) fn ctf(&self) -> sordino_ctf::Clock {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
         let (seconds, rest) = offset(self.ticks(&self.begin), hertz, self.begin.realtime);
@@ -130,7 +131,8 @@ impl TraceClock {
     }
 }
 
-/// When the counter was 0, if it shows `ticks` at `realtime` nanoseconds after the epoch: whole seconds, and ticks.
+/// Returns the counter's zero as whole seconds since the epoch and ticks, given that it shows `ticks` at `realtime`
+/// nanoseconds after the epoch.
 fn offset(ticks: u64, hertz: u64, realtime: u64) -> (i64, u64) {
     let hertz = i128::from(hertz.max(1));
     let realtime_ticks = i128::from(realtime) * hertz / 1_000_000_000;

@@ -1,4 +1,4 @@
-//! The command whose program is recorded.
+//! The command that is started and recorded.
 
 use crate::options::CommandLine;
 use rustix::io::Errno;
@@ -9,16 +9,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The variable that tells a program of the recorder; `sordino` reads it before `main`.
+/// The environment variable that passes the session to a recorded program; the library reads it before `main`.
 pub const SESSION: &str = "SORDINO_SESSION";
-/// The same for a command that is started by a [prefix](CommandLine::prefix): whoever executes the command in the end
-/// gives this variable's value to [`SESSION`], so that what comes before is not recorded.
+/// The variable used instead of [`SESSION`] for a command that is started by a [prefix](CommandLine::prefix). The
+/// program that finally executes the command copies its value to [`SESSION`], so that the prefix itself is not
+/// recorded.
 pub const SESSION_OF_COMMAND: &str = "SORDINO_SESSION_OF_COMMAND";
 
-/// Finds a command as a shell does: a path if there is a slash in it, else in `PATH`.
+/// Finds a command as a shell does: by path if it contains a slash, otherwise in `PATH`.
 ///
 /// # Errors
-/// That it is not there, or no program.
+/// If the command is not found or not executable.
 pub fn find(program: &Path) -> io::Result<PathBuf> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         return runnable(program).map(|()| program.to_owned());
@@ -53,7 +54,7 @@ fn runnable(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Starts it, with what tells its programs of the recorder.
+/// Starts a command with the session in its environment.
 pub(crate) fn start(line: &CommandLine, session: &OsStr, reserve: u64) -> io::Result<Child> {
     let program = find(&line.program)?;
     let mut words = line.prefix.iter().map(|word| word.as_os_str()).chain([program.as_os_str()]);
@@ -65,7 +66,7 @@ pub(crate) fn start(line: &CommandLine, session: &OsStr, reserve: u64) -> io::Re
     command.spawn().map_err(explained)
 }
 
-/// What the kernel means when it refuses a program that is there.
+/// Adds the cause to the kernel's error for a program that exists but could not be executed.
 fn explained(error: io::Error) -> io::Error {
     let reason = match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => "its interpreter, which its first line or its ELF header names, is not there",

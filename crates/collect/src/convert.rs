@@ -1,4 +1,4 @@
-//! The kernel's pages turned into a CTF trace, when recording has ended.
+//! Converts the kernel's pages into a CTF trace after recording has ended.
 
 mod beside;
 
@@ -23,50 +23,50 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::thread::JoinHandle;
 
-/// The kernel's trace as it is being put together.
+/// The kernel's trace while it is put together.
 #[derive(Debug)]
 pub(crate) struct KernelTrace {
     uuid: Uuid,
     events: Vec<(Format, Mapping)>,
-    /// Whether functions are named: the kernel is the one that was recorded, and somebody wants to know.
+    /// True if kernel functions are to be named: the running kernel is the recorded one, and the recording is kept.
     names: bool,
-    /// The stamp of what is told once.
+    /// The timestamp of the records that are written once, such as the state dump.
     begin_ticks: u64,
-    /// Whether what is missing before a CPU's first event was overwritten, not lost.
+    /// True if records missing before a CPU's first event were overwritten, not lost.
     overwrite: bool,
-    /// The thread that takes the state dump; what the dump lacks.
+    /// The thread that takes the state dump; it returns notes on missing parts.
     dump: Option<JoinHandle<Result<Vec<String>, Error>>>,
 }
 
-/// What is not in the pages of a recording that are still to be converted.
+/// The facts needed to convert a recording's pages later, which the pages do not hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    /// The timestamp at which recording began, and that at which it ended.
+    /// The timestamps at which recording began and ended.
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// What became of the kernel's buffers.
+    /// The state of each CPU's kernel buffer.
     pub(crate) kernel: Vec<Emptied>,
 }
 
-/// How recording ended.
+/// The end of a recording: its time and the kernel's buffers.
 #[derive(Debug)]
 pub(crate) struct End<'a> {
-    /// When it did.
+    /// The timestamp at which recording ended.
     pub(crate) ticks: u64,
-    /// What became of the kernel's buffers.
+    /// The state of each CPU's kernel buffer.
     pub(crate) kernel: &'a [Emptied],
 }
 
-/// More bytes than any event's format has.
+/// Upper limit for the size of an event's format, in bytes.
 const MOST_FORMAT: u64 = 1 << 20;
-/// Bytes of a packet.
+/// Size of a packet in bytes.
 const PACKET: usize = 1 << 20;
-/// Where one CPU's pages end up, and how loudly to say how far it is.
+/// Receives the number of bytes converted, for progress messages.
 type Advance<'a> = &'a mut dyn FnMut(u64);
 
 impl KernelTrace {
-    /// Begins the trace with the state dump, if it is kept: what is there now, with the stamp of `begin`. A thread of its own takes it:
-    /// processes can make it wait, see [`settle`](Self::settle).
+    /// Begins the trace. If the recording is kept, a thread of its own takes the state dump, timestamped `begin`:
+    /// processes can delay it, see [`settle`](Self::settle).
     pub(crate) fn begin(
         directory: &Directory,
         clock: &TraceClock,
@@ -87,23 +87,24 @@ impl KernelTrace {
         Ok(trace)
     }
 
-    /// What is needed to convert what is left another time.
+    /// Returns the facts needed to convert the remaining pages later.
     pub(crate) fn pending(&self, end: &End<'_>) -> Pending {
         Pending { begin: self.begin_ticks, end: end.ticks, kernel: end.kernel.to_vec() }
     }
 
-    /// Waits until the state dump is written, if nobody has yet, some seconds at most where processes do not answer; what it lacks.
+    /// Waits until the state dump is written, unless that is done: some seconds at most where processes do not answer.
+    /// Returns notes on missing parts.
     pub(crate) fn settle(&mut self) -> Result<Vec<String>, Error> {
         let Some(thread) = self.dump.take() else { return Ok(Vec::new()) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Takes up a trace that an earlier recorder began.
+    /// Continues a trace that an earlier recorder began.
     pub(crate) fn resume(uuid: Uuid, overwrite: bool, begin_ticks: u64) -> Self {
         Self { uuid, events: Vec::new(), names: false, begin_ticks, overwrite, dump: None }
     }
 
-    /// Ends a trace that has only the state dump.
+    /// Completes a trace that has only the state dump.
     pub(crate) fn finish_without_events(
         &self,
         directory: &Directory,
@@ -113,14 +114,14 @@ impl KernelTrace {
         remove_raw(directory)
     }
 
-    /// Writes the whole metadata.
+    /// Writes the metadata file as a whole.
     pub(crate) fn write_metadata(&self, directory: &Directory, clock: &TraceClock) -> Result<(), Error> {
         let mut environment = Environment::default();
         let proc = |name: &str| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
             text.trim().to_owned()
         };
-        // Without a limit, the runtime is -1.
+        // A runtime of -1 means no limit.
         for name in ["sched_rt_runtime_us", "sched_rt_period_us"] {
             if let Some(time) = proc(name).parse().ok().filter(|time: &i64| *time > 0) {
                 environment.set(name, time);
@@ -147,11 +148,12 @@ impl KernelTrace {
         replaced.map_err(Error::output(kernel.path().join("metadata")))
     }
 
-    /// Converts all pages of a recording, adds each CPU's result to `streams`, and removes the pages. Those of a CPU that can't be
-    /// converted stay, and its stream tells of a gap. `advance` is told of bytes that are done. Returns a note on what else is missing.
+    /// Converts all pages of a recording, adds each CPU's result to `streams`, and removes the pages. The pages of a
+    /// CPU whose conversion fails stay, and its stream records a gap. `advance` is called with the number of bytes
+    /// converted. Returns a note if the kernel's functions could not be named.
     ///
     /// # Errors
-    /// Why the first of them can't be converted.
+    /// Returns the error of the first CPU whose conversion failed.
     pub(crate) fn convert(
         &mut self,
         directory: &Directory,
@@ -189,12 +191,12 @@ impl KernelTrace {
         Ok(named.err().map(|error| format!("the kernel's functions are not named: {error}")))
     }
 
-    /// Makes the stream of a CPU whose pages can't be converted one gap. Where there is no room for that either, there is no stream.
+    /// Writes a stream with a single gap for a CPU whose pages cannot be converted; without space for it, no stream.
     fn leave_out(&self, cpu: Cpu, end: u64, kernel: &Dir) {
         let name = page_name(cpu);
-        // What was written of it takes the room that the summary needs.
+        // The partial stream takes space that the summary needs.
         let _ = kernel.remove_file(&name);
-        // Nobody knows when a recording ended whose recorder was killed.
+        // If the recorder was killed, the end of the recording is unknown.
         let file = if end > 0 { kernel.create(&name).ok() } else { None };
         let Some(file) = file else { return };
         let writer = StreamWriter::new(file, self.uuid, StreamClass::Kernel, Some(cpu), PACKET);
@@ -228,7 +230,7 @@ impl KernelTrace {
         let mut source = BufReader::with_capacity(1 << 20, pages);
         let name = page_name(cpu);
         let failed = || Error::output(kernel.path().join(&name));
-        // A conversion that was killed has begun it.
+        // An earlier conversion that was killed may have created it.
         let _ = kernel.remove_file(&name);
         let file = kernel.create(&name).map_err(failed())?;
         let out = BufWriter::with_capacity(PACKET, file);
@@ -246,7 +248,7 @@ impl KernelTrace {
         loop {
             match source.read_exact(&mut bytes) {
                 Ok(()) => stream.page(&bytes, layout)?,
-                // A page that is cut off was being written when its recorder was killed.
+                // A truncated page was being written when its recorder was killed.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 Err(error) => return Err(failed()(error)),
             }
@@ -263,7 +265,7 @@ impl KernelTrace {
     }
 }
 
-/// The streams of CPUs whose pages are not converted.
+/// Returns the streams of CPUs whose pages are not converted.
 pub(crate) fn unconverted(directory: &Directory) -> Vec<KernelStream> {
     let Ok(raw) = directory.part(RAW) else { return Vec::new() };
     let bytes = |name: &str| raw.read(name).and_then(|file| file.metadata()).map_or(0, |file| file.len());
@@ -272,14 +274,15 @@ pub(crate) fn unconverted(directory: &Directory) -> Vec<KernelStream> {
     pages(&raw).unwrap_or_default().into_iter().map(stream).collect()
 }
 
-/// Takes the state dump. The file has its name when it is whole: a recorder may be killed meanwhile.
+/// Takes the state dump. The file is renamed when it is complete, because the recorder may be killed before. Returns
+/// notes on missing parts.
 fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: u64) -> Result<Vec<String>, Error> {
     const NEW: &str = ".statedump.new";
     let failed = || Error::output(kernel.path().join("statedump"));
     let dump = Dump::take(begin);
     let written = dump.write(kernel.create(NEW).map_err(failed())?, uuid, ticks).map_err(Error::from);
     let named = written.and_then(|()| kernel.rename(NEW, "statedump").map_err(failed()));
-    // A part of it takes room that the rest may need.
+    // A partial dump takes space that other files may need.
     named.inspect_err(|_| _ = kernel.remove_file(NEW))?;
     Ok(dump.notes)
 }
@@ -288,9 +291,9 @@ struct Conversion<'a, W> {
     writer: StreamWriter<W>,
     converter: &'a Converter,
     functions: &'a mut Functions,
-    /// See [`KernelTrace`].
+    /// True if the kernel's buffer overwrites its oldest records, as in [`KernelTrace`].
     overwrite: bool,
-    /// The last event's time.
+    /// The last event's timestamp.
     last: u64,
     result: KernelStream,
     payload: Vec<u8>,
@@ -332,7 +335,7 @@ impl<W: Write> Conversion<'_, W> {
             Err(damage) => return self.damaged(&damage.to_string()),
         };
         self.functions.note(header.event, bytes);
-        // Within a CPU the kernel's times do not go back; if they did, the order of the records would be the truth.
+        // The kernel's timestamps of a CPU never decrease. If they did, the order of the records would be correct.
         self.last = self.last.max(ticks);
         let id = kernel_header(header.event as u16, header.flags, header.preempt_count);
         self.writer.append(self.last, id, &header.tid.0.to_ne_bytes(), &self.payload)?;
@@ -347,7 +350,8 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    /// What is in no page: what the kernel overwrote behind the last one that was read, and what could not be written.
+    /// Accounts for records that are in no page: those overwritten after the last page that was read, and those that
+    /// could not be written.
     fn finish(&mut self, emptied: &Emptied, begin: u64, end: u64) -> Result<(), Error> {
         let known = self.result.lost + self.result.overwritten;
         let more = emptied.lost.saturating_sub(known);
@@ -372,7 +376,7 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    /// Bytes that no kernel writes: at least a record is missing.
+    /// Records damage: invalid bytes in a page mean that at least one record is missing.
     fn damaged(&mut self, what: &str) -> Result<(), Error> {
         if self.result.damage.is_none() {
             self.result.damage = Some(what.to_owned());
@@ -386,7 +390,7 @@ fn remove_raw(directory: &Directory) -> Result<(), Error> {
     directory.dir().remove_all(RAW).map_err(Error::output(directory.path().join(RAW)))
 }
 
-/// The formats that were saved, by system and name.
+/// Reads the saved formats, sorted by system and name.
 fn formats(raw: &Dir) -> Result<Vec<(Format, Mapping)>, Error> {
     let mut events = Vec::new();
     let formats = raw.dir(FORMATS).map_err(Error::output(raw.path().join(FORMATS)))?;
@@ -407,7 +411,7 @@ fn page_layout(raw: &Dir) -> Result<PageLayout, Error> {
     Ok(PageLayout::of_size(text.trim().parse().unwrap_or(0))?)
 }
 
-/// The names of the files of pages, by CPU.
+/// Returns the CPUs and the names of their files of pages, sorted by CPU.
 fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
     let cpus = names(raw)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
     let mut cpus: Vec<u32> = cpus.collect();
@@ -415,7 +419,7 @@ fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
     Ok(cpus.into_iter().map(|cpu| (Cpu(cpu), page_name(Cpu(cpu)))).collect())
 }
 
-/// Bytes of pages that wait to be converted.
+/// Returns the size of the pages not yet converted, in bytes.
 pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
     unconverted(directory).iter().map(|stream| stream.unconverted).sum()
 }

@@ -1,4 +1,4 @@
-//! How many events a recording holds.
+//! Counts the events of a recording.
 
 use crate::directory::{Directory, USER};
 use crate::session::Watch;
@@ -7,10 +7,11 @@ use sordino_ctf::read::{Stream, Trace};
 use sordino_event::{Cause, Classes, Event, Step};
 use std::path::{Component, Path};
 
-/// More than so many bytes are not counted: nobody waits a minute for a number.
+/// Maximum size of the programs' traces for which events are counted, in bytes: counting more takes a minute.
 const MOST: u64 = 4 << 30;
 
-/// Counts the programs' events, stream by stream, by reading the traces back. So it also finds what a broken program wrote.
+/// Counts the programs' events, stream by stream, by reading the traces back. This also detects invalid records of a
+/// faulty program.
 pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) {
     let total: u64 =
         summary.programs.iter().flat_map(|program| &program.streams).map(|stream| stream.bytes).sum();
@@ -23,7 +24,7 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
     }
     let mut done = 0;
     for program in &mut summary.programs {
-        // Of what came as a stream, somebody else chose the names.
+        // The names of a trace that came as a stream were chosen by another machine.
         if program.streams.is_empty() || !is_in_recording(&program.trace) {
             continue;
         }
@@ -43,18 +44,19 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
     }
 }
 
-/// Whether that is the place of a program's trace, and leads nowhere else.
+/// Returns true if a path is that of a program's trace, below the recording's directory.
 fn is_in_recording(trace: &str) -> bool {
     let mut names = Path::new(trace).components();
     names.next() == Some(Component::Normal(USER.as_ref()))
         && names.all(|name| matches!(name, Component::Normal(_)))
 }
 
-/// More than so many bytes are not counted for who asks how a recording is.
+/// The same limit for a request of the status, in bytes.
 const MOST_SO_FAR: u64 = 256 << 20;
 
-/// The programs' events that a recording which is still being written has on disk, up to each ring's last whole sub-buffer there;
-/// `None` if they are too many to be counted at once, or a program's metadata is being written just now. It reads the files, and asks nothing of the recorder.
+/// Returns the number of the programs' events on disk in a recording in progress, up to each ring's last complete
+/// sub-buffer; `None` if the traces are too large to be counted at once, or a program's metadata is just being written.
+/// Reads the files only and makes no request to the recorder.
 pub fn user_events_so_far(directory: &Directory) -> Option<u64> {
     let user = directory.part(USER).ok()?;
     if user.bytes() > MOST_SO_FAR {
@@ -64,18 +66,18 @@ pub fn user_events_so_far(directory: &Directory) -> Option<u64> {
     traces.iter().map(|trace| whole_events(&user.proc_path().join(trace))).sum()
 }
 
-/// The events of a trace that is being written.
+/// Counts the events of a trace in progress.
 fn whole_events(trace: &Path) -> Option<u64> {
     let trace = Trace::open(trace, &mut Classes::default()).ok()?;
     Some(trace.streams().iter().map(events_before_an_error).sum())
 }
 
-/// The events of one file of a trace, as far as they can be read.
+/// Counts the events of one file of a trace, up to the first error.
 pub(crate) fn whole_events_of(trace: &Trace, file: &str) -> u64 {
     stream_of(trace, file).map_or(0, events_before_an_error)
 }
 
-/// Behind the last whole packet there may be a part of one.
+/// Counts events up to the first error: the last complete packet may be followed by a partial one.
 fn events_before_an_error(stream: &Stream) -> u64 {
     let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0);
     while let Ok(step @ (Step::Event | Step::Loss(_))) = events.next(&mut event) {
@@ -89,14 +91,14 @@ fn stream_of<'a>(trace: &'a Trace, file: &str) -> Option<&'a Stream> {
     trace.streams().iter().find(|stream| stream.files().any(is_it))
 }
 
-/// The events of one stream's file.
+/// Counts the events of one stream's file.
 fn count(trace: &Trace, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64, String> {
     let Some(stream) = stream_of(trace, file) else { return Ok(0) };
     let (mut events, mut event, mut count) = (stream.events(), Event::default(), 0u64);
     loop {
         match events.next(&mut event).map_err(|error| error.to_string())? {
             Step::Event => count += 1,
-            // What could not be written is missing, too, and was not counted.
+            // Discarded records include those that could not be written, which have no count.
             Step::Loss(loss) if loss.count.is_none() && loss.cause != Cause::Discarded => {
                 return Err(format!("{file}: the program wrote records that make no sense ({})", loss.cause));
             }

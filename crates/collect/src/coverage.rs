@@ -1,7 +1,8 @@
-//! Which rules have chosen something, of all tracepoints that a session has seen, those of programs that have ended among them.
+//! Checks which rules have matched, among all tracepoints that a session has seen, including those of programs that
+//! have ended.
 //!
-//! Programs are hostile: names are remembered up to a limit, those of users who are not trusted up to a lower one. Whether a rule has
-//! matched is known all the same, because each tracepoint is looked at when its program declares it.
+//! Programs may be hostile: names are kept up to a limit, and up to a lower one for untrusted users. A rule's matches
+//! are complete nevertheless, because each tracepoint is checked when its program declares it.
 
 use crate::intake::is_trusted;
 use crate::options::{IMPLIED, UserEvents};
@@ -12,37 +13,37 @@ use sordino_event::rule::{Rule, Rules};
 use sordino_event::{Invalid, Schema};
 use std::collections::BTreeSet;
 
-/// Bytes of names that are remembered, of users who are trusted and of all others together.
+/// Maximum size of the names kept, in bytes: of trusted users, and of all others together.
 const MOST_BYTES: [usize; 2] = [1 << 20, 256 << 10];
-/// What a name takes besides its characters, about.
+/// Approximate memory for a name beside its characters, in bytes.
 const EACH: usize = 64;
-/// Tracepoints that a problem names.
+/// Maximum number of tracepoints that a problem names.
 const MOST_NAMED: usize = 8;
-/// The provider of the tracepoints that the library declares in each program.
+/// Provider of the tracepoints that the library declares in each program.
 const BUILT_IN: &str = "sordino";
 
-/// The rules of a session and what each has matched.
+/// A session's rules, and the tracepoints that each has matched.
 #[derive(Debug, Default)]
 pub(crate) struct Coverage {
     rules: Vec<Watched>,
     seen: BTreeSet<TracepointFields>,
-    /// Bytes of names in it, of users who are trusted and of others.
+    /// Size of the names kept, in bytes: of trusted users, and of others.
     bytes: [usize; 2],
     is_cut: bool,
 }
 
-/// A rule and what it has matched.
+/// A rule and its matches so far.
 #[derive(Clone, Debug)]
 struct Watched {
     rule: Rule,
     trigger: bool,
-    /// Whether it has chosen a tracepoint, or taken away one that was chosen.
+    /// True if the rule has chosen a tracepoint, or excluded one that was chosen.
     is_used: bool,
-    /// A field of its condition, and tracepoints of its name that do not have it.
+    /// A field of the condition, and matching tracepoints that lack it.
     missing: Option<(String, BTreeSet<TracepointFields>)>,
-    /// A tracepoint that its condition does not fit otherwise, and why.
+    /// A matching tracepoint to which the condition does not apply for another reason, and that reason.
     unfit: Option<(String, Invalid)>,
-    /// Tracepoints of an exclusion's name that no rule before it includes.
+    /// Tracepoints that match an exclusion but that no rule before it includes.
     not_included: BTreeSet<String>,
 }
 
@@ -52,7 +53,7 @@ impl Watched {
         Self { rule, trigger, is_used: false, missing: None, unfit: None, not_included }
     }
 
-    /// Looks at a tracepoint of its name; `whole` if more is known of it than the names.
+    /// Checks a tracepoint whose name matches; `whole` is its schema and context where they are known.
     fn look_at(
         &mut self,
         tracepoint: &TracepointFields,
@@ -68,7 +69,7 @@ impl Watched {
         if let Some(field) = self.rule.missing_field(&fields) {
             let (first, tracepoints) =
                 self.missing.get_or_insert_with(|| (field.to_owned(), BTreeSet::new()));
-            // One that lacks another field may have this one.
+            // A tracepoint that lacks another field may have this one.
             add(tracepoints, tracepoint, first == field);
             return;
         }
@@ -81,11 +82,12 @@ impl Watched {
         }
     }
 
-    /// The reason for which it chose nothing, or not all that its name says, if it has not been used.
+    /// Returns the reason that an unused rule chose nothing, or that a rule with a single name did not choose every
+    /// tracepoint of that name.
     fn cause(&self, coverage: &Coverage) -> Option<RuleCause> {
         let is_one = !self.rule.pattern().contains(['*', '?']);
         match (&self.missing, &self.unfit) {
-            // A pattern with a condition is for those tracepoints that have the field.
+            // A pattern with a condition chooses only tracepoints that have the field.
             (Some((field, tracepoints)), _) if !self.is_used || is_one => {
                 let fields = tracepoints.iter().flat_map(|tracepoint| &tracepoint.fields);
                 Some(RuleCause::NoField {
@@ -102,7 +104,7 @@ impl Watched {
             _ if !self.not_included.is_empty() => {
                 Some(RuleCause::NothingToExclude { tracepoints: self.not_included.iter().cloned().collect() })
             }
-            // Where there was no tracepoint at all, that is the reason, and no rule's.
+            // Without any tracepoint, that is the reason, not the rule.
             _ if coverage.seen.is_empty() => None,
             _ => Some(RuleCause::NoTracepoint {
                 similar: coverage.nearest(self.rule.pattern()),
@@ -113,7 +115,7 @@ impl Watched {
 }
 
 impl Coverage {
-    /// Goes on with these rules. New ones are compared with the names that are remembered.
+    /// Replaces the rules. New rules are checked against the names kept.
     pub(crate) fn set_rules(&mut self, user: &UserEvents) {
         let before = std::mem::take(&mut self.rules);
         let known = |rule: &Rule, trigger| {
@@ -122,7 +124,7 @@ impl Coverage {
         for (rule, trigger) in user.rules_and_triggers() {
             let known = known(rule, trigger);
             let is_used = known.as_ref().is_some_and(|known| known.is_used);
-            // What an exclusion takes away depends on the rules before it, which may be others now.
+            // An exclusion depends on the rules before it, which may have changed.
             if let Some(known) = known.filter(|known| !known.rule.excludes()) {
                 self.rules.push(known);
                 continue;
@@ -134,7 +136,7 @@ impl Coverage {
         }
     }
 
-    /// Looks at a tracepoint that a program of `user` has declared.
+    /// Checks a tracepoint declared by a program of `user`.
     pub(crate) fn observe(&mut self, user: u32, schema: &Schema, context: &Context<'_>) {
         let fields = schema.fields.iter().map(|field| field.name.clone()).collect();
         let tracepoint = TracepointFields { name: schema.full_name(), fields };
@@ -174,7 +176,7 @@ impl Coverage {
         self.seen.insert(tracepoint);
     }
 
-    /// The rules that chose nothing so far.
+    /// Returns the rules that have chosen nothing so far, with the reasons.
     pub(crate) fn problems(&self) -> Vec<RuleProblem> {
         let problem = |watched: &Watched| {
             let cause = watched.cause(self)?;
@@ -183,22 +185,22 @@ impl Coverage {
         self.typed().filter_map(problem).collect()
     }
 
-    /// Whether there were more tracepoints than are remembered.
+    /// Returns true if the limit for names was reached, so some tracepoints are not kept.
     pub(crate) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The rules that no option stands for.
+    /// Returns the rules that were given explicitly, not implied by an option.
     fn typed(&self) -> impl Iterator<Item = &Watched> {
         self.rules.iter().filter(|watched| !IMPLIED.contains(&watched.rule.to_string().as_str()))
     }
 
-    /// Whether a program has had a tracepoint that could be meant.
+    /// Returns true if any program has declared a tracepoint that the rules could refer to.
     pub(crate) fn has_any(&self) -> bool {
         self.is_cut || self.names().any(|name| self.is_asked_for(name))
     }
 
-    /// Whether a tracepoint is a program's own, or one of the library's that a rule names.
+    /// Returns true if a tracepoint is a program's own, or a built-in one that an explicit rule names.
     pub(crate) fn is_asked_for(&self, name: &str) -> bool {
         let names_it = |watched: &Watched| {
             let rule = &watched.rule;
@@ -211,7 +213,7 @@ impl Coverage {
         self.seen.iter().map(|tracepoint| tracepoint.name.as_str())
     }
 
-    /// What could have been meant by a pattern that matches no tracepoint.
+    /// Returns names similar to a pattern that matches no tracepoint.
     fn nearest(&self, pattern: &str) -> Vec<String> {
         let (provider, name) = pattern.split_once(':').unwrap_or((pattern, "*"));
         let plain = |text: &str| text.replace(['*', '?'], "");
@@ -225,7 +227,7 @@ impl Coverage {
             let near = similar(&plain(name), of_provider);
             return near.into_iter().map(|name| format!("{provider}:{name}")).collect();
         }
-        // Without a colon in the rule, it may be meant as a tracepoint's name.
+        // A rule without a colon may name a tracepoint instead of a provider.
         let named = split().filter(|(_, name)| *name == provider).take(MOST_NAMED);
         let mut named: Vec<String> = named.map(|(provider, name)| format!("{provider}:{name}")).collect();
         named.dedup();
@@ -236,7 +238,8 @@ impl Coverage {
         near.into_iter().map(|provider| format!("{provider}:*")).collect()
     }
 
-    /// Tracepoints beside a pattern that matches none: those of its provider, or of the programs.
+    /// Returns tracepoints to suggest for a pattern that matches none: those of its provider, otherwise the programs'
+    /// own.
     fn others(&self, pattern: &str) -> Vec<String> {
         let provider = pattern.split(':').next().unwrap_or_default();
         let of_provider = |name: &&str| name.split(':').next() == Some(provider);
@@ -248,7 +251,7 @@ impl Coverage {
     }
 }
 
-/// Whether a tracepoint is the program's own, and none of the library's.
+/// Returns true if a tracepoint is the program's own, not a built-in one of the library.
 fn is_own(name: &str) -> bool {
     name.split(':').next() != Some(BUILT_IN)
 }
@@ -293,7 +296,7 @@ mod tests {
         schemas.iter().for_each(|schema| coverage.observe(0, schema, &CONTEXT));
     }
 
-    /// What is said of rules beside a program with three tracepoints.
+    /// Returns the problems of rules, given a program with three tracepoints.
     fn said(rules: &str) -> Vec<String> {
         let mut coverage = watching(&events(rules));
         let point = |name, fields: &[&str]| schema(name, fields);
@@ -407,7 +410,7 @@ mod tests {
         assert_eq!((problems.len(), problems[0].rule.as_str()), (1, "motor:perod"));
         coverage.set_rules(&more.and(&excluded("motor:noize")).unwrap());
         assert_eq!(coverage.problems()[1].rule, "!motor:noize");
-        // A program that comes later has it.
+        // A later program has this tracepoint.
         see(&mut coverage, &[schema("motor:perod", &[]), schema("motor:noize", &[])]);
         assert_eq!(coverage.problems(), []);
     }
@@ -443,7 +446,7 @@ mod tests {
         coverage.observe(stranger, &schema("evil:last", &[]), &CONTEXT);
         let bytes: usize = coverage.names().map(str::len).sum();
         assert!(coverage.is_cut() && bytes < MOST_BYTES[1], "{bytes}");
-        // Those of users who are trusted have their own room.
+        // Trusted users have a limit of their own.
         see(&mut coverage, &[schema("motor:period", &[])]);
         let problems = coverage.problems();
         assert_eq!(problems.len(), 1);

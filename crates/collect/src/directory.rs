@@ -1,4 +1,4 @@
-//! Where things lie in a recording.
+//! The files of a recording and their places.
 //!
 //! ```text
 //! DIR/recording.json       what was recorded and what was lost; also says whether the recording is finished
@@ -7,8 +7,8 @@
 //! DIR/.raw/                only while recording: the kernel's own pages and their formats
 //! ```
 //!
-//! The directory is held by its descriptor from its making on: a traced program may rename it away and put something else in its
-//! place, and nothing is ever written there. Directories and files are their owner's alone.
+//! The directory is held by its descriptor from its creation on: a traced program may rename it and put another in its
+//! place, to which nothing is ever written. Only the owner has access to directories and files.
 
 use crate::Error;
 use crate::similar::listed;
@@ -20,37 +20,38 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The kernel's trace.
+/// Name of the directory of the kernel's trace.
 pub(crate) const KERNEL: &str = "kernel";
-/// The programs' traces.
+/// Name of the directory of the programs' traces.
 pub(crate) const USER: &str = "user";
-/// The kernel's own pages, while recording.
+/// Name of the directory of the kernel's own pages, while recording.
 pub(crate) const RAW: &str = ".raw";
-/// What was recorded.
+/// Name of the summary, which describes the recording.
 pub(crate) const SUMMARY: &str = "recording.json";
-/// Some space on the disk, in [`RAW`]: for what completes the traces, and for the summary, which is written last. In bytes, more than
-/// either takes for some hundred programs.
+/// Files in [`RAW`] that reserve disk space, with their sizes in bytes: for the files that complete the traces, and for
+/// the summary, which is written last. Each is enough for some hundred programs.
 const ROOMS: [(&str, u64); 2] = [("room", 1 << 20), ("room-for-summary", 1 << 19)];
-/// More bytes than any summary has.
+/// Upper limit for the size of a summary, in bytes.
 const MOST_SUMMARY: u64 = 64 << 20;
-/// The same in a session's directory, of recordings that its user could have put there: a session reads a hundred of them at once.
+/// The same limit for recordings in a session's directory that another user could have put there: a session reads a
+/// hundred of them at once.
 const MOST_OF_OTHERS: u64 = 1 << 20;
 
-/// A recording's directory.
+/// The directory of a recording, held by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Directory {
     dir: Arc<Dir>,
-    /// For messages, and for those who read the recording later.
+    /// The path for messages and for later readers of the recording.
     path: PathBuf,
-    /// How it was made, or where it was found in another directory that is held.
+    /// The parent directory and the name in it, if the directory was created or found in one that is held.
     made: Option<Made>,
 }
 
 impl Directory {
-    /// Makes the directory and its parts; it may be there already, but ours alone and empty.
+    /// Creates the directory and its parts. An existing directory must be empty and accessible to the caller alone.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::NotOurs`], or that it can't be written to.
+    /// [`Error::NotEmpty`], [`Error::NotOurs`], or an output error.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let made = Dir::make(path).map_err(Error::output(path))?;
         if !made.is_new {
@@ -62,19 +63,19 @@ impl Directory {
                 return Err(Error::NotOurs { path: path.to_owned(), reason, next: ANOTHER });
             }
         }
-        // Also of a new one: whoever may rename it can have put another of ours in its place.
+        // New directories are checked as well: a user who may rename it can have put another of ours in its place.
         if !made.dir.is_empty().map_err(Error::output(path))? {
             return Err(Error::NotEmpty(path.to_owned()));
         }
-        // As it is called in the whole file system: the summary tells it to readers that are called elsewhere.
+        // The absolute path: the summary passes it to readers with another working directory.
         let path = fs::read_link(made.dir.proc_path()).unwrap_or_else(|_| path.to_owned());
         Self { dir: Arc::clone(&made.dir), path, made: Some(made) }.with_parts()
     }
 
-    /// Makes the directory `name` and its parts in a directory that is held.
+    /// Creates the directory `name` and its parts in a directory that is held.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] if there is something of that name, or that it can't be written to.
+    /// [`Error::NotEmpty`] if `name` exists, or an output error.
     pub(crate) fn create_in(parent: &Arc<Dir>, name: &str) -> Result<Self, Error> {
         let path = parent.path().join(name);
         let dir = match parent.make_new(name) {
@@ -96,26 +97,26 @@ impl Directory {
         for part in [KERNEL, USER, RAW] {
             self.dir.make_new(part).map_err(Error::output(self.path.join(part)))?;
         }
-        // Space for what is written at the end, when the events may have filled the disk.
+        // Reserves space for the files written at the end, when the events may have filled the disk.
         for (name, bytes) in ROOMS {
             let file = self.create_file(&format!("{RAW}/{name}"))?;
-            // Not every file system can; then a full disk leaves the recording unfinished.
+            // Not every file system supports this; there a full disk leaves the recording unfinished.
             let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
         }
         Ok(())
     }
 
-    /// Gives back the space that was kept, but for that of the summary.
+    /// Releases the reserved space, except that of the summary.
     pub(crate) fn use_room(&self) {
         let _ = self.part(RAW).map(|raw| raw.remove_file(ROOMS[0].0));
     }
 
-    /// Gives back the space that was kept for the summary, which is written next.
+    /// Releases the space reserved for the summary, which is written next.
     pub(crate) fn use_last_room(&self) {
         let _ = self.part(RAW).map(|raw| raw.remove_file(ROOMS[1].0));
     }
 
-    /// Removes a recording that has not begun; a directory that was there before stays, empty as it was.
+    /// Removes a recording that has not begun. A directory that existed before stays, empty as it was.
     pub(crate) fn remove(&self) {
         for part in [KERNEL, USER, RAW, SUMMARY] {
             let _ = self.dir.remove_all(part);
@@ -125,15 +126,15 @@ impl Directory {
         }
     }
 
-    /// Removes a recording that was found in a [session's directory](crate::recordings), with all that is in it.
+    /// Removes a recording that was found in a [session's directory](crate::recordings), with all its files.
     ///
     /// # Errors
-    /// What the kernel says; what is left then is no recording.
+    /// The kernel's error; the remaining files are no recording any more.
     pub fn remove_whole(&self) -> io::Result<()> {
         self.made.as_ref().map_or(Ok(()), |made| made.parent.remove_all(&made.name))
     }
 
-    /// Removes what was begun under this name and never became a [recording](Self::open), if it is ours.
+    /// Removes an unfinished directory of this name that never became a [recording](Self::open), if it is ours.
     pub(crate) fn remove_unannounced(parent: &Dir, name: &OsStr) {
         let Ok(dir) = parent.dir(name) else { return };
         let is_ours = dir.distrust().is_ok_and(|reason| reason.is_none());
@@ -142,10 +143,10 @@ impl Directory {
         }
     }
 
-    /// A directory that is a recording.
+    /// Opens a directory that is a recording.
     ///
     /// # Errors
-    /// [`Error::NoRecording`].
+    /// [`Error::NoRecording`] if there is no summary in it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let no = |reason: &str| Error::NoRecording { path: path.to_owned(), reason: reason.to_owned() };
         let dir = Dir::open(path).map_err(|error| no(&error.to_string()))?;
@@ -153,7 +154,7 @@ impl Directory {
         Self { dir: Arc::new(dir), path, made: None }.if_recording().ok_or_else(|| no(NO_SUMMARY))
     }
 
-    /// The recording `name` in a directory that is held.
+    /// Opens the recording `name` in a directory that is held.
     pub(crate) fn open_in(parent: &Arc<Dir>, name: &str) -> Option<Self> {
         let dir = Arc::new(parent.dir(name).ok()?);
         let made =
@@ -165,12 +166,12 @@ impl Directory {
         Self::is_in(&self.dir).then_some(self)
     }
 
-    /// Whether a directory is a recording.
+    /// Returns true if a directory is a recording, which has a summary.
     pub(crate) fn is_in(dir: &Dir) -> bool {
         dir.has(SUMMARY)
     }
 
-    /// The newest recording below `path`: of those that sordino named itself.
+    /// Opens the newest recording below `path` among those with a default name.
     ///
     /// # Errors
     /// [`Error::NoRecording`] if there is none.
@@ -192,48 +193,49 @@ impl Directory {
         Err(no(format!("no recording called {PREFIX}... in it; name a directory{such_as}{others}")))
     }
 
-    /// Where it lies, as of its making: for messages. Whoever reads or writes its files does so through [`dir`](Self::dir).
+    /// Returns the path at creation, for messages. Files are read and written through [`dir`](Self::dir).
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory, held.
+    /// Returns the directory, which is held open.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// The same, for those that outlive this.
+    /// Returns a shared handle of the directory that may outlive this value.
     pub(crate) fn held(&self) -> Arc<Dir> {
         Arc::clone(&self.dir)
     }
 
-    /// One of its parts.
+    /// Opens a part of the recording.
     pub(crate) fn part(&self, name: &str) -> Result<Dir, Error> {
         self.dir.dir(name).map_err(Error::output(self.path.join(name)))
     }
 
-    /// Makes a file in it.
+    /// Creates a file in the recording.
     pub(crate) fn create_file(&self, name: &str) -> Result<File, Error> {
         self.dir.create(name).map_err(Error::output(self.path.join(name)))
     }
 
-    /// A path for those who read traces by path: it leads here whatever has become of the directory's name.
+    /// Returns a path for readers that open traces by path: it leads to this directory even after it was renamed.
     pub(crate) fn trace_path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.proc_path().join(name)
     }
 
-    /// What went wrong with a [path for readers](Self::trace_path), with the path that a person knows.
+    /// Formats the error of a reader that used [`trace_path`](Self::trace_path), with the path replaced by the
+    /// directory's own.
     pub(crate) fn reader_error(&self, error: &dyn std::fmt::Display) -> String {
         error.to_string().replace(&*self.dir.proc_path().to_string_lossy(), &self.path.to_string_lossy())
     }
 
-    /// The summary's text.
+    /// Reads the text of the summary.
     pub(crate) fn read_summary(&self) -> io::Result<String> {
         let is_planted = self.made.is_some() && !self.is_ours();
         self.dir.read_text(SUMMARY, if is_planted { MOST_OF_OTHERS } else { MOST_SUMMARY })
     }
 
-    /// Whether it is ours, and nobody else can write there.
+    /// Returns true if the directory is ours and no other user can write to it.
     pub(crate) fn is_ours(&self) -> bool {
         self.dir.distrust().is_ok_and(|reason| reason.is_none())
     }
@@ -242,10 +244,10 @@ impl Directory {
         self.dir.replace(SUMMARY, text.as_bytes()).map_err(Error::output(self.path.join(SUMMARY)))
     }
 
-    /// Refuses a directory in which others than we could have put something.
+    /// Rejects a directory in which another user could have put something.
     pub(crate) fn vet(&self) -> Result<(), Error> {
         self.dir.vet().map_err(|(place, error)| {
-            // The place begins with the path by which the directory was opened.
+            // The reported place begins with the path by which the directory was opened.
             let below = place.strip_prefix(self.dir.path()).ok().filter(|below| *below != Path::new(""));
             let path = below.map_or(self.path.clone(), |below| self.path.join(below));
             let next =
@@ -255,25 +257,25 @@ impl Directory {
     }
 }
 
-/// What to do where a directory is not ours.
+/// The remedy for a directory that is not ours.
 pub(crate) const ANOTHER: &str = "name another one with -o";
 
 const NO_SUMMARY: &str = "there is no recording.json in it";
 
-/// What the names of recordings begin with that nobody gave a name.
+/// Prefix of default names of recordings.
 pub const PREFIX: &str = "sordino-";
 
-/// The names in a directory that are text, sorted.
+/// Returns the names in a directory that are valid UTF-8, sorted.
 pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
     let names = dir.names().map_err(Error::output(dir.path()))?;
     Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Makes of a file that begins with `before` one that begins with `after`, in place, if they differ in a few bytes of one page only; whether
-/// it did. One that writes so little is never killed in the middle of it. [`Dir::replace`] takes ten times as long: a file system that fears
-/// for the new text writes it to disk before it lets go of the old.
+/// Replaces the text `before` at the start of a file by `after`, in place, if both have the same length and differ only
+/// within one page; returns false otherwise. So small a write is never interrupted by a kill. [`Dir::replace`] takes
+/// ten times as long, because some file systems write the new file to disk before they replace the old one.
 pub(crate) fn overwrite(dir: &Dir, name: &str, before: &str, after: &str) -> io::Result<bool> {
-    /// As small as pages are anywhere.
+    /// The smallest page size of any architecture.
     const PAGE: usize = 4096;
     if before.len() != after.len() {
         return Ok(false);
@@ -289,7 +291,8 @@ pub(crate) fn overwrite(dir: &Dir, name: &str, before: &str, after: &str) -> io:
     Ok(true)
 }
 
-/// Appends to a file of ours, or leaves it as it was: half of a declaration would spoil all that follow.
+/// Appends to a file, or restores its previous length if that fails: half a declaration would invalidate all that
+/// follow.
 pub(crate) fn append(dir: &Dir, name: &str, text: &str) -> io::Result<()> {
     use std::io::{Seek, SeekFrom};
     let mut file = dir.edit(name)?;

@@ -1,64 +1,64 @@
-//! Why nothing is recorded.
+//! The errors of starting and finishing recordings.
 
 use sordino_dirfd::remedy;
 use sordino_tracefs as tracefs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording did not start, or could not be finished.
+/// The reason that a recording did not start, or could not be finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is something in the output directory.
+    /// The output directory is not empty.
     #[error("the directory {} is not empty: name another one with -o", .0.display())]
     NotEmpty(PathBuf),
-    /// Others than we could have put something into a directory or a file, or still can.
+    /// Another user could have put something into a directory or a file, or still can.
     #[error("{} is not ours alone ({reason}): {next}", path.display())]
     NotOurs {
-        /// The directory or the file.
+        /// Path of the directory or the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the problem.
         reason: String,
-        /// What to do about it.
+        /// The remedy for the user.
         next: &'static str,
     },
-    /// The output directory can't be made or written to.
+    /// The output directory can't be created or written to.
     #[error("can't write to {}: {source}{}", path.display(), remedy(source))]
     Output {
-        /// The directory or a file in it.
+        /// Path of the directory or a file in it.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error that the kernel returned.
         source: io::Error,
     },
-    /// The directory is no recording.
+    /// The directory is not a recording.
     #[error("{} is no recording of sordino: {reason}", path.display())]
     NoRecording {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is missing.
+        /// A description of the missing file.
         reason: String,
     },
-    /// It can be read here, and not be finished.
+    /// The trace has another byte order than this machine: it can be read here but not be finished.
     #[error("{} is in another byte order than this machine's: recover it on the machine that recorded it", path.display())]
     OtherOrder {
-        /// The trace.
+        /// Path of the trace.
         path: PathBuf,
     },
-    /// A recorder is still writing there.
+    /// A recorder is still writing to the directory.
     #[error("{} is being recorded by process {pid}: stop it first", path.display())]
     StillRecording {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The recorder.
+        /// Process id of the recorder.
         pid: u32,
     },
-    /// What an earlier recorder left can't be finished.
+    /// A recording left by an earlier recorder can't be finished.
     #[error("an earlier recording is not finished: {0}")]
     Earlier(Box<Self>),
-    /// The kernel's tracer can't be used as asked.
+    /// The kernel's tracer can't be used as requested.
     #[error(transparent)]
     Kernel(#[from] tracefs::Error),
-    /// The guardian that would remove the kernel's instance is not to be had.
+    /// The guardian that removes the kernel's instance can't be started.
     #[error(transparent)]
     Undo(#[from] sordino_undo::Error),
     /// A trace can't be written.
@@ -67,52 +67,52 @@ pub enum Error {
     /// A program that was named can't be recorded.
     #[error("can't record process {pid}: {reason}")]
     Program {
-        /// The program.
+        /// Process id of the program.
         pid: i32,
-        /// Why.
+        /// A description of the reason.
         reason: String,
     },
-    /// What a session was to be called is no name for one.
+    /// The requested name is not valid for a session.
     #[error(
         "'{0}' is no name for a session: 1 to 48 of A-Z a-z 0-9 . _ -, with neither . nor - at the start"
     )]
     SessionName(String),
-    /// A directory can't be where programs meet sessions.
+    /// A directory can't be used for programs to register with sessions.
     #[error("can't meet programs in {}: {reason}", path.display())]
     RuntimeDir {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why not, and what to do about it.
+        /// A description of the reason, and the remedy.
         reason: String,
     },
-    /// The collector's thread can't have what it was to have.
+    /// The requested CPUs or scheduling of the collector's thread can't be set.
     #[error("the collector: {0}")]
     Collector(String),
     /// The command can't be started.
     #[error("can't start {}: {source}", command.display())]
     Command {
-        /// The command.
+        /// Path of the command.
         command: PathBuf,
-        /// What the kernel says.
+        /// The error that the kernel returned.
         source: io::Error,
     },
-    /// A chunk is asked of a flight recorder, or a snapshot of what goes to disk.
+    /// A chunk was requested from a flight recorder, or a snapshot from a session that writes to disk.
     #[error("'{0}' has no recordings of that kind")]
     Kind(String),
-    /// A session does not answer.
+    /// A session does not answer requests.
     #[error("nobody answers in {}: {source}", session.display())]
     Silent {
-        /// The session's directory.
+        /// Path of the session's directory.
         session: PathBuf,
-        /// What the kernel says.
+        /// The error that the kernel returned.
         source: io::Error,
     },
-    /// Something that the recorder itself needs failed.
+    /// An operation that the recorder itself needs failed.
     #[error("{what}: {source}")]
     System {
-        /// What.
+        /// A description of the operation.
         what: &'static str,
-        /// What the kernel says.
+        /// The error that the kernel returned.
         source: io::Error,
     },
 }

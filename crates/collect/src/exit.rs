@@ -1,4 +1,4 @@
-//! How a traced program ended.
+//! The exit status of traced programs.
 
 use crate::options::End;
 use crate::proc::{self, Stat};
@@ -8,30 +8,30 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// How a process ended, if anybody says so.
+/// The exit status of a process, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(Option<ExitStatus>);
 
-/// How a program ended that is no longer there. Its parent may not have waited for it yet; then it is in `/proc`. Else Linux
-/// 6.15 or later tells.
+/// Returns the exit status of a program that has ended. It is in `/proc` while its parent has not waited for it;
+/// afterwards, Linux 6.15 or later returns it for a pidfd.
 pub(crate) fn exit_of(program: &Traced) -> Exit {
     let pid = program.trace.pid;
     let of_zombie = || zombie(&proc::read(&format!("/proc/{pid}/stat"))?);
     let reaped = || sordino_sched::exit_status(program.pidfd.as_fd());
-    // Its parent may wait for it between the first two.
+    // The parent may wait for it between the first two reads.
     Exit(of_zombie().or_else(reaped).or_else(of_zombie).map(ExitStatus::from_raw))
 }
 
-/// The last field of a zombie's `stat`: proc(5).
+/// Returns the exit status of a zombie, the last field of its `stat`: proc(5).
 fn zombie(stat: &str) -> Option<i32> {
     let stat = Stat::parse(stat)?;
     matches!(stat.field(3), "Z" | "X").then(|| stat.field(52).parse().ok())?
 }
 
 impl Exit {
-    /// Whether it is such an end, as far as that is known.
+    /// Returns true if the program ended in this way, as far as that is known.
     pub(crate) fn is(self, end: End) -> bool {
-        /// Those whose default is to dump core: signal(7).
+        /// Signals whose default action is to dump core: signal(7).
         const CORE: [i32; 10] = [3, 4, 5, 6, 7, 8, 11, 24, 25, 31];
         let signal = self.0.and_then(|status| status.signal());
         match end {

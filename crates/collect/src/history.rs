@@ -1,4 +1,5 @@
-//! What a flight recorder keeps of the kernel's events: what a snapshot took out of the kernel's buffers belongs to the next one, too.
+//! The kernel's newest pages, kept by a flight recorder: pages that one snapshot has read from the kernel belong to the
+//! next one, too.
 
 use crate::Error;
 use crate::kernel::page_file;
@@ -16,38 +17,38 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct History {
     cpus: Vec<OfCpu>,
-    /// Bytes of each CPU.
+    /// Maximum size for each CPU, in bytes.
     most: usize,
 }
 
-/// Where each CPU's pages go.
+/// The file for each CPU's pages, open for writing.
 pub(crate) type PageFiles = Vec<(Cpu, OwnedFd)>;
 
-/// A CPU's pages, in the order of time.
+/// A CPU and its pages, in order of time.
 pub(crate) type Pages = (Cpu, Vec<Arc<[u8]>>);
 
 #[derive(Debug)]
 struct OfCpu {
     cpu: Cpu,
-    /// What the kernel's buffer is being emptied into.
+    /// The file into which the kernel's buffer is emptied.
     memory: File,
     pages: VecDeque<Arc<[u8]>>,
 }
 
 impl History {
-    /// Of at most so many bytes for each CPU.
+    /// Creates a history of at most `bytes` for each CPU.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { cpus: Vec::new(), most: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
-    /// Where the pages of a CPU go that nothing is known of yet.
+    /// Adds a CPU, and returns the file for its pages.
     pub(crate) fn add(&mut self, cpu: Cpu) -> std::io::Result<OwnedFd> {
         let (memory, theirs) = memory()?;
         self.cpus.push(OfCpu { cpu, memory, pages: VecDeque::new() });
         Ok(theirs)
     }
 
-    /// Files to go on in, each as theirs who write and as ours.
+    /// Creates a new file for each CPU, and returns the writing and the reading ends.
     pub(crate) fn fresh(&self) -> Result<(PageFiles, Vec<File>), Error> {
         let fresh = |of_cpu: &OfCpu| {
             let (ours, theirs) = memory()?;
@@ -57,8 +58,8 @@ impl History {
         fresh.map_err(Error::system("can't make memory for the kernel's pages"))
     }
 
-    /// Goes on in `fresh` files, and takes up what was in those before. Where something is missing between the pages that are
-    /// there and the new ones, only the new ones are of use.
+    /// Continues in the `fresh` files, and adds the pages of the previous ones. If records are missing between the
+    /// known pages and the new ones, the known ones are dropped.
     pub(crate) fn take(&mut self, fresh: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
         for (of_cpu, fresh) in self.cpus.iter_mut().zip(fresh) {
             let mut file = std::mem::replace(&mut of_cpu.memory, fresh);
@@ -77,7 +78,7 @@ impl History {
         Ok(())
     }
 
-    /// The pages with events from `since` on.
+    /// Returns the pages with events from `since` on.
     pub(crate) fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
         let pages = |of_cpu: &OfCpu| {
             let first = of_cpu.first(since, layout);
@@ -87,7 +88,7 @@ impl History {
     }
 }
 
-/// Writes a CPU's pages to where they are converted.
+/// Writes a CPU's pages into the directory from which they are converted.
 pub(crate) fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
     let file = page_file(raw, *cpu).map_err(Error::output(raw.path()))?;
     let mut out = BufWriter::with_capacity(1 << 20, File::from(file));
@@ -96,7 +97,7 @@ pub(crate) fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> 
 }
 
 impl OfCpu {
-    /// The first page with an event from `since` on: the last one that begins before.
+    /// Returns the index of the first page with an event from `since` on: the last one that begins before it.
     fn first(&self, since: u64, layout: &PageLayout) -> usize {
         let begins_later = |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| page.ticks > since);
         let later = self.pages.iter().position(|page| begins_later(page)).unwrap_or(self.pages.len());
@@ -104,7 +105,7 @@ impl OfCpu {
     }
 }
 
-/// Memory to be written to and to be read from, which have one place in it.
+/// Creates a file in memory, with a reading and a writing end that share one file offset.
 fn memory() -> std::io::Result<(File, OwnedFd)> {
     let file = memfd_create(c"sordino-kernel", MemfdFlags::CLOEXEC)?;
     Ok((File::from(file.try_clone()?), file))

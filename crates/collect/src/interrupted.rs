@@ -1,42 +1,43 @@
-//! What interrupts cost a CPU beyond their own events: measured when a recording begins, from the gaps in a loop that a timer interrupts.
+//! Measures the cost of interrupts beyond their own events, when a recording begins: from the gaps in a loop that a
+//! timer interrupts.
 //!
-//! The kernel's events about an interrupt lie inside its entry and exit, which take longer than many a handler, above all in a virtual machine. Who
-//! reads the trace finds the interrupt of each gap, and so the difference.
+//! The kernel's events for an interrupt are inside its entry and exit, which take longer than many a handler, above all
+//! in a virtual machine. A reader of the trace finds the interrupt of each gap, and so the difference.
 //!
-//! The timer is that of perf's event `cpu-clock`. Its function runs in the interrupt itself on every kernel; on PREEMPT_RT, others run in a thread,
-//! which interrupts the loop, too.
+//! The timer is that of perf's event `cpu-clock`. Its function runs in the interrupt itself on every kernel; on
+//! PREEMPT_RT, functions of other timers run in a thread, which interrupts the loop, too.
 
 use perf_event::Builder;
 use perf_event::events::Software;
 use rustix::thread::sched_getcpu;
 use std::time::{Duration, Instant};
 
-/// A time in which a loop stood still.
+/// A time during which a loop did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// The end of it, in the recording's clock.
+    /// The end of the gap, in the recording's clock.
     pub(crate) at: u64,
     pub(crate) cpu: u32,
     /// The length in the clock's ticks.
     pub(crate) ticks: u64,
 }
 
-/// Gaps that are measured.
+/// The number of gaps to measure.
 const GAPS: usize = 25;
-/// Time from one of the timer's interrupts to the next.
+/// The period of the timer.
 const PERIOD: Duration = Duration::from_micros(80);
-/// Time that the next gap may take to come, and all of them.
+/// Longest wait for the next gap, and for all of them.
 const PATIENCE: Duration = Duration::from_micros(400);
 const ALL: Duration = Duration::from_millis(20);
-/// No interrupt takes less than this, or than so many of the loop's usual steps. A step takes some tens of nanoseconds, and microseconds where a
-/// processor is emulated or the clock is slow.
+/// Shortest gap that counts as an interrupt: this, and that many of the loop's usual steps. A step takes some tens of
+/// nanoseconds, and microseconds where a processor is emulated or the clock is slow.
 const SHORTEST: Duration = Duration::from_nanos(400);
 const STEPS: u64 = 4;
-/// Steps by which the usual one is known.
+/// The number of steps from which the usual one is determined.
 const SAMPLE: usize = 128;
 
-/// Returns the gaps of a loop on this thread's CPU, as [`GAPS`] interrupts of a timer make them. It takes 2 ms as a rule, and [`ALL`] at most;
-/// nothing where the kernel has no such timer, or does not permit it.
+/// Returns the gaps of a loop on this thread's CPU, made by [`GAPS`] interrupts of a timer. It usually takes 2 ms, and
+/// at most [`ALL`]. Returns nothing where the kernel has no such timer or does not permit it.
 pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<Gap> {
     let mut timer = Builder::new(Software::CPU_CLOCK);
     timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();
@@ -51,7 +52,7 @@ pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> V
         let mut last = first;
         while last.wrapping_sub(first) < patience {
             let at = now();
-            // A clock that steps back ends the round.
+            // A clock that steps back ends the attempt.
             let ticks = at.checked_sub(std::mem::replace(&mut last, at))?;
             if ticks >= shortest {
                 return (sched_getcpu() == cpu).then_some(Gap { at, cpu: cpu as u32, ticks });
@@ -62,7 +63,7 @@ pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> V
     (0..GAPS).take_while(|_| begin.elapsed() < ALL).filter_map(|_| gap()).collect()
 }
 
-/// Returns the median time between two looks at the clock, in its ticks.
+/// Returns the median time between two readings of the clock, in its ticks.
 fn usual_step(now: fn() -> u64) -> u64 {
     let mut last = now();
     let mut steps = [(); SAMPLE].map(|()| {

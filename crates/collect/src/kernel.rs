@@ -20,63 +20,64 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often full pages are moved. A buffer of some megabytes takes much longer to fill.
+/// Time between two moves of full pages. A buffer of some megabytes takes much longer to fill.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// CPUs whose pages are moved in one go: to look at the buffer of one takes a microsecond, and there may be hundreds.
+/// Number of CPUs whose pages are moved in one step: checking the buffer of one takes a microsecond, and there may be
+/// hundreds.
 const AT_ONCE: usize = 16;
 
-/// How long files that can't be written to are left alone.
+/// Time between two attempts to write to files that fail.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// When pages are moved.
+/// The times at which pages are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moving {
-    /// When that is asked for.
+    /// Only when that is requested.
     Asked,
     /// All the time, until the files can't be written to.
     Always,
-    /// All the time. When the files can't be written to, the kernel keeps what is newest until they can.
+    /// All the time. While the files can't be written to, the kernel keeps the newest pages.
     Persistently,
 }
 
-/// A kernel that is being recorded.
+/// The kernel's tracer while it is recorded.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// Not yet recording.
+    /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
     thread: Option<Thread>,
     change: Change,
-    /// When its thread moves what.
+    /// The times at which the thread moves pages.
     moving: Moving,
-    /// What each CPU's counts were when its buffer was last emptied.
+    /// Each CPU's counters when its buffer was last emptied.
     counted: Vec<(Cpu, Statistics)>,
     pub(crate) formats: Arc<Formats>,
-    /// KiB of buffer that each CPU really has.
+    /// Size of each CPU's buffer, in KiB, as the kernel allocated it.
     pub(crate) buffer_kib: u64,
 }
 
-/// What it takes to read the kernel's pages.
+/// The formats needed to read the kernel's pages.
 #[derive(Debug)]
 pub(crate) struct Formats {
-    /// The events that are recorded, and their formats.
+    /// The recorded events and the text of their formats.
     events: Vec<(EventName, String)>,
     pub(crate) layout: PageLayout,
 }
 
-/// What became of one CPU's buffer since it was last emptied.
+/// The state of one CPU's buffer, relative to the last time it was emptied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Emptied {
     pub(crate) cpu: u32,
-    /// Records that never reached a reader.
+    /// Records that no reader received.
     pub(crate) lost: u64,
-    /// All records.
+    /// All records, including the lost ones.
     pub(crate) recorded: u64,
-    /// Why those that reached a reader are not all in the file.
+    /// The reason that not all records read are in the file.
     pub(crate) failure: Option<String>,
 }
 
-/// Files that can't be written to.
+/// An error in writing the files of pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) reason: String,
@@ -84,24 +85,25 @@ pub(crate) struct Problem {
     pub(crate) lost: u64,
 }
 
-/// Empties the buffers.
+/// The thread that empties the buffers.
 #[derive(Debug)]
 struct Thread {
-    /// Gone when recording is to end.
+    /// Sends requests to the thread; dropped to end recording.
     requests: Option<Sender<Request>>,
-    /// Why files could not be written to, and what was lost by then since recording began.
+    /// Reports of failed writes, each with the records lost since recording began.
     problems: Receiver<Problem>,
     handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
 }
 
-/// To be emptied whole, into the files that there are; then, where there are some, into these.
+/// A request to move everything into the present files and, if there are any, to continue in `next`.
 struct Request {
     next: PageFiles,
     answer: Sender<Result<Vec<Drained>, tracefs::Error>>,
 }
 
 impl Kernel {
-    /// Obtains an instance and chooses its events. Whatever happens to this process, the guardian removes or resets it.
+    /// Obtains an instance and selects its events. The guardian removes or resets the instance even if this process is
+    /// killed.
     pub(crate) fn prepare(
         options: &Options,
         clock: &TraceClock,
@@ -135,7 +137,7 @@ impl Kernel {
         Ok(Self { prepared: Some(drain), thread: None, change, moving, counted, formats, buffer_kib })
     }
 
-    /// Begins to record.
+    /// Starts recording and the thread that empties the buffers.
     pub(crate) fn start(&mut self, place: Place) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
@@ -143,7 +145,7 @@ impl Kernel {
         let (requests, asked) = channel();
         let (problem, problems) = channel();
         let spawned = threads::start("sordino-kernel", move || {
-            // The first thread of this place has already said what is wrong with it.
+            // The collector's first thread has already reported any error.
             let _ = place.take();
             empty(drain, &asked, moving, &problem)
         });
@@ -152,25 +154,26 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether recording has ended by itself: its files can't be written to.
+    /// Returns true if recording has ended by itself because its files can't be written to.
     pub(crate) fn has_failed(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.handle.is_finished())
     }
 
-    /// Why files could not be written to, since this was asked last. The kernel's buffer keeps what is newest until they can.
+    /// Returns the last error in writing the files since the last call. Meanwhile the kernel's buffer keeps the newest
+    /// records.
     pub(crate) fn problem(&self) -> Option<Problem> {
         let Problem { reason, lost } = self.thread.as_ref()?.problems.try_iter().last()?;
         let before: u64 = self.counted.iter().map(|(_, counts)| counts.lost()).sum();
         Some(Problem { reason, lost: lost.saturating_sub(before) })
     }
 
-    /// Moves all that is there into the files that there are, and goes on into `next`; recording goes on meanwhile.
+    /// Moves everything into the present files, and continues in `next`; recording continues meanwhile.
     pub(crate) fn empty(&mut self, next: PageFiles) -> Result<Vec<Emptied>, Error> {
         let drained = self.request(next)?;
         Ok(self.since_before(drained))
     }
 
-    /// Moves all that is there into the files that there are.
+    /// Moves everything into the present files.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         self.request(Vec::new()).map(drop)
     }
@@ -181,11 +184,11 @@ impl Kernel {
         if requests.is_none_or(|requests| requests.send(Request { next, answer }).is_err()) {
             return Ok(Vec::new());
         }
-        // Without an answer, its thread has ended with an error: `finish` tells.
+        // Without an answer, its thread has ended with an error, which `finish` returns.
         Ok(answered.recv().unwrap_or(Ok(Vec::new()))?)
     }
 
-    /// Ends recording and takes what is left; the instance is gone then.
+    /// Ends recording, reads the rest, and removes the instance.
     pub(crate) fn finish(&mut self, guardian: &mut Guardian) -> Result<Vec<Emptied>, Error> {
         let drained = match self.thread.take() {
             Some(mut thread) => {
@@ -199,7 +202,7 @@ impl Kernel {
         Ok(self.since_before(drained?))
     }
 
-    /// The kernel counts from the beginning.
+    /// Subtracts the counters at the previous call: the kernel's run from the beginning.
     fn since_before(&mut self, drained: Vec<Drained>) -> Vec<Emptied> {
         let counted = drained.iter().map(|drained| (drained.cpu, drained.statistics)).collect();
         let before = std::mem::replace(&mut self.counted, counted);
@@ -209,7 +212,7 @@ impl Kernel {
             Emptied {
                 cpu: cpu.0,
                 lost: statistics.lost().saturating_sub(before.lost()),
-                // Those that were read and are not in the file count, too: they are in no other.
+                // Includes records that were read but are not in the file: they are in no other file either.
                 recorded: statistics.recorded().saturating_sub(before.lost()).saturating_sub(before.read),
                 failure: failure.as_ref().map(text_of),
             }
@@ -218,22 +221,22 @@ impl Kernel {
     }
 }
 
-/// An error of the tracer's with the kernel's words.
+/// Returns an error of the tracer with the kernel's error.
 fn text_of(error: &tracefs::Error) -> String {
     let source = std::error::Error::source(error).map(|source| format!(": {source}"));
     format!("{error}{}", source.unwrap_or_default())
 }
 
-/// The events' formats, below [`RAW`]: a directory for each system, a file for each event.
+/// Name of the directory of the events' formats, below [`RAW`]: a directory for each system, a file for each event.
 pub(crate) const FORMATS: &str = "formats";
-/// Bytes of one of the kernel's pages, as text.
+/// Name of the file that holds the size of the kernel's pages, as text.
 pub(crate) const PAGE_SIZE: &str = "page_size";
 
-/// Linux has it since 3.4.
+/// The event of threads that rename themselves, available since Linux 3.4.
 const RENAME: &str = "task:task_rename";
 
-/// What is wanted, and with switches the names that threads give themselves: a thread that runs on would have its old name until the
-/// next switch, which for one of high priority can be the end of the recording.
+/// Adds `task_rename` to a selection with `sched_switch`: otherwise a renamed thread keeps its old name until the next
+/// switch, which for a thread of high priority can be the end of the recording.
 fn with_names(wanted: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
     let chosen = tracefs::choose(wanted, available)?;
     let has = |name: &str| chosen.keys().any(|event| event.to_string() == name);
@@ -241,7 +244,8 @@ fn with_names(wanted: &[Selection], available: &[EventName]) -> Result<Vec<Selec
     Ok(wanted.iter().cloned().chain(rename).collect())
 }
 
-/// An instance, and what undoes that: one of our own, or, for whom may make none, one that root made ahead.
+/// Obtains an instance, and the change that undoes it: a new instance or, for users who may create none, one that root
+/// created beforehand.
 fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {
     let name = format!("sordino-{}", std::process::id());
     let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
@@ -271,14 +275,14 @@ fn empty(
     loop {
         match next(period) {
             Ok(Request { next, answer }) => {
-                // Who asked waits for it, or is gone.
+                // An answer that cannot be sent was for a caller that is gone.
                 let _ = answer.send(drain.empty(next));
             }
             Err(RecvTimeoutError::Timeout) => match drain.drain_next(AT_ONCE) {
                 Ok(_) => period = pause,
                 Err(error) if moving == Moving::Persistently => {
                     period = RETRY;
-                    // Who would hear of it is gone when recording ends.
+                    // The receiver is gone if recording is ending.
                     let _ =
                         problem.send(Problem { reason: text_of(&error), lost: drain.lost().unwrap_or(0) });
                 }
@@ -289,10 +293,10 @@ fn empty(
     }
 }
 
-/// Ends recording whose files can't be written to.
+/// Ends recording because its files can't be written to.
 fn ended_by(drain: Drain, error: tracefs::Error) -> Result<Vec<Drained>, tracefs::Error> {
     let mut drained = drain.finish()?;
-    // There may have been room again for the rest; recording has ended all the same.
+    // The rest may have been written after all; recording has ended nevertheless.
     if drained.iter().all(|drained| drained.failure.is_none())
         && let Some(first) = drained.first_mut()
     {
@@ -302,12 +306,12 @@ fn ended_by(drain: Drain, error: tracefs::Error) -> Result<Vec<Drained>, tracefs
 }
 
 impl Formats {
-    /// The events that are recorded.
+    /// Returns the recorded events.
     pub(crate) fn events(&self) -> impl Iterator<Item = &EventName> {
         self.events.iter().map(|(event, _)| event)
     }
 
-    /// Keeps them beside the pages, so that the recording can be finished without this kernel.
+    /// Saves the formats beside the pages, so that the recording can be finished without this kernel.
     pub(crate) fn save(&self, directory: &Directory) -> Result<(), Error> {
         let raw = directory.part(RAW)?;
         let failed = |dir: &Dir, name: &str| Error::output(dir.path().join(name));
@@ -323,12 +327,12 @@ impl Formats {
     }
 }
 
-/// The name of a CPU's pages, below [`RAW`].
+/// Returns the name of a CPU's file of pages, below [`RAW`].
 pub(crate) fn page_name(cpu: Cpu) -> String {
     format!("cpu{cpu}")
 }
 
-/// A file for them.
+/// Creates the file for a CPU's pages.
 pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> std::io::Result<OwnedFd> {
     Ok(raw.create(page_name(cpu))?.into())
 }

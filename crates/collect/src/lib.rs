@@ -1,29 +1,29 @@
-//! Drain rings and kernel pages into a directory of CTF traces while recording runs.
+//! Drains rings and kernel pages into a directory of CTF traces while recording runs.
 //!
-//! [`record`] does it all: makes the directory, takes hold of programs, starts the command, empties the rings and the
-//! kernel's buffers until it is told to stop, and leaves a directory that every reader of CTF can read.
+//! [`record`] performs a whole recording: it creates the directory, attaches to programs, starts the command, empties
+//! the rings and the kernel's buffers until it is stopped, and leaves a directory that any reader of CTF can read.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `session` | a recording from its first second to its last |
-//! | `discover`, `listen`, `backlog` | finds programs: by `/proc`, or because they say that they are there; whether there was room for all |
-//! | `process_events` | which processes are new, so that `/proc` is not read for nothing |
-//! | `intake` | takes programs up beside the session's loop, each user's by a thread of its own |
-//! | `limits`, `refused` | what a recorder may use; who was sent away |
-//! | `runtime` | the directories in which sessions meet programs |
+//! | `discover`, `listen`, `backlog` | finds programs in `/proc` or by registration; detects a full queue |
+//! | `process_events` | detects new processes, so that `/proc` is not read needlessly |
+//! | `intake` | attaches to programs beside the session's loop, each user's by a thread of its own |
+//! | `limits`, `refused` | the recorder's limits; programs that were refused |
+//! | `runtime` | the directories in which programs register with sessions |
 //! | `program` | one program: its rings, its tracepoints, its trace |
-//! | `coverage`, `shortfall`, `similar` | which rules have chosen something; what was to be recorded and is not; names that were meant |
+//! | `coverage`, `shortfall`, `similar` | matches of rules; missing events and the reasons; suggestions for names |
 //! | `drain`, `output` | the thread that empties rings into files |
-//! | `kernel`, `convert` | the kernel's tracer: its pages while recording, a trace of them afterwards |
-//! | `dump`, `symbols`, `steal`, `interrupted` | the state at the start, names of the kernel's functions, what the hypervisor took, what interrupts cost |
-//! | `quota` | the CPU time that a control group allows a program |
-//! | `context`, `stat` | what is said of threads besides their events: names, priorities, values of their own |
-//! | `why`, `rank` | what a program said that asked for a snapshot; how bad it is what one was taken for |
-//! | `threads`, `rights` | the recorder's own threads, and what they may do |
-//! | `place`, `placement` | on which CPUs they run |
-//! | `missing` | what could not be written |
+//! | `kernel`, `convert` | the kernel's tracer: its pages while recording, its trace afterwards |
+//! | `dump`, `symbols`, `steal`, `interrupted` | the state dump, kernel functions, stolen time, cost of interrupts |
+//! | `quota` | the CPU time that a cgroup allows a program |
+//! | `context`, `proc` | attributes of threads beside their events: names, priorities, annotations |
+//! | `why`, `rank` | the reason that a program gave for a snapshot; the value by which snapshots are ranked |
+//! | `threads`, `rights` | the recorder's own threads, and their rights |
+//! | `place`, `placement` | the CPUs of these threads |
+//! | `missing` | data that could not be written |
 //! | `recover`, `received` | finishes a recording whose recorder was killed, or of which a part did not arrive |
-//! | `list` | what could be recorded |
+//! | `list` | the programs that could be recorded |
 #![forbid(unsafe_code)]
 
 mod backlog;
@@ -108,10 +108,10 @@ pub use unanswered::{Unanswered, Unrecorded, unanswered_lines};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_ctf::Uuid;
 
-/// A random one (version 4 of RFC 9562).
+/// Returns a random UUID (version 4 of RFC 9562).
 fn uuid() -> Uuid {
     let mut bytes = [0; 16];
-    // Fails only on kernels without getrandom, before Linux 3.17; identities then are all the same.
+    // Fails only on kernels without getrandom, before Linux 3.17; all UUIDs are equal there.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

@@ -1,16 +1,17 @@
-//! The machine's limits for a recorder: descriptors, memory.
+//! The machine's limits for a recorder: descriptors and memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Descriptors that a recorder may use at most.
+/// Maximum number of descriptors that a recorder uses.
 const MOST_DESCRIPTORS: u64 = 1 << 20;
-/// The number of descriptors that any system allows.
+/// The number of descriptors that every system allows.
 const FEW_DESCRIPTORS: u64 = 1024;
 
-/// Raises the number of descriptors that this process may have: each program takes several. With `CAP_SYS_RESOURCE` beyond the hard
-/// limit. Fails silently: fewer programs then have room. Returns the limit that was before, which [`with`] gives to children.
+/// Raises this process's limit of descriptors: each program takes several. With `CAP_SYS_RESOURCE`, the hard limit is
+/// raised, too. Fails silently: there is then room for fewer programs. Returns the previous limit, which [`with`]
+/// restores for children.
 pub(crate) fn raise_descriptors() -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
@@ -26,8 +27,8 @@ pub(crate) fn raise_descriptors() -> Rlimit {
     before
 }
 
-/// Calls `call`, which starts a child, with this limit of descriptors: a program that is recorded has the limit that it would have
-/// otherwise. This process has few descriptors open that early.
+/// Calls `call`, which starts a child, with this limit of descriptors, so that a recorded program has its usual limit.
+/// This process has few descriptors open that early.
 pub(crate) fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
     let ours = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, descriptors);
@@ -36,25 +37,26 @@ pub(crate) fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Descriptors that this process may have.
+/// Returns this process's limit of descriptors.
 pub(crate) fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS).max(FEW_DESCRIPTORS)
 }
 
-/// Bytes of memory that this process may use: the machine's, or what its control groups allow.
+/// Returns the memory that this process may use, in bytes: the machine's, or less if its cgroups limit it.
 pub(crate) fn memory() -> u64 {
     let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)).unwrap_or(u64::MAX);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups.lines().filter_map(group_limit).fold(all, u64::min)
 }
 
-/// `MemTotal` of a `/proc/meminfo`, in bytes.
+/// Returns `MemTotal` of `/proc/meminfo` in bytes.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least limit of a control group, by its line in `/proc/self/cgroup`, and of those above it.
+/// Returns the lowest memory limit of a cgroup, given by its line in `/proc/self/cgroup`, and of its ancestors, in
+/// bytes.
 fn group_limit(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;

@@ -1,4 +1,4 @@
-//! What could be recorded.
+//! Lists the programs that could be recorded.
 
 use crate::discover::{Hidden, Identity, areas, identity, processes};
 use crate::program::{Learned, Reader};
@@ -9,33 +9,33 @@ use sordino_ring::control::Program;
 /// The programs that could be recorded now.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Listing {
-    /// Those that are linked with sordino.
+    /// The programs that are linked with sordino.
     pub programs: Vec<Listed>,
-    /// Processes that may be, but can't be looked into.
+    /// The number of processes that can't be examined and so may be such programs.
     pub hidden: usize,
 }
 
 /// A program that is linked with sordino.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listed {
-    /// Its process.
+    /// The id of its process.
     pub pid: i32,
-    /// Its name.
+    /// The name of the process.
     pub name: String,
-    /// The program's file.
+    /// Path of the program's file.
     pub executable: String,
-    /// Its tracepoints.
+    /// The tracepoints that it has declared.
     #[serde(skip)]
     pub tracepoints: Vec<Schema>,
-    /// The sessions that record it, and their recorders' processes.
+    /// The sessions that record it, and their recorders' process ids.
     pub recorded_by: Vec<(String, u32)>,
-    /// Why it can't be recorded.
+    /// The reason that it can't be recorded.
     pub problem: Option<String>,
-    /// Tracepoints that can't be recorded, and why.
+    /// Tracepoints that can't be recorded, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Looks at all processes but this one.
+/// Examines all processes except this one.
 pub fn list() -> Listing {
     let mut listing = Listing::default();
     for pid in processes().into_iter().filter(|pid| *pid != std::process::id() as i32) {

@@ -1,24 +1,25 @@
-//! What a recording lacks because it could not be written.
+//! Data that a recording lacks because it could not be written.
 
 use serde::{Deserialize, Serialize};
 
-/// Data that was recorded and could not be written: the disk was full, or refused it.
+/// Data that was recorded but could not be written because the disk was full or failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Missing {
-    /// Sub-buffers of programs.
+    /// The number of programs' sub-buffers.
     pub sub_buffers: u64,
-    /// Bytes of records in them. Nobody counted the events.
+    /// Bytes of records in these sub-buffers, whose events were not counted.
     pub bytes: u64,
-    /// Kernel events that were counted.
+    /// The number of kernel events that were counted.
     pub kernel_events: u64,
-    /// Bytes of the kernel's pages that are kept, but not as a trace: `sordino recover` converts them when there is room.
+    /// Bytes of the kernel's pages that are kept, but not as a trace: `sordino recover` converts them when there is
+    /// room.
     pub kernel_pages: u64,
     /// Recordings that could not be begun or completed.
     pub recordings: u64,
-    /// Programs that were recorded late or not at all: there was no room for their traces.
+    /// Programs that were recorded late or not at all because there was no room for their traces.
     pub programs: u64,
-    /// The first reason.
+    /// A description of the first error.
     pub reason: Option<String>,
 }
 
@@ -33,7 +34,7 @@ impl Missing {
             || self.reason.is_some()
     }
 
-    /// Adds what another recording lacks.
+    /// Adds the missing data of another recording.
     pub(crate) fn add(&mut self, other: Self) {
         let sum = |one: &mut u64, other: u64| *one = one.saturating_add(other);
         sum(&mut self.sub_buffers, other.sub_buffers);
@@ -45,7 +46,7 @@ impl Missing {
         self.reason = self.reason.take().or(other.reason);
     }
 
-    /// A recording could not be begun or completed.
+    /// Counts a recording that could not be begun or completed.
     pub(crate) fn add_recording(&mut self, reason: String) {
         self.add(Self { recordings: 1, reason: Some(reason), ..Self::default() });
     }

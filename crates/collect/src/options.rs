@@ -1,4 +1,4 @@
-//! What to record, and how.
+//! The options of a recording.
 
 use crate::Contexts;
 use sordino_event::Schema;
@@ -11,134 +11,137 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to record, and how.
+/// The options of a recording: sources, buffers, output.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory to record into: made if it is not there, refused if it is not empty.
+    /// The directory to record into: created if it does not exist, an error if it is not empty.
     pub output: PathBuf,
-    /// Whether the calling thread gives up rights once it records; the recorder's own threads always do. See
+    /// True if the calling thread gives up rights once it records; the recorder's own threads always do. See
     /// [`keep_needed_rights`](crate::keep_needed_rights).
     pub confine: bool,
-    /// The user and the group to whom what was recorded is given at the end; `None`: whose we are.
+    /// The user and the group that own the recording in the end; `None` for the recorder's.
     pub reader: Option<(u32, u32)>,
-    /// What other recorders are told that this session is called.
+    /// The session's name, which other recorders see.
     pub name: String,
-    /// The kernel's events; none: the kernel is not recorded.
+    /// The kernel's events; if empty, the kernel is not recorded.
     pub kernel: Vec<Selection>,
     /// KiB of kernel buffer per CPU.
     pub kernel_buffer_kib: u64,
-    /// The kernel's events of these threads and their children alone; empty: of all.
+    /// The threads to which the kernel's events are restricted, with their children; if empty, all threads.
     pub kernel_threads: Vec<i32>,
-    /// The programs' tracepoints.
+    /// The programs' tracepoints: rules and triggers.
     pub user: UserEvents,
-    /// What is told of the programs' threads besides.
+    /// The contexts of the programs' threads.
     pub contexts: Contexts,
-    /// The programs' rings. Where they overwrite, so do the kernel's buffers: all keep the newest, and are written to disk when
-    /// the recording ends.
+    /// The size and mode of the programs' rings. If they overwrite, the kernel's buffers do so, too: all keep the
+    /// newest records, which are written to disk when the recording ends.
     pub geometry: Geometry,
-    /// True if rings have all of their pages from the start. Rings that overwrite, and those for which programs wait, always have; others get
-    /// pages while they are used.
+    /// True if rings have all of their pages from the start. Rings that overwrite, and those for which programs wait,
+    /// always have; others get pages while they are used.
     pub whole_rings: bool,
-    /// Bytes that the programs' rings may use together; a quarter of the memory, if not said.
+    /// Bytes that the programs' rings may use together; by default a quarter of the memory.
     pub max_memory: Option<u64>,
-    /// How long a program waits for room in a full ring that does not overwrite, if it allows that; else it loses the record.
+    /// Time that a program waits for room in a full ring that does not overwrite, if the program allows it; otherwise
+    /// the record is lost.
     pub block: Option<Duration>,
-    /// When the collector looks for full sub-buffers, in rings that do not overwrite.
+    /// The polling of rings that do not overwrite.
     pub polling: Polling,
     /// The CPUs that get buffers.
     pub cpus: CpuList,
-    /// Whether nothing is recorded on others. If not, the programs' events on CPUs that come online meanwhile are.
+    /// True if nothing is recorded on other CPUs. Otherwise programs' events on CPUs that come online later are
+    /// recorded.
     pub cpus_only: bool,
-    /// How long, at most.
+    /// Maximum duration of the recording.
     pub duration: Option<Duration>,
-    /// The CPU that the collector stays on.
+    /// The CPU to which the collector is bound.
     pub collector_cpu: Option<u32>,
     /// The collector's `SCHED_FIFO` priority.
     pub collector_priority: Option<u8>,
-    /// The CPUs that are shielded now, which the recorder's threads do not move to.
+    /// Returns the CPUs that are shielded at present, to which the recorder's threads do not move.
     pub shielded: fn() -> CpuList,
-    /// Which programs.
+    /// The programs to record.
     pub programs: Programs,
-    /// Whether none of them is recorded: a command is only started and waited for.
+    /// True if no program is recorded: a command is only started and waited for.
     pub kernel_only: bool,
-    /// What makes it a session, which outlives the shell that started it; then `output` is a directory of recordings.
+    /// The options of a session, which outlives the shell that started it; `output` is then a directory of recordings.
     pub session: Option<SessionOptions>,
 }
 
-/// What a session is told besides.
+/// The additional options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Where programs and commands find it: a directory of its own, see [`session_dir`](crate::session_dir).
+    /// The session's runtime directory, by which programs and commands find it, see
+    /// [`session_dir`](crate::session_dir).
     pub runtime: PathBuf,
-    /// When it goes on in another chunk, if its buffers do not overwrite.
+    /// The rotation into chunks, if the buffers do not overwrite.
     pub rotation: Rotation,
-    /// When it takes snapshots, if they do.
+    /// The settings for snapshots, if the buffers overwrite.
     pub snapshots: Snapshots,
-    /// Which of its recordings stay.
+    /// The number or size of recordings to keep.
     pub keep: Keep,
 }
 
-/// When a session goes on in another chunk: whichever comes first.
+/// The conditions for beginning another chunk; the first one that holds counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation {
-    /// When the chunk has so many bytes.
+    /// Size of a chunk, in bytes.
     pub size: Option<u64>,
-    /// When so much time has passed.
+    /// Duration of a chunk.
     pub every: Option<Duration>,
 }
 
-/// How many recordings of a session stay; the newest always does.
+/// The limits for a session's recordings; the newest one is always kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep {
-    /// So many at most.
+    /// Maximum number of recordings.
     pub count: Option<usize>,
-    /// So many bytes at most.
+    /// Maximum size of all recordings, in bytes.
     pub bytes: Option<u64>,
 }
 
-/// When a flight recorder takes snapshots by itself.
+/// The settings for automatic snapshots of a flight recorder.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
-    /// How much of the time before; all that is there, if not said.
+    /// The time before the request that a snapshot includes; by default all that is available.
     pub last: Option<Duration>,
-    /// For so long after one that a program asked for, it only counts.
+    /// Minimum time between two snapshots requested by programs; requests within it are only counted.
     pub hold_off: Duration,
-    /// So many that programs asked for, then no more.
+    /// Maximum number of snapshots requested by programs.
     pub most: Option<u64>,
-    /// How a program's end is a reason.
+    /// The kinds of program end that cause a snapshot.
     pub ends: Vec<End>,
-    /// Which of those stay that events asked for; all, if not said.
+    /// The ranking by which only the worst snapshots requested by events are kept; by default all are.
     pub worst: Option<Worst>,
 }
 
-/// Which snapshots stay.
+/// The worst snapshots to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worst {
-    /// So many.
+    /// Number of snapshots to keep.
     pub count: usize,
-    /// What makes one worse than the other.
+    /// The value by which snapshots are ranked.
     pub ranking: Ranking,
 }
 
-/// A way for a program to end.
+/// A way in which a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By a signal that dumps core, whether there is a core or not.
+    /// By a signal whose default action is to dump core, even if no core is written.
     Crash,
-    /// With another status than 0, or by a signal.
+    /// With a status other than 0, or by a signal.
     Failure,
-    /// Any.
+    /// Any end of the program.
     Any,
 }
 
-/// Which programs are recorded.
+/// The programs that are recorded.
 #[derive(Clone, Debug)]
 pub enum Programs {
-    /// This command and all it starts.
+    /// This command and all programs that it starts.
     Command(CommandLine),
-    /// These processes, and what they start as far as it says so itself.
+    /// These processes, and programs that they start as far as these register.
     Pids(Vec<i32>),
-    /// Every program that can be, also those that start later.
+    /// All programs linked with sordino, including those that start later.
     All,
 }
 
@@ -147,29 +150,29 @@ pub enum Programs {
 pub struct CommandLine {
     /// The program, found in `PATH`.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
-    /// What to run in front of it: a command that becomes it, as another user for instance.
+    /// A command to run in front, which executes the program in the end: for example as another user.
     pub prefix: Vec<OsString>,
 }
 
-/// When the collector looks for full sub-buffers.
+/// The times at which the collector checks for full sub-buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
-    /// Each time so much has passed.
+    /// Once in each such interval.
     Timer(Duration),
-    /// All the time.
+    /// All the time, without sleeping.
     Busy,
-    /// When a writer says so, by a system call of its own at the end of each sub-buffer.
+    /// When a writer wakes it, by a system call at each sub-buffer switch.
     Wakeup,
 }
 
 impl Polling {
-    /// The longest timer that loses nothing whatever a program does: within it, a core that writes 16 GB/s, several times
-    /// what one can, does not fill a ring of this size; from 200 us to 10 ms.
+    /// Returns the longest timer, from 200 us to 10 ms, with which no program can lose records: within it, a core that
+    /// writes 16 GB/s, several times what one can, does not fill a ring of this size.
     ///
-    /// Looking costs: each look wakes a thread. For 2 million events a second and the default sizes, a timer of 200 us took
-    /// 46 ms of CPU time for a million events, one of 2 ms took 9.
+    /// Polling costs CPU time, because each check wakes a thread. For 2 million events a second and the default sizes,
+    /// a timer of 200 us took 46 ms of CPU time for a million events, one of 2 ms took 9.
     pub fn safe_timer(geometry: Geometry) -> Self {
         const BYTES_PER_MICROSECOND: u64 = 16_000;
         let ring = geometry.size() as u64 * u64::from(geometry.count);
@@ -177,62 +180,62 @@ impl Polling {
     }
 }
 
-/// Rules that nobody types: options stand for them.
+/// Rules that options imply, which no user gives explicitly.
 pub(crate) const IMPLIED: [&str; 3] = ["sordino:context", "sordino:counters", "sordino:snapshot"];
 
-/// Which tracepoints are wanted, and which of their hits ask for a snapshot.
+/// The rules that enable tracepoints, and those that select hits to request a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserEvents {
     rules: Rules,
     triggers: Rules,
 }
 
-/// What is wanted of one tracepoint.
+/// The rules' choice for one tracepoint.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
-    /// Which hits are recorded.
+    /// The condition for hits to be recorded.
     pub(crate) filter: Condition,
-    /// Which ask for a snapshot.
+    /// The condition for hits to request a snapshot.
     pub(crate) trigger: Condition,
-    /// Rules that do not fit the tracepoint for another reason than a missing field, and why.
+    /// Rules that do not apply to the tracepoint for another reason than a missing field, with the reason.
     pub(crate) notes: Vec<String>,
 }
 
 impl UserEvents {
-    /// Those that these [rules](sordino_event::rule) choose.
+    /// Parses the [rules](sordino_event::rule) that enable tracepoints.
     ///
     /// # Errors
-    /// What is wrong, with a picture of the place.
+    /// A description of the syntax error, with a picture of its place.
     pub fn new(texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
         Ok(Self { rules: rules(texts)?, triggers: Rules::default() })
     }
 
-    /// The same, and those that these rules choose ask for a snapshot: they are recorded, too.
+    /// Adds rules whose hits request a snapshot; these hits are recorded, too.
     ///
     /// # Errors
-    /// What is wrong, with a picture of the place.
+    /// A description of the syntax error, with a picture of its place.
     pub fn with_triggers(self, texts: impl IntoIterator<Item = String>) -> Result<Self, String> {
         Ok(Self { triggers: rules(texts)?, ..self })
     }
 
-    /// How the hits are ranked that ask for a snapshot: see [`Rules::ranking`]; `None` without triggers.
+    /// Returns the ranking of hits that request a snapshot, see [`Rules::ranking`]; `None` without triggers.
     ///
     /// # Errors
-    /// What does not tell that, with a picture of the place.
+    /// A description of the rule that has no such value, with a picture of its place.
     pub fn ranking(&self, by: Option<&str>) -> Result<Option<Ranking>, String> {
         self.triggers.ranking(by).map_err(|unfit| format!("{unfit}\n{}", unfit.picture()))
     }
 
-    /// The same and more.
+    /// Returns these rules with more appended.
     pub(crate) fn and(&self, text: &str) -> Result<Self, String> {
         let (mut more, new) = (self.clone(), rules([text.to_owned()])?.0);
-        // The later one of two that are the same says all.
+        // The later one of two equal rules decides.
         more.rules.0.retain(|rule| !new.contains(rule));
         more.rules.0.extend(new);
         Ok(more)
     }
 
-    /// The rules, and then those of triggers, each with whether it is one of a trigger.
+    /// Returns the rules, then those of triggers, each with true if it is a trigger's.
     pub(crate) fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
         let rules = self.rules.0.iter().map(|rule| (rule, false));
         rules.chain(self.triggers.0.iter().map(|rule| (rule, true)))
@@ -243,18 +246,18 @@ impl UserEvents {
         self.rules_and_triggers().any(|(rule, is_trigger)| is_trigger || rule.is_conditional())
     }
 
-    /// Whether there is a rule that includes something, besides those that options stand for.
+    /// Returns true if any explicit rule includes tracepoints.
     pub(crate) fn wants_any(&self) -> bool {
         self.rules_and_triggers()
             .any(|(rule, _)| !rule.excludes() && !IMPLIED.contains(&rule.to_string().as_str()))
     }
 
-    /// The rules as they were given.
+    /// Returns the rules as they were given.
     pub fn patterns(&self) -> Vec<String> {
         self.rules.0.iter().map(ToString::to_string).collect()
     }
 
-    /// What is wanted of a tracepoint. A rule that does not fit it counts for nothing.
+    /// Returns the choice for a tracepoint. Rules that do not apply to it have no effect.
     pub(crate) fn choose(&self, schema: &Schema, context: &Context<'_>) -> Choice {
         let mut notes = Vec::new();
         let mut choose = |rules: &Rules| {
@@ -271,7 +274,7 @@ impl UserEvents {
     }
 }
 
-/// Rules that exclude these names and globs.
+/// Returns rules that exclude these names and globs.
 pub(crate) fn excluded(text: &str) -> String {
     let excluded = |name: &str| format!("!{}", name.trim());
     text.split(',').map(excluded).collect::<Vec<_>>().join(",")

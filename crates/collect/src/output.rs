@@ -1,4 +1,4 @@
-//! One stream's file: packets straight from a ring to the disk.
+//! The file of one stream: packets are written straight from a ring to the disk.
 
 use crate::unanswered::Lack;
 use rustix::fs::OFlags;
@@ -13,10 +13,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Packets are this much or a multiple of it: what the page cache can be passed by with.
+/// Alignment of packets' sizes, in bytes, as direct I/O (`O_DIRECT`) requires.
 const BLOCK: u64 = 4096;
 
-/// A stream's file.
+/// The file of a stream, and the packets written to it.
 #[derive(Debug)]
 pub(crate) struct Output {
     dir: Arc<Dir>,
@@ -25,24 +25,24 @@ pub(crate) struct Output {
     uuid: Uuid,
     class: StreamClass,
     cpu: Option<u32>,
-    /// Where the next packet goes.
+    /// The file offset of the next packet.
     offset: u64,
     sequence: u64,
     /// Records that the ring had lost before this file.
     before: Lost,
-    /// The count of lost records that the last packet says.
+    /// The count of lost records in the last packet.
     discarded: u64,
-    /// Packets that were left out behind the last one that was written.
+    /// Packets that were left out after the last one written.
     gap: Option<Gap>,
     unwritten: Unwritten,
 }
 
-/// Packets that were left out, and that no later packet tells of yet.
+/// Packets that were left out, which no later packet indicates yet.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The first record's timestamp.
     begin: u64,
-    /// The last packet's.
+    /// The contents of the last packet that was left out.
     last: Content,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Unwritten {
 }
 
 impl Output {
-    /// The file `name` in `dir`, which is made when there is a packet for it.
+    /// Describes the file `name` in `dir`, which is created with its first packet.
     pub(crate) fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
         Self::of(class, dir, name, uuid, cpu)
@@ -67,7 +67,7 @@ impl Output {
         let lost = Lost { total: lack.unanswered.hits, too_large: 0 };
         let content = Content { end: FIRST_EVENT as u32, first_stamp: lack.from, last_stamp: lack.to, lost };
         if lack.unanswered.uncounted {
-            // A number that is missing says that nobody knows how many.
+            // A missing packet sequence number means that the number of lost records is unknown.
             output.skip(&content);
             return output.close();
         }
@@ -91,32 +91,33 @@ impl Output {
         }
     }
 
-    /// The same, for a ring that had lost so much `before`.
+    /// Sets the records that the ring had lost before this file.
     pub(crate) fn after(self, before: Lost) -> Self {
         Self { before, ..self }
     }
 
-    /// Whether a packet of this content says anything that the file does not.
+    /// Returns true if a packet with this content has records or new losses.
     pub(crate) fn is_news(&self, content: &Content) -> bool {
         content.end as usize > FIRST_EVENT || self.since(content.lost).total != self.discarded
     }
 
-    /// Where it is, for messages.
+    /// Returns the file's path, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join(&self.name)
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(crate) fn bytes(&self) -> u64 {
         self.offset
     }
 
-    /// Packets that were left out.
+    /// Returns the packets that were left out.
     pub(crate) fn unwritten(&self) -> Unwritten {
         self.unwritten
     }
 
-    /// Writes sub-buffers as packets. Returns how many of them are in the file, which after an error ends with the last of these.
+    /// Writes sub-buffers as packets. Returns how many of them are in the file, which after an error ends with the last
+    /// of these.
     pub(crate) fn write(&mut self, sub_buffers: &mut [SubBuffer<'_>]) -> (usize, io::Result<()>) {
         let Some(first) = sub_buffers.first() else { return (0, Ok(())) };
         if let Err(error) = self.begin(&first.content) {
@@ -141,7 +142,7 @@ impl Output {
         (written, result)
     }
 
-    /// Writes a copy.
+    /// Writes a copied packet.
     pub(crate) fn write_packet(&mut self, packet: &mut Packet) -> io::Result<()> {
         self.begin(&packet.content)?;
         self.copy(packet)
@@ -152,7 +153,7 @@ impl Output {
         let encoded = header.encode();
         packet.bytes[..encoded.len()].copy_from_slice(&encoded);
         packet.bytes.resize(header.packet_bytes as usize, 0);
-        // Memory of our own has no alignment that passing by the page cache would want.
+        // The copy's memory lacks the alignment that direct I/O requires.
         let bytes = &packet.bytes;
         let written = self.packets(&[bytes.len()], |file, offset| {
             set_direct(file, false);
@@ -165,8 +166,9 @@ impl Output {
         Ok(())
     }
 
-    /// Writes an empty packet without losses in front of a first one with losses, or with packets missing before it: babeltrace2
-    /// counts from packet to packet, and of losses in the first it says only that there may be some.
+    /// Writes an empty packet without losses before the first packet if that has losses, or if packets before it are
+    /// missing: babeltrace2 counts losses from packet to packet, and for losses in the first one reports only that
+    /// there may be some.
     fn begin(&mut self, first: &Content) -> io::Result<()> {
         if self.offset > 0 || self.sequence == 0 && self.since(first.lost).total == 0 {
             return Ok(());
@@ -178,7 +180,7 @@ impl Output {
         written
     }
 
-    /// Leaves a packet out; the number of the next one that is written says so.
+    /// Leaves a packet out; the next packet sequence number shows the gap.
     pub(crate) fn skip(&mut self, content: &Content) {
         let bytes = u64::from(content.end).saturating_sub(FIRST_EVENT as u64);
         self.pass(1);
@@ -188,7 +190,7 @@ impl Output {
         self.gap = Some(Gap { begin, last: *content });
     }
 
-    /// Leaves packets out of which only their number is known.
+    /// Leaves out a number of packets whose contents are unknown.
     pub(crate) fn leave_out(&mut self, packets: u64) {
         if packets > 0 {
             self.pass(packets);
@@ -196,25 +198,25 @@ impl Output {
         }
     }
 
-    /// Uses up the numbers of packets that are not written.
+    /// Skips the packet sequence numbers of packets that are not written.
     fn pass(&mut self, packets: u64) {
-        // The number 0 is that of the empty packet in front.
+        // The number 0 belongs to the empty packet at the start.
         let first = if self.offset == 0 { self.sequence.max(1) } else { self.sequence };
         self.sequence = first + packets;
     }
 
-    /// Returns this output without its descriptor if the file does not tell that its end is missing.
+    /// Returns this output without its descriptor if the file does not show yet that its end is missing.
     pub(crate) fn unclosed(self) -> Option<Self> {
         self.gap.is_some().then_some(Self { file: None, ..self })
     }
 
-    /// Writes an empty packet behind those that were left out at the end.
+    /// Writes an empty packet after those left out at the end.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let Some(gap) = self.gap else { return Ok(()) };
         self.write_packet(&mut empty(gap.last.last_stamp, gap.last.lost))
     }
 
-    /// What was lost since the file began, of all that the ring lost.
+    /// Returns the losses since the file began, given all losses of the ring.
     pub(crate) fn since(&self, lost: Lost) -> Lost {
         let total = lost.total.saturating_sub(self.before.total);
         Lost { total, too_large: lost.too_large.saturating_sub(self.before.too_large).min(total) }
@@ -236,7 +238,8 @@ impl Output {
         }
     }
 
-    /// Has `write` write packets of these lengths at the file's end, each whole or not at all. Returns how many are there.
+    /// Calls `write` to write packets of these lengths at the file's end, each whole or not at all. Returns how many
+    /// are in the file.
     fn packets(
         &mut self,
         lengths: &[usize],
@@ -249,7 +252,7 @@ impl Output {
         };
         let mut result = write(file, offset);
         if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error())) {
-            // A file system that takes the flag when a file is opened and refuses it here.
+            // Some file systems accept the flag but fail to write with it.
             set_direct(file, false);
             result = write(file, offset);
         }
@@ -260,7 +263,7 @@ impl Output {
         };
         let (whole, bytes) = whole(lengths, taken);
         if result.is_err() {
-            // If this fails too, the reader of the trace finds a packet that is cut off, and says so.
+            // If this fails, too, the reader of the trace reports a truncated packet.
             let _ = rustix::fs::ftruncate(file, offset + bytes as u64);
         }
         self.offset += bytes as u64;
@@ -276,7 +279,7 @@ impl Output {
             Some(file) => file,
             None => {
                 let file = match self.dir.create(&self.name) {
-                    // It was written to before its end was left out.
+                    // The file exists from packets before the gap.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.dir.edit(&self.name),
                     made => made,
                 };
@@ -298,22 +301,24 @@ fn whole(lengths: &[usize], taken: usize) -> (usize, usize) {
     ends.take_while(|end| *end <= taken).fold((0, 0), |(count, _), end| (count + 1, end))
 }
 
-/// Why the kernel took only what comes before `end`: the disk, a quota, or a limit of the file's size. It says so of the next byte.
+/// Returns the reason that the kernel stopped writing at `end` (the disk, a quota, a limit of the file's size), by an
+/// attempt to write the next byte.
 fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
     set_direct(file, false);
     let next = rustix::io::pwrite(file, &[0], end);
     set_direct(file, true);
-    // By now there may be room.
+    // There may be room again by now.
     next.err().unwrap_or(Errno::NOSPC).into()
 }
 
-/// A packet without records.
+/// Returns a packet without records.
 fn empty(stamp: u64, lost: Lost) -> Packet {
     let content = Content { end: FIRST_EVENT as u32, first_stamp: stamp, last_stamp: stamp, lost };
     Packet { bytes: vec![0; FIRST_EVENT], content }
 }
 
-/// Whether writes pass by the page cache: five times less of the collector's time for each byte. It is only a request.
+/// Switches direct I/O, which takes a fifth of the collector's time for each byte, on or off. Not every file system
+/// supports it.
 fn set_direct(file: &OwnedFd, direct: bool) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let flags = if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
@@ -341,7 +346,7 @@ mod tests {
         headers.map(|header| (header.sequence, header.begin, header.discarded)).collect()
     }
 
-    /// The number of a packet, when it begins, and what was lost by its end.
+    /// Checks each packet's sequence number, beginning, and losses up to its end.
     #[test]
     fn packets_that_were_left_out_are_a_gap_in_the_numbers_wherever_they_were() {
         let place = tempfile::tempdir().unwrap();

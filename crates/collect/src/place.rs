@@ -1,10 +1,10 @@
-//! Where the collector's threads run.
+//! The CPU and priority of the collector's threads.
 
 use crate::options::Options;
 use crate::threads;
 use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
 
-/// The CPU and the priority that a collector's thread has.
+/// The CPU and the priority of a collector's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) cpu: Option<u32>,
@@ -12,12 +12,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What the user wants for the collector.
+    /// Returns the settings for the collector that the user chose.
     pub(crate) fn of(options: &Options) -> Self {
         Self { cpu: options.collector_cpu, priority: options.collector_priority }
     }
 
-    /// Takes the calling thread there; what is in the way, if something is.
+    /// Applies the settings to the calling thread. Fails with a description of the setting that could not be applied.
     pub(crate) fn take(self) -> Result<(), String> {
         allow_prompt_sleep();
         if let Some(cpu) = self.cpu {

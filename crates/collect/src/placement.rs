@@ -1,7 +1,7 @@
-//! The CPUs of the recorder's threads: others than the programs', where there are others.
+//! The CPUs of the recorder's threads: other ones than the programs', where possible.
 //!
-//! Programs show where they run by what they record: a CPU whose ring has moved on is theirs for a while. The recorder keeps to the CPUs
-//! that are left of those that it was started with; where none is left, to all of those.
+//! The rings show on which CPUs programs run: a CPU whose ring has advanced counts as theirs for a while. The recorder
+//! uses the remaining CPUs of those with which it was started, or all of those if none remains.
 
 use crate::threads;
 use serde::{Deserialize, Serialize};
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 /// Time for which a CPU counts as the programs' after an event there.
 const USED: Duration = Duration::from_secs(10);
 
-/// The CPUs of the recorder's threads, and those that they were kept off.
+/// The CPUs of the recorder's threads, and those that they avoid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecorderCpus {
-    /// The recorder's, as a list such as `0,2-3`.
+    /// The recorder's CPUs, as a list such as `0,2-3`.
     pub cpus: String,
-    /// The CPUs on which programs recorded events, in the same form; empty if there were no events.
+    /// The CPUs on which programs recorded events, in the same form; empty without events.
     pub programs: String,
-    /// True if the recorder's CPUs and the programs' are different ones.
+    /// True if the recorder's CPUs and the programs' do not overlap.
     pub apart: bool,
-    /// The CPU on which the threads stay that empty buffers, if the user chose one.
+    /// The CPU of the threads that empty buffers, if the user chose one.
     pub collector: Option<u32>,
 }
 
 impl RecorderCpus {
-    /// The same as a line, if the recorder was kept off some CPUs.
+    /// Returns a description, if the recorder avoids some CPUs.
     pub fn line(&self) -> Option<String> {
         let Self { cpus, programs, apart, collector } = self;
         let collector = collector.map_or(String::new(), |cpu| format!("; its collector on CPU {cpu}"));
@@ -37,7 +37,7 @@ impl RecorderCpus {
     }
 }
 
-/// The CPUs that the recorder may use, and those that it was given.
+/// The CPUs that the recorder may use, and those that it uses.
 #[derive(Debug)]
 pub(crate) struct Placement {
     /// The CPUs with which the recorder started, or which somebody else has set since.
@@ -53,34 +53,35 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The placement of the calling thread and of those that it starts later. None is moved to a CPU that `shielded` returns then.
+    /// Starts the placement of the calling thread and of those that it starts later. None is moved to a CPU that
+    /// `shielded` returns at that time.
     pub(crate) fn here(collector: Option<u32>, shielded: fn() -> CpuList) -> Self {
-        // Where the kernel does not tell, threads stay where they are: none of them may be moved to no CPU.
+        // If the affinity is unknown, threads stay where they are; an empty set is never applied.
         let allowed = affinity().unwrap_or_default();
         let _entry = threads::enter("sordino".to_owned());
         let (used, programs) = (BTreeMap::new(), CpuList::default());
         Self { given: allowed.clone(), allowed, used, programs, collector, shielded, _entry }
     }
 
-    /// Programs have recorded events on these CPUs by now.
+    /// Notes that programs have recorded events on these CPUs.
     pub(crate) fn note(&mut self, cpus: impl IntoIterator<Item = u32>, now: Instant) {
         self.used.extend(cpus.into_iter().map(|cpu| (cpu, now)));
     }
 
-    /// Moves the recorder's threads if others than those that they have are better.
+    /// Moves the recorder's threads if other CPUs are better than their present ones.
     pub(crate) fn update(&mut self, now: Instant) {
         if let Ok(present) = affinity()
             && present != self.given
             && !is_for_want_of_cpus(&self.given, &present, CpuList::online)
         {
-            // Somebody else has given the recorder other CPUs: a shield, an administrator.
+            // Somebody else has set the recorder's CPUs: a shield, an administrator.
             (self.allowed, self.given) = (present.clone(), present);
         }
         self.used.retain(|_, last| now.duration_since(*last) < USED);
         self.programs = CpuList::new(self.used.keys().copied());
         let mut wanted = beside(&self.allowed, &self.programs);
         if wanted != self.given {
-            // A shield that was raised since holds for threads that it found, and not for what they ask for later.
+            // A shield raised since then moved the threads that it found, but does not restrict later requests.
             wanted = wanted.without(&(self.shielded)());
         }
         if !wanted.is_empty() && wanted != self.given && threads::move_to(&wanted).is_ok() {
@@ -88,7 +89,7 @@ impl Placement {
         }
     }
 
-    /// The CPUs of the recorder's threads, for the summary.
+    /// Returns the CPUs of the recorder's threads, for the summary.
     pub(crate) fn cpus(&self) -> RecorderCpus {
         RecorderCpus {
             cpus: self.given.to_string(),
@@ -100,16 +101,16 @@ impl Placement {
 }
 
 impl Drop for Placement {
-    /// The calling thread goes on with other work.
+    /// Restores the calling thread's CPUs, because it continues with other work.
     fn drop(&mut self) {
         if self.given != self.allowed {
-            // It had them before.
+            // These CPUs were permitted before.
             let _ = sordino_sched::set_affinity(&self.allowed);
         }
     }
 }
 
-/// Returns true if a thread that was `given` some CPUs has those at `present` only, because the others are offline for now.
+/// Returns true if a thread that was `given` some CPUs is limited to `present` only because the others are offline.
 fn is_for_want_of_cpus(
     given: &CpuList,
     present: &CpuList,
@@ -118,7 +119,7 @@ fn is_for_want_of_cpus(
     online().is_ok_and(|online| given.intersection(&online) == *present)
 }
 
-/// The CPUs for a recorder that may use some, beside programs that use others.
+/// Returns the recorder's CPUs: the allowed ones that programs do not use, or all allowed ones.
 fn beside(allowed: &CpuList, programs: &CpuList) -> CpuList {
     let left = allowed.without(programs);
     if left.is_empty() { allowed.clone() } else { left }
@@ -140,7 +141,7 @@ mod tests {
             ("0-1", "", "0-1"),
             ("0-1", "0-1", "0-1"),
             ("0-3", "1-2", "0,3"),
-            // Programs that were started with others leave it its own.
+            // Programs on CPUs that are not allowed do not matter.
             ("0", "1-3", "0"),
             ("2", "2", "2"),
             ("", "1", ""),
@@ -160,7 +161,7 @@ mod tests {
         assert!(!is_for_want_of_cpus(&list("0-2"), &list("0-1"), unknown));
     }
 
-    /// The last CPU of this machine.
+    /// Returns the last CPU of this machine.
     fn last() -> CpuList {
         CpuList::new(CpuList::online().unwrap_or_default().as_slice().last().copied())
     }
@@ -180,7 +181,7 @@ mod tests {
             placement.note(last().as_slice().iter().copied(), begin);
             placement.update(begin);
             assert_eq!(affinity().unwrap(), others);
-            // Without the shield, it would have all.
+            // Without the shield, all CPUs would be used.
             placement.note(all.as_slice().iter().copied(), begin);
             placement.update(begin);
             assert_eq!((affinity().unwrap(), placement.cpus().apart), (others, false));
@@ -208,15 +209,15 @@ mod tests {
             assert_eq!(affinity().unwrap(), others);
             let line = format!("recorder on CPU {others}, kept off CPU {last}, where programs run");
             assert_eq!(placement.cpus().line(), Some(line));
-            // Programs are everywhere.
+            // Programs run on all CPUs.
             placement.note(all.as_slice().iter().copied(), begin + USED / 2);
             placement.update(begin + USED / 2);
             assert_eq!((affinity().unwrap(), placement.cpus().apart), (all.clone(), false));
-            // They have left but for one CPU.
+            // Programs have left all CPUs but one.
             placement.note([last], begin + USED);
             placement.update(begin + 3 * USED / 2);
             assert_eq!(affinity().unwrap(), others);
-            // Somebody else knows better.
+            // Somebody else sets the affinity.
             sordino_sched::set_affinity(&CpuList::new([last])).unwrap();
             placement.update(begin + 3 * USED / 2);
             assert_eq!(affinity().unwrap(), CpuList::new([last]));

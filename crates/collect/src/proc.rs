@@ -1,32 +1,32 @@
-//! `/proc/PID/stat` and `/proc/PID/status`.
+//! Reads files of `/proc`, such as `/proc/PID/stat` and `/proc/PID/status`.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A file of `/proc`, which says that its size is 0: [`std::fs::read`] reads it in a dozen steps.
+/// Reads a file of `/proc`. [`std::fs::read`] would take a dozen calls, because the file's size is reported as 0.
 pub(crate) fn bytes(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 10);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The same, but no more than the first `limit` bytes: a process decides how long some of its files are.
+/// Reads at most the first `limit` bytes of a file: a process determines the length of some of its files.
 pub(crate) fn read_at_most(path: &str, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 10);
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A whole file as text: names of threads and paths may hold any bytes. `None` if the thread is gone.
+/// Reads a whole file as text, in which names and paths may contain any bytes. Returns `None` if the thread is gone.
 pub(crate) fn read(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes(path).ok()?).into_owned())
 }
 
-/// A thread's `stat`: its name, which may hold anything, and numbers.
+/// A thread's `stat`: its name, which may contain any text, and numbers.
 #[derive(Debug)]
 pub(crate) struct Stat<'a> {
     pub(crate) comm: &'a str,
-    /// Field 3, the state, and on.
+    /// The fields from number 3, the state, on.
     fields: Vec<&'a str>,
 }
 
@@ -36,18 +36,19 @@ impl<'a> Stat<'a> {
         Some(Self { comm: head.split_once('(')?.1, fields: tail.split_whitespace().collect() })
     }
 
-    /// The field that proc(5) gives this number, from 3 on; empty if it is not there.
+    /// Returns the field with this number in proc(5), from 3 on; empty if it does not exist.
     pub(crate) fn field(&self, number: usize) -> &'a str {
         self.fields.get(number - 3).copied().unwrap_or_default()
     }
 }
 
-/// What follows `name` in its line of a `status`; empty if there is none.
+/// Returns the rest of the line that begins with `name` in a `status`; empty if there is none.
 pub(crate) fn status_line<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
 }
 
-/// The id in the innermost pid namespace, of a line such as `NSpid:`; `outer` where the kernel does not tell.
+/// Returns the id in the innermost pid namespace from a line such as `NSpid:`, or `outer` if the kernel does not
+/// provide it.
 pub(crate) fn innermost(status: &str, name: &str, outer: i32) -> i32 {
     status_line(status, name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
 }

@@ -1,9 +1,10 @@
-//! The processes that were forked, or have executed another program, since the last call: from the kernel's proc connector where it
-//! is available, else from the pid that the kernel assigned last.
+//! Reports the processes that were forked or have executed another program since the last call: from the kernel's proc
+//! connector where it is available, otherwise from the pid that the kernel assigned last.
 //!
-//! The connector (`linux/cn_proc.h`) sends messages to a netlink socket. Linux 6.6 and later take a filter, let every user listen, and
-//! forget a listener whose socket is closed; older ones ignore the request with a filter, and nothing is changed there. Events are those
-//! of the first user and pid namespace, and recorders in others get none.
+//! The connector (`linux/cn_proc.h`) sends messages to a netlink socket. Linux 6.6 and later accept a filter, allow
+//! every user to listen, and remove a listener whose socket is closed; older kernels ignore the request with a filter
+//! and keep their state. Events are sent for the initial user and pid namespaces only; recorders in other namespaces
+//! receive none.
 
 use rustix::io::Errno;
 use rustix::net::netlink::{CONNECTOR, SocketAddrNetlink};
@@ -14,31 +15,31 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-/// The connector's number of processes, in `linux/connector.h`: an index, a value and a multicast group.
+/// The connector's id for processes, in `linux/connector.h`: an index, a value and a multicast group.
 const CN_IDX_PROC: u32 = 1;
 const CN_VAL_PROC: u32 = 1;
-/// `PROC_CN_MCAST_LISTEN`: subscribes the socket to events.
+/// `PROC_CN_MCAST_LISTEN`, which subscribes the socket to events.
 const LISTEN: u32 = 1;
-/// `NLMSG_DONE`, the only type of messages that the connector knows.
+/// `NLMSG_DONE`, the only type of messages that the connector uses.
 const NLMSG_DONE: u16 = 3;
 /// Kinds of events, which are also the bits of the filter.
 const NONE: u32 = 0;
 const ALL: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
-/// Bytes of `struct nlmsghdr` and `struct cn_msg`, in front of `struct proc_event`.
+/// Size of `struct nlmsghdr` and `struct cn_msg`, which precede `struct proc_event`, in bytes.
 const HEADERS: usize = 36;
-/// Bytes in front of what an event of one kind says.
+/// Offset of the data that depends on the kind of event, in bytes.
 const EVENT: usize = HEADERS + 16;
-/// Events that may come before the kernel's answer.
+/// Maximum number of events read before the kernel's answer.
 const MOST_BEFORE: usize = 1000;
 
-/// News of the machine's processes.
+/// A source of changes of the machine's processes.
 #[derive(Debug)]
 pub(crate) enum ProcessEvents {
-    /// Each process is named, forked or executing.
+    /// Reports the id of each process that forks or executes.
     Connector(OwnedFd),
-    /// The last number is another one when a process or a thread was made, and stays when one executes a program.
+    /// Compares the last pid of `/proc/loadavg`, which changes when a process or a thread is created, but not by exec.
     LastNumber { loadavg: Option<File>, last: Vec<u8> },
 }
 
@@ -49,17 +50,17 @@ pub(crate) enum ProcessEvent {
     Changed(i32),
     /// Any number of processes may have changed.
     AnyChanged,
-    /// No process has changed: a thread was made.
+    /// No process has changed: a thread was created.
     Unrelated,
 }
 
 impl ProcessEvents {
-    /// All that happens from now on.
+    /// Starts to watch for changes, with the best source available.
     pub(crate) fn watch() -> Self {
         subscribe().map_or_else(Self::by_last_number, Self::Connector)
     }
 
-    /// The same, knowing less.
+    /// Starts to watch with the last pid only.
     pub(crate) fn by_last_number() -> Self {
         Self::LastNumber { loadavg: File::open("/proc/loadavg").ok(), last: Vec::new() }
     }
@@ -69,7 +70,7 @@ impl ProcessEvents {
         matches!(self, Self::Connector(_))
     }
 
-    /// The next event; `None` if there is none.
+    /// Returns the next event; `None` if there is none.
     pub(crate) fn next(&mut self) -> Option<ProcessEvent> {
         match self {
             Self::Connector(socket) => next_message(socket),
@@ -87,22 +88,23 @@ impl ProcessEvents {
     }
 }
 
-/// A socket that gets the kernel's events of processes that fork and execute; `None` where there is no such thing.
+/// Opens a socket that receives the kernel's events of processes that fork and execute; `None` where there is no such
+/// source.
 fn subscribe() -> Option<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR)).ok()?;
     bind(&socket, &SocketAddrNetlink::new(0, 1 << (CN_IDX_PROC - 1))).ok()?;
     let kernel = SocketAddrNetlink::new(0, 0);
     sendto(&socket, &request(ALL), SendFlags::empty(), &kernel).ok()?;
-    // The kernel answers before `sendto` returns. Others' events may come first.
+    // The kernel answers before `sendto` returns. Events for other listeners may come first.
     let mut messages = std::iter::from_fn(|| receive(&socket).ok()).take(MOST_BEFORE).flatten();
     messages.any(|message| message.is_consent()).then_some(())?;
-    // It has a filter, which lets no answer through any more.
+    // Now set the filter, which would have blocked the answer.
     sendto(&socket, &request(FORK | EXEC), SendFlags::empty(), &kernel).ok()?;
     Some(socket)
 }
 
-/// The request for events of these kinds.
+/// Builds the request for events of these kinds.
 fn request(kinds: u32) -> Vec<u8> {
     let payload = [LISTEN, kinds].map(u32::to_ne_bytes).concat();
     let length = (HEADERS + payload.len()) as u32;
@@ -119,7 +121,7 @@ fn request(kinds: u32) -> Vec<u8> {
 
 fn next_message(socket: &OwnedFd) -> Option<ProcessEvent> {
     match receive(socket) {
-        // Others are of threads, or answers to somebody's request.
+        // Other messages are about threads, or answers to another process's request.
         Ok(message) => Some(
             message
                 .and_then(|message| message.changed())
@@ -127,15 +129,16 @@ fn next_message(socket: &OwnedFd) -> Option<ProcessEvent> {
         ),
         Err(Errno::INTR) => Some(ProcessEvent::Unrelated),
         Err(Errno::AGAIN) => None,
-        // No room for some of them (ENOBUFS), or whatever else.
+        // The buffer was too small for some (ENOBUFS), or another error.
         Err(_) => Some(ProcessEvent::AnyChanged),
     }
 }
 
-/// A message of the connector's.
+/// A message of the connector.
 struct Message([u8; 128]);
 
-/// The next message; `None` if it is none of the kernel's. Port 0 is the kernel's alone: a sender can't choose its own.
+/// Receives the next message; `None` if it was not sent by the kernel. Port 0 is reserved for the kernel: a sender
+/// can't choose it.
 fn receive(socket: &OwnedFd) -> Result<Option<Message>, Errno> {
     let mut bytes = [0; 128];
     let (_, length, from) = recvfrom(socket, &mut bytes, RecvFlags::DONTWAIT)?;
@@ -146,7 +149,7 @@ fn receive(socket: &OwnedFd) -> Result<Option<Message>, Errno> {
 }
 
 impl Message {
-    /// The word at this offset; bytes behind the message are zero.
+    /// Returns the word at this offset; bytes after the message are zero.
     fn word(&self, at: usize) -> u32 {
         self.0[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
@@ -160,13 +163,13 @@ impl Message {
         self.is_of_processes() && self.word(HEADERS) == NONE && self.word(EVENT) == 0
     }
 
-    /// The process that was forked or executes a program; `None` if it says something else.
+    /// Returns the process that was forked or executes a program; `None` for other messages.
     fn changed(&self) -> Option<i32> {
         let pid = match self.word(HEADERS) {
             _ if !self.is_of_processes() => return None,
-            // Parent's thread and process, child's thread and process.
+            // The parent's thread and process, then the child's thread and process.
             FORK => Some(self.word(EVENT + 12)).filter(|process| *process == self.word(EVENT + 8)),
-            // Thread and process, which are the same by now.
+            // Thread and process, which are equal by now.
             EXEC => Some(self.word(EVENT + 4)),
             _ => None,
         };
@@ -180,7 +183,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    /// Words behind the connector's headers.
+    /// Builds a message from the words after the connector's headers.
     fn message(index: u32, words: &[u32]) -> Message {
         let mut bytes = [0; 128];
         bytes[16..20].copy_from_slice(&index.to_ne_bytes());
@@ -216,11 +219,11 @@ mod tests {
     #[test]
     fn a_new_process_changes_the_last_number() {
         let mut events = ProcessEvents::by_last_number();
-        // What was before is not known.
+        // The first call knows no earlier state.
         assert_eq!(events.next(), Some(ProcessEvent::AnyChanged));
         Command::new("true").status().unwrap();
         assert_eq!(events.next(), Some(ProcessEvent::AnyChanged));
-        // Other tests start processes, too, but not all the time.
+        // Other tests start processes as well, but not all the time.
         assert!((0..100_000).any(|_| events.next().is_none()));
     }
 
@@ -234,7 +237,7 @@ mod tests {
         let shell = "read line; exec sh -c 'read line'";
         let mut child = Command::new("sh").args(["-c", shell]).stdin(Stdio::piped()).spawn().unwrap();
         let changed = ProcessEvent::Changed(child.id() as i32);
-        // The fork, and the program that it executes: `spawn` returns when both have happened.
+        // The fork, and the exec of the first program: both have happened when `spawn` returns.
         assert!(all(&mut events).contains(&changed));
         child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
@@ -252,7 +255,7 @@ mod tests {
         if !events.have_exec() {
             return not_measured();
         }
-        // More than a socket's buffer holds.
+        // More events than a socket's buffer holds.
         (0..1000).for_each(|_| assert!(Command::new("true").status().unwrap().success()));
         assert!(all(&mut events).contains(&ProcessEvent::AnyChanged));
         assert!(all(&mut events).len() < 1000, "it goes on with those to come");

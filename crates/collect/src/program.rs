@@ -31,47 +31,47 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
-    /// Its area, which nobody else records here.
+    /// The claim of its area, which no other entry of this session has.
     claim: Arc<Claim>,
-    /// The supply of pages for its rings, if these do not have all of theirs.
+    /// The supply of pages for its rings, unless these have all their pages.
     supplied: Option<Arc<Supplied>>,
-    /// Readable when the process has ended.
+    /// Becomes readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Arc<Program>,
-    /// What went wrong on the way, for the summary.
+    /// Problems, for the summary.
     pub(crate) notes: Vec<String>,
-    /// The session's hold on it; its readers are the collector's thread's.
+    /// The session's attachment to it, without the readers, which belong to the collector's thread.
     attached: Attached,
-    /// Its rings' CPUs, in the order of its streams.
+    /// The CPUs of its rings, in the order of its streams.
     rings: Vec<Option<u32>>,
-    /// Whether each of its tracepoints is enabled.
+    /// For each of its tracepoints, true if it is enabled.
     enabled: Vec<bool>,
-    /// The number behind the last tracepoint that the session has answered for.
+    /// The index after the last tracepoint that the session has answered for.
     answered: usize,
-    /// The tracepoints that are wanted through a gate.
+    /// Tracepoints that are enabled with an inline filter.
     gated: Vec<(u16, Want)>,
     /// The reader of its catalogue.
     reader: Reader,
-    /// Tracepoints that the metadata does not have yet.
+    /// Tracepoints that are not in the metadata yet.
     learned: Learned,
     contexts: Contexts,
 }
 
-/// A program that was not let go yet: somebody keeps its area locked, or could delay it.
+/// A program that is not detached yet: its area is locked, or it could delay the detachment.
 #[derive(Clone, Debug)]
 pub(crate) struct Detachment {
     name: String,
     program: Arc<Program>,
     hold: Hold,
     supplied: Option<Arc<Supplied>>,
-    /// Until then its rings take memory.
+    /// The claim for the rings' memory, held until they are freed.
     claim: Arc<Claim>,
     until: Instant,
 }
 
 impl Traced {
-    /// Records a program that was attached to: makes its trace, enables what is wanted. The streams still have to be handed to the
-    /// collector's thread. If that fails, the program is let go.
+    /// Starts recording an attached program: creates its trace and enables tracepoints. The caller then passes the
+    /// returned order with the streams to the collector's thread. On failure the program is detached from.
     pub(crate) fn begin(
         taken: Taken,
         number: usize,
@@ -136,17 +136,17 @@ impl Traced {
         Ok((traced, order))
     }
 
-    /// Which file its area is.
+    /// Returns the identity of its area's file.
     pub(crate) fn id(&self) -> FileId {
         self.claim.id()
     }
 
-    /// The user whose budget the program counts against.
+    /// Returns the user whose budget the program counts against.
     pub(crate) fn user(&self) -> u32 {
         self.claim.user()
     }
 
-    /// Has its rings get pages from now on.
+    /// Adds its rings to the supply of pages.
     fn supply(&mut self, supply: &mut Supply) {
         let pagers = std::mem::take(&mut self.attached.pagers);
         if pagers.is_empty() {
@@ -169,14 +169,14 @@ impl Traced {
         Order::Add(Streams { number, program, slot, streams: streams.collect(), waker, triggered })
     }
 
-    /// Goes on in another place; the trace that ends, and the new one's files, in the order of the streams.
+    /// Continues in another trace. Returns the previous trace, and the new files in the order of the streams.
     pub(crate) fn go_on_in(&mut self, next: ProgramTrace) -> (ProgramTrace, Vec<Output>) {
         let outputs = self.rings.iter().filter_map(|&cpu| next.output(cpu)).collect();
         (std::mem::replace(&mut self.trace, next), outputs)
     }
 
-    /// Looks for tracepoints that are new, declares them, and enables those that are wanted. Where this session is the only one
-    /// that is left to want an event, its gate turns hits away again. Of a large catalogue, the rest is left for the next look.
+    /// Declares new tracepoints and enables those that are selected. Restores the inline filter of events for which
+    /// this session is the only one left. Of a large catalogue, one piece is read at a time.
     pub(crate) fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         let mut learned = self.reader.learn(&*self.program, 1);
         self.notes.append(&mut learned.notes);
@@ -187,12 +187,12 @@ impl Traced {
         Ok(())
     }
 
-    /// Returns true if the catalogue was read to its end.
+    /// Returns true if the catalogue has been read to its end.
     pub(crate) fn is_read(&self) -> bool {
         self.reader.due(&*self.program) == 0
     }
 
-    /// Declares the tracepoints that are new. Until this succeeds, it is tried again with the next look.
+    /// Declares the new tracepoints in the metadata; on failure, the next call tries again.
     fn declare(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         if self.learned.tracepoints.is_empty() {
             return Ok(());
@@ -200,17 +200,17 @@ impl Traced {
         self.trace.append(&self.learned.declarations)?;
         let (first, mut learned) = (self.trace.tracepoints.len(), std::mem::take(&mut self.learned));
         Arc::make_mut(&mut self.trace.tracepoints).append(&mut learned.tracepoints);
-        // Only now: no record of an event that the metadata does not know.
+        // Only now, so that no event is recorded before the metadata declares it.
         self.choose_from(first, user, clock);
         Ok(())
     }
 
-    /// Enables and disables tracepoints as is wanted now.
+    /// Enables and disables tracepoints by the present rules.
     pub(crate) fn choose(&mut self, user: &UserEvents, clock: &TraceClock) {
         self.choose_from(0, user, clock);
     }
 
-    /// The same for those from the `first` on.
+    /// Enables and disables the tracepoints from index `first` on.
     fn choose_from(&mut self, first: usize, user: &UserEvents, clock: &TraceClock) {
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
@@ -229,10 +229,10 @@ impl Traced {
                     match conditions.set(id, &code) {
                         Ok(()) if counted => Want::Counted,
                         Ok(()) => conditionally(conditions, id, &code, schema),
-                        // More than was asked for is better than less.
+                        // Recording more than requested is better than recording less.
                         Err(no_room) => {
                             notes.push(format!("every {} is recorded: {no_room}", schema.full_name()));
-                            // This takes no room.
+                            // This condition needs no memory.
                             let every =
                                 conditions.set(id, &Code { filter: When::Always, trigger: When::Never });
                             if counted && every.is_ok() { Want::Counted } else { Want::Always }
@@ -260,7 +260,8 @@ impl Traced {
         }
     }
 
-    /// Adds the hits that the area counted before this answer to the trace, if the program registered while the session recorded.
+    /// Adds the hits that the area counted before this answer to the trace, if the program registered while the session
+    /// recorded.
     fn take_over(&mut self, mut unanswered: Unanswered, clock: &TraceClock) {
         let (pending, to) = (self.program.pending(), Sample::take());
         let since = pending.since();
@@ -268,7 +269,7 @@ impl Traced {
         if !unanswered.is_any() || since < clock.begin.monotonic {
             return;
         }
-        // The program says it, whatever it is.
+        // The value comes from the program and may be anything.
         let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
         let from = clock.ticks(&clock.begin).saturating_add(after);
         let to = clock.ticks(&to);
@@ -281,32 +282,32 @@ impl Traced {
         self.program.pending().answer();
     }
 
-    /// The tracepoints that it has declared so far.
+    /// Returns the tracepoints that it has declared so far.
     pub(crate) fn declared(&self) -> &[Declared] {
         &self.trace.tracepoints
     }
 
-    /// Those of them that are enabled.
+    /// Returns the declared tracepoints that are enabled.
     pub(crate) fn enabled(&self) -> impl Iterator<Item = &Schema> {
         let known = self.trace.tracepoints.iter().zip(&self.enabled);
         known.filter(|(_, enabled)| **enabled).map(|(known, _)| &known.schema)
     }
 
-    /// Counts the programs of a session.
+    /// Returns the program's number in the session.
     pub(crate) fn number(&self) -> usize {
         self.trace.number
     }
 
-    /// Switches all its tracepoints off.
+    /// Disables all its tracepoints.
     pub(crate) fn disable(&self) {
         for known in self.declared() {
             self.program.enable(self.attached.slot, known.id, Want::No);
         }
     }
 
-    /// Ends the session's hold on it, when its rings were emptied. Does not wait: what is left to do if somebody keeps the lock that
-    /// orders collectors.
-    /// Nothing is done yet of a program whose user is not trusted: who may be waited for is left to a thread of the user's.
+    /// Detaches from the program after its rings were emptied, without waiting. Returns the remaining work if the lock
+    /// that orders collectors is held. For an untrusted user's program, all work is returned and left to a thread of
+    /// that user, because the program may cause delays.
     pub(crate) fn detach(&mut self) -> Option<Detachment> {
         let is_tried = is_trusted(self.user());
         let tried = if is_tried {
@@ -335,7 +336,7 @@ impl Traced {
     }
 
     fn note_what_was_refused(&mut self) {
-        // Who asks for all contexts knows that a program need not have each.
+        // With `--context all`, a program without counters is expected.
         let asked = self.contexts.counters && self.contexts != Contexts::ALL;
         if asked && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
             let note =
@@ -354,7 +355,7 @@ impl Traced {
     }
 }
 
-/// The unanswered hits of a program that can't be recorded, of tracepoints that these rules select.
+/// Returns the unanswered hits of a program that can't be recorded, for the tracepoints that these rules select.
 pub(crate) fn unanswered_of(
     program: &Program,
     identity: &Identity,
@@ -371,12 +372,12 @@ pub(crate) fn unanswered_of(
     unanswered
 }
 
-/// Has a program's pages left alone, before its rings are given back; whether that is so.
+/// Stops the supply of pages before the rings are removed. Returns true if it has stopped.
 fn close(supplied: Option<&Arc<Supplied>>, wait: bool) -> bool {
     supplied.is_none_or(|member| member.close(wait))
 }
 
-/// A condition as a program takes it.
+/// Converts a condition to the form that programs receive.
 fn when(condition: &Condition) -> When<&[u8]> {
     match condition {
         Condition::Always => When::Always,
@@ -385,7 +386,7 @@ fn when(condition: &Condition) -> When<&[u8]> {
     }
 }
 
-/// How the hits of a tracepoint are wanted that this code, which was set for it, decides about.
+/// Returns the way to enable a tracepoint whose `code` has been set: with an inline filter, if the code allows one.
 fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> Want {
     let gate = match (code.filter, code.trigger) {
         (When::If(filter), When::Never) => Gate::of(filter, schema),
@@ -395,12 +396,13 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
 }
 
 impl Detachment {
-    /// The program's name.
+    /// Returns the program's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tries again; once the lock was kept for too long, without it. A note if there is one, and `None` if it is to be tried again.
+    /// Tries again to detach; if the lock was held for too long, detaches without it. Returns `None` if it must be
+    /// tried again, otherwise a note if there was an error.
     pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
         let is_overdue = must_end || Instant::now() >= self.until;
         if !close(self.supplied.as_ref(), is_trusted(self.claim.user())) {

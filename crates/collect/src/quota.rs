@@ -1,4 +1,4 @@
-//! The CPU time that a control group allows a program: `sordino explain` tells it where that kept one of its threads from its CPU.
+//! The CPU time that a cgroup allows a program; `sordino explain` names it where the limit kept a thread from its CPU.
 
 use crate::proc;
 use sordino_ctf::Environment;
@@ -6,23 +6,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Control groups that are looked at from a program's own upwards, at most.
+/// Maximum number of cgroups that are examined, from a program's own upwards.
 const DEPTH: usize = 32;
-/// Bytes that are read of a process's `cgroup`, which has a line for each hierarchy.
+/// Maximum size read of a process's `cgroup`, which has a line for each hierarchy, in bytes.
 const MOST: u64 = 16 << 10;
 
-/// The CPU time in each period that a control group has, both in microseconds.
+/// The CPU time of a cgroup in each period, both in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
-    /// The path of the control group.
+    /// The path of the cgroup.
     group: String,
     runtime: i64,
     period: i64,
 }
 
 impl Quota {
-    /// Reads that of the control group of process `pid`, or of one above it. `None` if there is none or several: whichever is used up first.
-    /// Some tens of microseconds.
+    /// Reads the quota of the cgroup of process `pid`, or of its ancestors. Returns `None` if there is none, or
+    /// several, of which any may be used up first. Takes some tens of microseconds.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         static MOUNTS: OnceLock<String> = OnceLock::new();
         let mounts = MOUNTS.get_or_init(|| proc::read("/proc/self/mounts").unwrap_or_default());
@@ -31,7 +31,7 @@ impl Quota {
         only(&mount, &group)
     }
 
-    /// Says it in a trace's environment.
+    /// Writes the quota into a trace's environment.
     pub(crate) fn tell(&self, environment: &mut Environment) {
         environment.set("cpu_quota_us", self.runtime).set("cpu_period_us", self.period);
         environment.set("cpu_quota_group", self.group.as_str());
@@ -42,7 +42,7 @@ fn number(path: impl AsRef<Path>) -> Option<i64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The mount and the path of a process's control group with the cpu controller, of version 1 if that has it.
+/// Returns the mount and the path of a process's cgroup with the cpu controller: of version 1 if that has it.
 fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
     let group = |is_its: &dyn Fn(&str) -> bool| {
         let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -59,11 +59,11 @@ fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
     let one =
         || Some((mount("cgroup", Some("cpu"))?, group(&|list| list.split(',').any(|one| one == "cpu"))?));
     let two = || Some((mount("cgroup2", None)?, group(&str::is_empty)?));
-    // A process may be outside of the part of the hierarchy that is visible here.
+    // A process may be outside the visible part of the hierarchy.
     one().or_else(two).filter(|(_, path)| !path.split('/').any(|part| part == ".."))
 }
 
-/// The quota that one group from this one upwards has, and no other.
+/// Returns the quota of the only cgroup that has one, from `group` upwards.
 fn only(mount: &Path, group: &str) -> Option<Quota> {
     let groups = Path::new(group).ancestors().take(DEPTH);
     let mut quotas = groups.filter_map(|group| {
@@ -74,7 +74,7 @@ fn only(mount: &Path, group: &str) -> Option<Quota> {
     quotas.next().is_none().then_some(first)
 }
 
-/// The runtime and the period of one group, in either version.
+/// Returns the runtime and the period of one cgroup, in either version.
 fn limit(directory: &Path) -> Option<(i64, i64)> {
     let read = |file: &str| fs::read_to_string(directory.join(file));
     let (runtime, period) = match read("cpu.max") {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(of("/old"), quota("/old", 4000, 40_000));
         set("free", &[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "100000\n")]);
         assert_eq!([of("/free"), of("/"), of("/gone")], [None, None, None]);
-        // In a container, the root that is visible is a group like others.
+        // In a container, the visible root is a cgroup like others.
         set("", &[("cpu.max", "50000 100000\n")]);
         assert_eq!(of("/"), quota("/", 50_000, 100_000));
     }

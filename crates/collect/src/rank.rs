@@ -1,4 +1,4 @@
-//! How bad what a snapshot was taken for is, so that the worst can be kept.
+//! Ranks snapshots by a value of the events that requested them, so that the worst can be kept.
 
 use crate::options::UserEvents;
 use crate::program::ProgramTrace;
@@ -10,52 +10,52 @@ use sordino_event::rule::Ranking;
 use sordino_event::{Classes, Event, Step, Time, View};
 use std::collections::HashMap;
 
-/// How bad what a snapshot was taken for is.
+/// The rank of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
-    /// The field that tells.
+    /// The field whose value ranks.
     pub field: String,
-    /// Whether its least values are the worst, instead of the greatest.
+    /// True if the least values are the worst, instead of the greatest.
     pub least: bool,
-    /// The worst value among the events that asked for this snapshot; `None` if none of them is in it any more.
+    /// The worst value among the events that requested this snapshot; `None` if it contains none of them any more.
     pub value: Option<Number>,
 }
 
-/// What ranks a snapshot.
+/// The hits that rank a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct Hits {
     pub(crate) ranking: Ranking,
-    /// Whose triggers are meant.
+    /// The rules with the triggers.
     pub(crate) user: UserEvents,
-    /// What is older the snapshot before has, and was ranked by.
+    /// Start of the hits that count. Older records belong to the previous snapshot, which was ranked by them.
     pub(crate) since: Time,
 }
 
 impl Rank {
-    /// Its place: the greater, the worse. What is not known comes last.
+    /// Returns a number for sorting: the greater, the worse. Unknown values come last.
     pub(crate) fn badness(&self) -> f64 {
         let value = self.value.as_ref().and_then(Number::as_f64);
         value.map_or(f64::NEG_INFINITY, |value| if self.least { -value } else { value })
     }
 
-    /// Whether it can be compared with others that are ranked so.
+    /// Returns true if it is comparable with others of this ranking.
     pub(crate) fn is_by(&self, ranking: &Ranking) -> bool {
         (&self.field, self.least) == (&ranking.field, ranking.least)
     }
 }
 
-/// The rank of a snapshot with these traces. A trace that makes no sense has no hits.
+/// Returns the rank of a snapshot with these traces. An invalid trace has no hits.
 pub(crate) fn rank(traces: &[ProgramTrace], hits: &Hits) -> Rank {
     let Ranking { field, least } = hits.ranking.clone();
     let mut rank = Rank { field, least, value: None };
     for trace in traces {
-        // What was read before an error counts.
+        // Hits read before an error count.
         let _ = worst_of(trace, hits, &mut rank);
     }
     rank
 }
 
-/// Raises `rank` to that of a program's worst hit; `None` where its trace can't be read on.
+/// Raises `rank` to that of a program's worst hit. Returns `None` if its trace can't be read to the end.
 fn worst_of(trace: &ProgramTrace, hits: &Hits, rank: &mut Rank) -> Option<()> {
     let mut classes = Classes::default();
     let ctf = Trace::open(trace.path()?, &mut classes).ok()?;

@@ -1,4 +1,4 @@
-//! A recording that comes as a stream: a summary from the start, and what of the recording did not arrive.
+//! Recordings that arrive as a stream: a summary at the start, and the parts that did not arrive.
 
 use crate::Error;
 use crate::convert::unconverted;
@@ -12,12 +12,13 @@ use sordino_dirfd::Dir;
 use sordino_event::{Classes, Cpu};
 use std::collections::{BTreeMap, HashMap};
 
-/// Makes a directory a recording that is being received, with the summary that its sender `announced`: it can be recovered from now on.
+/// Makes a directory a recording that is being received, with the summary that its sender `announced`. From now on it
+/// can be recovered.
 ///
 /// # Errors
 /// If the summary can't be written.
 pub fn expect_recording(dir: &Dir, announced: Option<&[u8]>) -> Result<(), Error> {
-    // One that makes no sense says nothing of what will come.
+    // An invalid summary gives no information.
     let announced = announced.and_then(|text| serde_json::from_slice::<Summary>(text).ok());
     let summary = Summary {
         schema: SCHEMA,
@@ -31,9 +32,9 @@ pub fn expect_recording(dir: &Dir, announced: Option<&[u8]>) -> Result<(), Error
     dir.replace(SUMMARY, &text).map_err(Error::output(dir.path().join(SUMMARY)))
 }
 
-/// Cuts what came of the kernel's trace, and counts it.
+/// Truncates the received files of the kernel's trace, and counts their events.
 pub(crate) fn recover_kernel(directory: &Directory, announced: &mut Vec<KernelStream>) -> Result<(), Error> {
-    // Whoever announces a CPU a million times has it counted once.
+    // A CPU that is announced repeatedly counts once.
     announced.sort_by_key(|stream| stream.cpu);
     announced.dedup_by_key(|stream| stream.cpu);
     let Ok(kernel) = directory.part(KERNEL) else {
@@ -57,7 +58,7 @@ fn kernel_stream(stream: &mut KernelStream, events: u64, bytes: u64) {
     (stream.events, stream.bytes) = (events, bytes);
 }
 
-/// The CPUs of which pages were announced that did not arrive.
+/// Returns the CPUs whose announced pages did not arrive completely.
 pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<u32> {
     if !summary.received {
         return Vec::new();
@@ -68,7 +69,7 @@ pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<u32> 
     summary.kernel.iter().filter(is_short).map(|stream| stream.cpu).collect()
 }
 
-/// Compares the programs that came with those that were announced, and adds those that did not come at all.
+/// Compares the received programs with the announced ones, and adds those that did not arrive at all.
 pub(crate) fn account(came: &mut Vec<ProgramSummary>, announced: Vec<ProgramSummary>) {
     let mut here: BTreeMap<String, ProgramSummary> =
         came.drain(..).map(|program| (program.trace.clone(), program)).collect();
@@ -87,7 +88,7 @@ pub(crate) fn account(came: &mut Vec<ProgramSummary>, announced: Vec<ProgramSumm
     came.extend(here.into_values());
 }
 
-/// What its sender knew of a stream, and how much of that came.
+/// Combines a stream as its sender described it with the part that arrived.
 fn merge(here: &StreamSummary, announced: StreamSummary) -> StreamSummary {
     let unreceived = announced.events.unwrap_or(0).saturating_sub(here.events.unwrap_or(0));
     let is_uncounted = announced.events.is_none() && here.bytes < announced.bytes;

@@ -1,4 +1,4 @@
-//! Finishing a recording whose recorder was killed.
+//! Completes a recording whose recorder was killed.
 
 use crate::clock::TraceClock;
 use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
@@ -18,24 +18,24 @@ use sordino_event::{Classes, Cpu};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Makes of a directory that a killed recorder left what it would have made of it: cuts packets off that were being
-/// written, turns the kernel's pages into a trace, and says what is there. Of one that is [incomplete](State::Incomplete), the kernel's
-/// pages alone are left to do.
+/// Completes a recording that a killed recorder left: cuts off incomplete packets, converts the kernel's pages, and
+/// writes the summary. For an [incomplete](State::Incomplete) recording, only the kernel's pages are converted.
 ///
-/// What the programs' rings still held is gone with the programs, or belongs to the next recorder.
+/// Records that were still in the programs' rings are lost with the programs, or belong to the next recorder.
 ///
 /// # Errors
-/// [`Error::StillRecording`] if the recorder is alive; [`Error::OtherOrder`]; that the directory is no recording, or can't be written to.
+/// [`Error::StillRecording`] if the recorder is alive, [`Error::OtherOrder`], [`Error::NoRecording`], or an output
+/// error.
 pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, Error> {
     let mut summary = Summary::read(directory)?;
     let was_killed = summary.state == State::Recording;
     if !was_killed && summary.state != State::Incomplete {
         return Ok(summary);
     }
-    // Whoever plants a recording here would have it completed with our rights: only ours are.
+    // A recording planted by another user would be completed with our rights: only our own are.
     directory.vet()?;
     let recorder = summary.recorder;
-    // In a container, each recorder may have had the same number.
+    // In a container, each recorder may have had the same process id.
     if was_killed && recorder != std::process::id() && is_recorder(recorder as i32) {
         return Err(Error::StillRecording { path: directory.path().to_owned(), pid: recorder });
     }
@@ -62,7 +62,7 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     match &converted {
         Ok(()) => summary.state = State::Recovered,
         Err(error) => {
-            // What was done is done: pages that were converted are not there any more.
+            // Pages that were converted are removed already.
             summary.state = State::Incomplete;
             summary.kernel.extend(unconverted(directory));
             summary.kernel_problem.get_or_insert(error.to_string());
@@ -75,13 +75,14 @@ pub fn recover(directory: &Directory, watch: &mut dyn Watch) -> Result<Summary, 
     Ok(summary)
 }
 
-/// Whether a process is (still) one of ours. Another one that got its number is not.
+/// Returns true if a process is a command of ours, not another one that got the id of an earlier one.
 fn is_recorder(pid: i32) -> bool {
     let executable = discover::identity(pid).executable;
     Path::new(&executable).file_name().is_some_and(|name| name.to_string_lossy().starts_with("sordino"))
 }
 
-/// Packets and pages are cut and converted as they were written: where bytes have another order, nothing would look whole.
+/// Rejects traces in another byte order: packets and pages are processed in native order, and none would appear
+/// complete.
 fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
     let all = directory.trace_path("");
     for path in find(&all).map_err(|error| unreadable(directory, &error))? {
@@ -94,10 +95,10 @@ fn refuse_other_order(directory: &Directory) -> Result<(), Error> {
     Ok(())
 }
 
-/// Converts the pages that are there, and takes up the streams that no summary told of.
+/// Converts the remaining pages, and adds streams that are in no summary.
 fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) -> Result<(), Error> {
     let short = received::short_pages(directory, summary);
-    // Those of the CPUs that were converted before stay.
+    // Streams of CPUs that were converted earlier are kept.
     summary.kernel.retain(|stream| stream.unconverted == 0);
     let converted = if directory.dir().has(RAW) { convert(directory, summary, watch) } else { Ok(()) };
     if directory.dir().has(KERNEL) {
@@ -143,11 +144,11 @@ fn convert(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) 
     Ok(())
 }
 
-/// The programs' traces as they are, each file cut to its last whole packet.
+/// Returns the programs' traces, each file cut to its last complete packet.
 fn programs(directory: &Directory) -> Result<Vec<ProgramSummary>, Error> {
     let mut programs = Vec::new();
     if !directory.dir().has(USER) {
-        // The stream ended before it.
+        // The stream ended before this directory.
         return Ok(programs);
     }
     for name in names(&directory.part(USER)?)? {
@@ -190,18 +191,19 @@ fn unanswered(file: &Cut) -> Unanswered {
     Unanswered { hits, uncounted: file.skipped > 0 }
 }
 
-/// A stream's file that was cut to its last whole packet.
+/// A stream's file that was cut to its last complete packet.
 pub(crate) struct Cut {
     pub(crate) name: String,
-    /// Bytes that stay.
+    /// Number of bytes that stay.
     pub(crate) bytes: u64,
-    /// Packets that are not there, by the numbers of those that are.
+    /// Number of missing packets, from the packet sequence numbers.
     skipped: u64,
     /// The last packet's header.
     last: Option<PacketHeader>,
 }
 
-/// Cuts what was being written off a trace's files: the metadata to its last whole block, the streams to their last whole packet.
+/// Cuts incomplete ends off a trace's files: the metadata to its last complete block, the streams to their last
+/// complete packet.
 pub(crate) fn cut_trace(dir: &Dir) -> Result<Vec<Cut>, Error> {
     let mut files = Vec::new();
     for name in names(dir)?.into_iter().filter(|name| !name.starts_with('.')) {
@@ -230,7 +232,7 @@ fn cut_metadata(dir: &Dir) -> std::io::Result<()> {
     }
 }
 
-/// Cuts a packet off that was being written.
+/// Cuts an incomplete packet off.
 fn cut(dir: &Dir, name: String) -> std::io::Result<Cut> {
     let mut file = dir.edit(&name)?;
     let length = file.metadata()?.len();
@@ -255,7 +257,8 @@ fn cut(dir: &Dir, name: String) -> std::io::Result<Cut> {
     Ok(cut)
 }
 
-/// Takes up the streams of CPUs whose pages were converted by a recorder that was killed before a summary told of them.
+/// Adds the streams of CPUs whose pages were converted by a recorder that was killed before it could write them into a
+/// summary.
 fn add_converted(directory: &Directory, streams: &mut Vec<KernelStream>) -> Result<(), Error> {
     let kernel = directory.part(KERNEL)?;
     let waiting = unconverted(directory);
@@ -277,7 +280,7 @@ fn add_converted(directory: &Directory, streams: &mut Vec<KernelStream>) -> Resu
     Ok(())
 }
 
-/// What can't be read of a recording that has to be.
+/// Returns the error for a required part that can't be read.
 fn unreadable(directory: &Directory, error: &sordino_ctf::Error) -> Error {
     Error::NoRecording { path: directory.path().to_owned(), reason: directory.reader_error(error) }
 }

@@ -1,32 +1,32 @@
-//! Connections to a session's socket that were refused: counted for each user, named once.
+//! Refused connections to a session's socket: counted for each user, with one note each.
 
 use crate::discover::identity;
 use std::collections::HashMap;
 
-/// Users whose refused connections are told apart; those of others are counted together.
+/// Maximum number of users, with reasons, whose refused connections are counted separately.
 const MOST_USERS: usize = 32;
 
 /// The reason for refusing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Offence {
-    /// The recorder takes no programs of this user.
+    /// The recorder accepts no programs of this user.
     User,
-    /// The packet has not the token that the recorder's own programs inherit.
+    /// The packet lacks the token that the recorder's own programs inherit.
     Token,
-    /// The packet is none of a program's.
+    /// The packet is not valid.
     Nonsense,
-    /// No packet came in time.
+    /// No packet arrived in time.
     Silence,
 }
 
-/// Refusals with their counts.
+/// Refused connections with their counts.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     known: HashMap<(u32, Offence), (First, u64)>,
     others: u64,
 }
 
-/// The first process of a user that was refused.
+/// A user's first process that was refused.
 #[derive(Debug)]
 struct First {
     pid: i32,
@@ -45,7 +45,7 @@ impl Refused {
         *count = count.saturating_add(1);
     }
 
-    /// One note for each user and reason.
+    /// Returns one note for each user and reason.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let mut known: Vec<_> = self.known.iter().collect();
         known.sort_by_key(|((user, offence), _)| (*user, *offence as u8));

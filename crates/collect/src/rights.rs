@@ -1,20 +1,20 @@
-//! The rights of a recorder: it looks at hostile programs with no more of them than it needs.
+//! The rights of a recorder, which examines hostile programs with no more rights than it needs.
 //!
-//! Rights belong to threads, and a thread starts with those of the one that starts it. A program that is executed (the command, the
-//! guardian) has its own again, by its user.
+//! Rights belong to threads, and a thread inherits those of the thread that starts it. An executed program (the
+//! command, the guardian) gets its own rights again, by its user.
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
 /// The capabilities that a recorder needs, each with its purpose.
 const NEEDED: CapabilitySet = CapabilitySet::from_bits_retain(
-    // Programs: their descriptors, maps and pages.
+    // Programs: descriptors, maps and pages.
     CapabilitySet::SYS_PTRACE.bits()
-        // Their mapped files through /proc/PID/map_files, from Linux 5.9 on.
+        // Mapped files through /proc/PID/map_files, from Linux 5.9 on.
         | CapabilitySet::CHECKPOINT_RESTORE.bits()
-        // Files of others that are read; directories of others in which recordings lie; the tracer's files.
+        // Reading files of other users; recordings in their directories; the tracer's files.
         | CapabilitySet::DAC_OVERRIDE.bits()
         | CapabilitySet::DAC_READ_SEARCH.bits()
-        // Giving a recording to who called sudo.
+        // Giving a recording to the user who called sudo.
         | CapabilitySet::CHOWN.bits()
         | CapabilitySet::FOWNER.bits()
         // Signals to a command that runs as another user.
@@ -23,26 +23,28 @@ const NEEDED: CapabilitySet = CapabilitySet::from_bits_retain(
         | CapabilitySet::SYS_NICE.bits()
         | CapabilitySet::IPC_LOCK.bits()
         | CapabilitySet::SYS_RESOURCE.bits()
-        // Names of the kernel's functions.
+        // Names of kernel functions.
         | CapabilitySet::SYSLOG.bits(),
 );
 
-/// The capability that is needed until recording begins: to mount a private tracefs.
+/// The capability that is needed only until recording begins: to mount a private tracefs.
 const UNTIL_IT_RECORDS: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
-/// Gives up all rights that no recorder needs, for this thread and those that it will start. To be called before there are others.
+/// Drops all rights that no recorder needs, for this thread and those that it starts later. To be called while it is
+/// the only thread.
 pub fn keep_needed_rights() {
     keep(NEEDED.union(UNTIL_IT_RECORDS));
 }
 
-/// Gives up what a thread does not need any more that records, and lets no program that it executes gain rights.
+/// Drops the rights that a recording thread does not need any more, and prevents programs that it executes from gaining
+/// rights.
 pub(crate) fn confine() {
     keep(NEEDED);
-    // Linux has it since 3.5.
+    // Available since Linux 3.5.
     let _ = set_no_new_privs(true);
 }
 
-/// Gives up all rights but these. It is a second wall: where it can't be built, the first stands all the same.
+/// Drops all rights but these. This is a second line of defence: an error is ignored.
 fn keep(needed: CapabilitySet) {
     if let Ok(mut sets) = capabilities(None) {
         sets.effective &= needed;

@@ -14,17 +14,17 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Of what kind they are, which is also how their names begin.
+/// The kind of a session's recordings, which is also the prefix of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A part of what is recorded.
+    /// A part of the recorded data, written to disk.
     Chunk,
-    /// The newest data, copied.
+    /// A copy of the newest data.
     Snapshot,
 }
 
 impl Kind {
-    /// As their names begin.
+    /// Returns the prefix of the names.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Chunk => "chunk-",
@@ -33,27 +33,27 @@ impl Kind {
     }
 }
 
-/// The directory of a session, as it was before the session.
+/// The directory of a session, and its state before the session.
 #[derive(Debug)]
 pub(crate) struct Ground {
     made: Made,
-    /// It was its reader's, and what was in it then is not ours.
+    /// True if it belonged to the reader, so that its previous contents are not ours.
     is_taken: bool,
-    /// The recordings that were there, and the last one's number.
+    /// The names of the recordings that existed, and the highest number.
     names: Vec<OsString>,
     last: u32,
 }
 
 impl Ground {
-    /// Takes the directory at `path`, which is made if it is not there. One that an earlier session gave to its `reader`, a user, is
-    /// taken back, but not what is in it.
+    /// Prepares the directory at `path`, which is created if it does not exist. If an earlier session gave it to its
+    /// `reader`, a user, it is taken back, without its contents.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if there are other things in it, or that it can't
-    /// be read or made.
+    /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if it contains anything but
+    /// recordings, or an output error.
     pub(crate) fn take(path: &Path, reader: Option<(u32, u32)>) -> Result<Self, Error> {
         let made = Dir::make(path).map_err(Error::output(path))?;
-        // Before anything is changed; another time when only we change names.
+        // Checked before anything is changed, and again once only we can change names.
         numbered(&made.dir)?;
         let is_taken = take_over(&made, reader)?;
         let mut ground = Self { made, is_taken, names: Vec::new(), last: 0 };
@@ -67,7 +67,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Removes what a session that could not begin has made, and gives back what it took: nothing is given away that was there.
+    /// Undoes what a session that could not begin has changed: removes its files, and returns a directory that it took.
+    /// Nothing that existed before is given away.
     pub(crate) fn abandon(&self, reader: Option<(u32, u32)>) {
         let names = self.made.dir.names().unwrap_or_default();
         let ours = names.iter().filter(|name| number(&name.to_string_lossy()).is_some());
@@ -84,8 +85,9 @@ impl Ground {
         }
     }
 
-    /// Gives the directory and the recordings that we made in it to a user. Of what was there before, recordings that are ours; but
-    /// nothing of a directory that was taken from its user, who can have moved files of root's to it.
+    /// Gives the directory and this session's recordings to a user, as well as earlier recordings that are ours. Of a
+    /// directory that was taken from its user, earlier contents are excluded: the user could have moved root's files
+    /// there.
     pub(crate) fn give(&self, (user, group): (u32, u32)) {
         let dir = &self.made.dir;
         for name in dir.names().unwrap_or_default() {
@@ -104,15 +106,15 @@ impl Ground {
 pub(crate) struct Series {
     dir: Arc<Dir>,
     kind: Kind,
-    /// The last one's number.
+    /// The number of the last recording.
     last: u32,
-    /// Those that are finished, oldest first, and their bytes, if anybody asked.
+    /// The finished recordings, oldest first, each with its size in bytes once that was needed.
     finished: VecDeque<(Directory, Option<u64>)>,
 }
 
 impl Series {
-    /// Goes on in a directory; what it holds of this kind counts as finished. What a recorder that was killed had not announced yet
-    /// holds no event, and is removed.
+    /// Continues in a directory; its recordings of this kind count as finished. A recording that a killed recorder had
+    /// not announced yet holds no event and is removed.
     pub(crate) fn open(ground: &Ground, kind: Kind) -> Self {
         let dir = Arc::clone(&ground.made.dir);
         ground.names.iter().for_each(|name| Directory::remove_unannounced(&dir, name));
@@ -120,27 +122,27 @@ impl Series {
         Self { dir, kind, last: ground.last, finished }
     }
 
-    /// Where they lie.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Those that are finished.
+    /// Returns the finished recordings.
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = &Directory> {
         self.finished.iter().map(|(directory, _)| directory)
     }
 
-    /// Makes the directory of the next one.
+    /// Creates the directory of the next recording.
     pub(crate) fn next(&mut self) -> Result<Directory, Error> {
         let made = Directory::create_in(&self.dir, &format!("{}{:04}", self.kind.prefix(), self.last + 1));
-        // Where nothing could be made, the number is free for the next try.
+        // If nothing was created, the number can be used again.
         if matches!(made, Ok(_) | Err(Error::NotEmpty(_))) {
             self.last += 1;
         }
         made
     }
 
-    /// Removes the last one: it could not be begun.
+    /// Removes the last recording, which could not be begun.
     pub(crate) fn take_back(&mut self, last: &Directory) {
         last.remove();
         if !last.path().file_name().is_some_and(|name| self.dir.has(name)) {
@@ -148,12 +150,13 @@ impl Series {
         }
     }
 
-    /// One of those that are finished is none of them any more.
+    /// Removes a recording from the list of finished ones.
     pub(crate) fn forget(&mut self, directory: &Directory) {
         self.finished.retain(|(known, _)| known.path() != directory.path());
     }
 
-    /// One is complete; the oldest that are too many or too large together, but never the newest, are to be removed.
+    /// Adds a complete recording. Returns the oldest ones that exceed the limits, which are to be removed; never the
+    /// newest.
     pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) -> Vec<Directory> {
         self.finished.push_back((directory, None));
         let many = keep.count.map_or(0, |most| self.finished.len().saturating_sub(most));
@@ -162,7 +165,7 @@ impl Series {
         self.finished.drain(..too_many).map(|(directory, _)| directory).collect()
     }
 
-    /// How many of the oldest there are beside so many bytes of the newest.
+    /// Returns the number of oldest recordings that exceed a total size of `most` bytes.
     fn beyond(&mut self, most: u64) -> usize {
         let sizes = self.finished.iter_mut().rev();
         let sizes = sizes.map(|(directory, bytes)| *bytes.get_or_insert_with(|| directory.dir().bytes()));
@@ -175,7 +178,7 @@ impl Series {
     }
 }
 
-/// The recordings of a kind in a session's directory, in the order of their numbers.
+/// Returns the recordings of a kind in a session's directory, in the order of their numbers.
 pub fn recordings(path: &Path, kind: Kind) -> Vec<Directory> {
     Dir::open(path).map_or(Vec::new(), |dir| recordings_in(&Arc::new(dir), kind))
 }
@@ -190,7 +193,7 @@ fn recordings_in(dir: &Arc<Dir>, kind: Kind) -> Vec<Directory> {
     names.iter().filter_map(|(_, name)| Directory::open_in(dir, name)).collect()
 }
 
-/// The names of the recordings in a directory that holds nothing else, and their highest number.
+/// Returns the names of the recordings in a directory, and their highest number. Fails if it contains anything else.
 fn numbered(dir: &Dir) -> Result<(Vec<OsString>, u32), Error> {
     let names = dir.names().map_err(Error::output(dir.path()))?;
     let numbers = names.iter().map(|name| number(&name.to_string_lossy()));
@@ -198,9 +201,9 @@ fn numbered(dir: &Dir) -> Result<(Vec<OsString>, u32), Error> {
     Ok((names, numbers.into_iter().max().unwrap_or(0)))
 }
 
-/// Makes sure that only we can change a directory. One with recordings that an earlier session gave to `reader` is taken back: what
-/// its user has put there meanwhile under the name of a recording is not ours, and is neither completed nor believed. Whether it was
-/// taken back.
+/// Makes sure that only we can change a directory. If an earlier session gave it, with recordings, to `reader`, it is
+/// taken back; files that the user has put there since, even under a recording's name, are neither completed nor
+/// trusted. Returns true if it was taken back.
 fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<bool, Error> {
     let dir = &made.dir;
     let not_ours = |reason: String| Error::NotOurs { path: dir.path().to_owned(), reason, next: ANOTHER };
@@ -216,10 +219,10 @@ fn take_over(made: &Made, reader: Option<(u32, u32)>) -> Result<bool, Error> {
     }
 }
 
-/// A greater number has no recording: whoever chose it wants the next one not to be counted.
+/// Upper limit for recordings' numbers: a higher one could only be planted to break the numbering.
 const MOST_RECORDINGS: u32 = 1 << 31;
 
-/// The number of `chunk-0007` or `snapshot-0007`.
+/// Returns the number of `chunk-0007` or `snapshot-0007`.
 fn number(name: &str) -> Option<u32> {
     let prefixes = [Kind::Chunk, Kind::Snapshot].map(Kind::prefix);
     let number = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok());
@@ -268,7 +271,7 @@ mod tests {
         let half = series.next().unwrap();
         let mut again = Series::open(&Ground::take(place.path(), None).unwrap(), Kind::Chunk);
         assert!(first.path().exists() && !half.path().exists());
-        // Something else has its name.
+        // Another file has this name.
         fs::write(place.path().join("chunk-0003"), "").unwrap();
         assert!(again.next().is_err() && again.next().is_err());
         fs::remove_file(place.path().join("chunk-0003")).unwrap();

@@ -1,89 +1,89 @@
-//! What was to be recorded and is not: rules that chose nothing, and why there is no event.
+//! Missing events and the reasons: rules that chose nothing, and recordings without any event.
 
 use crate::similar::listed;
 use serde::{Deserialize, Serialize};
 use sordino_sched::Right;
 use std::fmt;
 
-/// What a recording, or a session so far, was to hold and does not.
+/// The events that a recording, or a session so far, lacks, with the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shortfall {
-    /// Rules that chose nothing, in the order in which they were given: those of the recording, then those of the triggers.
+    /// Rules that chose nothing, in the order given: those of the recording, then those of the triggers.
     pub rules: Vec<RuleProblem>,
-    /// Whether there were more tracepoints than are remembered: names that could have been meant may be missing.
+    /// True if there were more tracepoints than are kept, so the suggested names may be incomplete.
     pub tracepoints_cut: bool,
-    /// The reason for not having any event of a program; `None` if there are some, or none were asked for.
+    /// The reason that there is no event of a program; `None` if there are some, or none were requested.
     pub no_events: Option<NoEvents>,
 }
 
-/// A rule that chose nothing, or not all that its name says.
+/// A rule that chose nothing, or not every tracepoint of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleProblem {
     /// The rule as it was written.
     pub rule: String,
-    /// Whether it is one for snapshots (`--trigger`).
+    /// True if the rule is a trigger for snapshots (`--trigger`).
     pub trigger: bool,
-    /// The reason.
+    /// The reason that it chose nothing.
     #[serde(flatten)]
     pub cause: RuleCause,
 }
 
-/// The reason for which a rule chose nothing.
+/// The reason that a rule chose nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum RuleCause {
-    /// No tracepoint has a name that it matches.
+    /// No tracepoint's name matches.
     NoTracepoint {
-        /// Names that could have been meant, best first.
+        /// Similar names, best first.
         similar: Vec<String>,
-        /// Tracepoints that were seen: of the same provider, if there are such.
+        /// Known tracepoints, of the same provider if there are any.
         seen: Vec<String>,
     },
-    /// Its condition asks for a field that tracepoints of this name do not have.
+    /// The condition uses a field that tracepoints of this name do not have.
     NoField {
-        /// The field.
+        /// The name of the field.
         field: String,
         /// Some of these tracepoints.
         tracepoints: Vec<TracepointFields>,
-        /// Fields that could have been meant, best first.
+        /// Similar names of fields, best first.
         similar: Vec<String>,
-        /// Whether other programs have a tracepoint of the same name with that field.
+        /// True if other programs have a tracepoint of the same name with that field.
         elsewhere: bool,
     },
-    /// Its condition does not fit the tracepoints for another reason.
+    /// The condition does not apply to the tracepoints for another reason.
     Unfit {
-        /// One of them.
+        /// One of these tracepoints.
         tracepoint: String,
-        /// What is wrong.
+        /// A description of the reason.
         problem: String,
     },
-    /// It excludes tracepoints that no rule before it includes.
+    /// The rule excludes tracepoints that no rule before it includes.
     NothingToExclude {
-        /// Some of them.
+        /// Some of these tracepoints.
         tracepoints: Vec<String>,
     },
 }
 
-/// A tracepoint as a message names it.
+/// A tracepoint as it is shown in a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TracepointFields {
-    /// Its full name.
+    /// The tracepoint's full name.
     pub name: String,
     /// The names of its fields, in order.
     pub fields: Vec<String>,
 }
 
-/// Why there is no event of a program.
+/// The explanation for a recording without any event of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoEvents {
-    /// The reason that comes first.
+    /// The first reason that applies.
     pub reason: NoEventsReason,
-    /// The processes that were to be recorded: the command and those that it started, or what was recorded; the first few.
+    /// The first few processes that were to be recorded: the command and its descendants, or the recorded programs.
     pub processes: Vec<ProcessFound>,
-    /// Processes that are not listed there.
+    /// The number of processes that are not listed.
     pub more_processes: u64,
-    /// Where every program was to be recorded: processes that could not be looked into.
+    /// The number of processes that could not be inspected, if all programs were to be recorded.
     pub hidden_processes: u64,
 }
 
@@ -91,15 +91,15 @@ pub struct NoEvents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEventsReason {
-    /// Every program was to be recorded, and there was none that is linked with sordino.
+    /// All programs were to be recorded, and none is linked with sordino.
     NoProgram,
     /// The command's processes are not linked with sordino.
     NotLinked,
-    /// None of the command's processes lived long enough to be looked into, and none registered.
+    /// None of the command's processes lived long enough to be inspected, and none registered.
     NotRegistered,
-    /// A process could not be looked into, or could not be recorded.
+    /// A process could not be inspected, or could not be recorded.
     NotReached,
-    /// Programs were recorded that have no tracepoint of their own.
+    /// The recorded programs have no tracepoint of their own.
     NoTracepoint,
     /// Programs were recorded, and no rule chose any of their tracepoints.
     NoRuleMatched,
@@ -110,39 +110,40 @@ pub enum NoEventsReason {
 /// A process that was to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessFound {
-    /// The process.
+    /// The id of the process.
     pub pid: i32,
-    /// Its name.
+    /// The name of the process.
     pub name: String,
-    /// What was found in it.
+    /// The result for the process.
     #[serde(flatten)]
     pub state: ProcessState,
 }
 
-/// What was found in a process.
+/// The result for a process that was to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ProcessState {
-    /// It ended, or the recording did, before that was known; a program that is linked with sordino registers when it starts.
+    /// The process or the recording ended too early to know; a program that is linked with sordino registers when it
+    /// starts.
     NotRegistered,
-    /// It was looked into, several times: neither it nor what it had loaded is linked with sordino.
+    /// The process was inspected several times: neither its program nor a loaded library is linked with sordino.
     NotLinked,
-    /// It could not be looked into, or not be recorded.
+    /// The process could not be inspected, or not be recorded.
     NotReached {
-        /// The reason, with what to do about it.
+        /// The reason, with the remedy.
         reason: String,
     },
-    /// It was recorded.
+    /// The process was recorded.
     Recorded {
-        /// Its own tracepoints, without those of the library.
+        /// The number of its own tracepoints, without built-in ones.
         tracepoints: usize,
-        /// Those of them that were enabled.
+        /// The number of these that were enabled.
         enabled: usize,
     },
 }
 
 impl Shortfall {
-    /// A line for a person for each thing that is missing. Names in them are the programs' own: they need
+    /// Returns a line of text for each finding. Names in them come from the programs and need
     /// [`printable`](sordino_event::text::printable).
     pub fn lines(&self) -> Vec<String> {
         let rules = self.rules.iter().map(ToString::to_string);
@@ -205,7 +206,7 @@ fn did_you_mean(f: &mut fmt::Formatter<'_>, similar: &[String]) -> fmt::Result {
     if similar.is_empty() { Ok(()) } else { write!(f, "; did you mean {}?", similar.join(" or ")) }
 }
 
-/// `motor:period (cycle, torque)`.
+/// Formats a tracepoint as `motor:period (cycle, torque)`.
 impl fmt::Display for TracepointFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = if self.fields.is_empty() { "no fields".to_owned() } else { names(&self.fields) };
@@ -220,7 +221,7 @@ impl fmt::Display for NoEvents {
 }
 
 impl NoEvents {
-    /// What to do about it, if there is a command for that.
+    /// Returns the remedy, if there is a command for it.
     fn remedy(&self) -> Option<String> {
         let remedy = match self.reason {
             NoEventsReason::NotLinked | NoEventsReason::NotRegistered => {
@@ -238,7 +239,7 @@ impl NoEvents {
             parts.push("no program that is linked with sordino was seen".to_owned());
         }
         let is_recorded = |process: &ProcessFound| matches!(process.state, ProcessState::Recorded { .. });
-        // Beside those that were recorded, the shell that started them is not the reason.
+        // If any process was recorded, the shell that started it is not the reason.
         if !self.processes.iter().any(is_recorded) {
             let unlinked = self.in_state(&ProcessState::NotLinked);
             parts
@@ -262,7 +263,7 @@ impl NoEvents {
         parts
     }
 
-    /// The processes in this state, if there are any.
+    /// Lists the processes in this state, if there are any.
     fn in_state(&self, state: &ProcessState) -> Option<String> {
         let there: Vec<String> = self
             .processes
@@ -273,7 +274,7 @@ impl NoEvents {
         (!there.is_empty()).then(|| names(&there))
     }
 
-    /// What is said of a process alone.
+    /// Describes one process, unless those in its state are listed together.
     fn of_process(&self, ProcessFound { pid, name, state }: &ProcessFound) -> Option<String> {
         let said = match state {
             ProcessState::NotLinked | ProcessState::NotRegistered => return None,

@@ -1,13 +1,13 @@
-//! Names that could have been meant.
+//! Suggestions for misspelt names.
 
-/// Similarity from which on a name is suggested, after Jaro and Winkler.
+/// Lowest similarity of a suggested name, after Jaro and Winkler.
 const LEAST: f64 = 0.85;
-/// Names that are suggested at most.
+/// Maximum number of suggested names.
 const MOST: usize = 3;
 /// Ratio of lengths beyond which that similarity cannot be reached: comparing costs the product of both.
 const MOST_TIMES_LONGER: usize = 4;
 
-/// The names that are most like `name`, best first: for "did you mean".
+/// Returns the names most similar to `name`, best first: for "did you mean".
 ///
 /// ```
 /// use sordino_collect::similar;
@@ -25,7 +25,7 @@ pub fn similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     rated.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// As many of `names` as a line can bear, and how many more there are.
+/// Lists as many of `names` as fit into a line, and the number of further ones.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 8;
     let mut names = names.into_iter();

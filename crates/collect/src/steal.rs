@@ -1,7 +1,7 @@
-//! How long the hypervisor kept CPUs to itself, as far as it tells the kernel.
+//! Time that the hypervisor took from CPUs, as reported to the kernel.
 //!
-//! `/proc/stat` counts that by CPU, in hundredths of a second; where there is no hypervisor, or it does not tell, the count
-//! stands still.
+//! `/proc/stat` counts it by CPU, in hundredths of a second. Without a hypervisor, or if it does not report it, the
+//! count never changes.
 
 use crate::proc;
 use crate::session::TICK;
@@ -9,45 +9,45 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Time that was stolen from a CPU.
+/// Time that the hypervisor took from a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stolen {
-    /// Until when, in the recording's clock.
+    /// The end of the window, in the recording's clock.
     pub(crate) at: u64,
-    /// From which CPU.
+    /// The number of the CPU.
     pub(crate) cpu: u32,
-    /// How long.
+    /// The stolen time in nanoseconds.
     pub(crate) time_ns: u64,
-    /// Within how much time before `at`.
+    /// Length of the window before `at`, in nanoseconds.
     pub(crate) window_ns: u64,
 }
 
-/// Watches the counts.
+/// Reads the counts of stolen time.
 #[derive(Debug, Default)]
 pub(crate) struct Steal {
-    /// `/proc/stat`; `None` where nothing can be stolen.
+    /// The open `/proc/stat`; `None` without a hypervisor.
     stat: Option<File>,
-    /// Room for its text.
+    /// A buffer for the file's text.
     text: Vec<u8>,
-    /// Time that reading it took.
+    /// Time that the last reading took.
     cost: Duration,
-    /// As of the last look: CPU, hundredths of a second.
+    /// The counts of the last reading: CPU, hundredths of a second.
     last: Vec<(u32, u64)>,
     stolen: Vec<Stolen>,
 }
 
-/// As many are kept, a day of them, ten a second; then the older half is forgotten.
+/// Maximum number of entries: a day of ten a second. At the limit the older half is dropped.
 const MOST: usize = 864_000;
 const NANOSECONDS_PER_TICK: u64 = 10_000_000;
-/// Looking takes one part in so many of a CPU's time at most: the kernel adds up the interrupts of all CPUs for it.
+/// Reading takes at most this fraction (1/500) of a CPU's time: the kernel adds up the interrupts of all CPUs for it.
 const SHARE: u32 = 500;
-/// Longest time between two looks.
+/// Longest time between two readings.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Bytes of `/proc/cpuinfo` that have the first processor's flags.
+/// Bytes of `/proc/cpuinfo` that include the first processor's flags.
 const FLAGS: u64 = 8 << 10;
 
 impl Steal {
-    /// A reader of this machine's steal time, which reads nothing where there is no hypervisor.
+    /// Creates a reader of this machine's steal time, which reads nothing without a hypervisor.
     pub(crate) fn here() -> Self {
         let cpuinfo = proc::read_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
         let stat = if has_hypervisor(&String::from_utf8_lossy(&cpuinfo)) {
@@ -60,15 +60,15 @@ impl Steal {
 
     /// Returns true if the times are due to be read again, `since` the last reading.
     pub(crate) fn is_due(&self, since: Duration) -> bool {
-        // A look that was interrupted may have seemed to take long.
+        // An interrupted reading may have appeared to take long.
         self.stat.is_some() && since >= (self.cost * SHARE).clamp(TICK, LONGEST)
     }
 
-    /// Looks now, which is `at` in the recording's clock; `window_ns` after the last look.
+    /// Reads the counts, at the time `at` in the recording's clock and `window_ns` after the last reading.
     pub(crate) fn look(&mut self, at: u64, window_ns: u64) {
         let begin = Instant::now();
         let Some(stat) = &self.stat else { return };
-        // All of it is made anew for each read: one has to do.
+        // The kernel generates the whole text for each read, so that a single one must suffice.
         let mut length = stat.read_at(&mut self.text, 0).unwrap_or(0);
         while length == self.text.len() {
             self.text.resize(2 * length, 0);
@@ -96,12 +96,12 @@ impl Steal {
         self.last = now;
     }
 
-    /// All that was seen since this was asked last, in the order of time.
+    /// Returns the entries since the last call, in order of time.
     pub(crate) fn take_stolen(&mut self) -> Vec<Stolen> {
         std::mem::take(&mut self.stolen)
     }
 
-    /// What was seen since `stamp`.
+    /// Returns the entries since `stamp`.
     pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<Stolen> {
         self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
@@ -113,7 +113,7 @@ fn has_hypervisor(cpuinfo: &str) -> bool {
     flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Reads `cpu1 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
+/// Parses `cpu1 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
 fn line(line: &str) -> Option<(u32, u64)> {
     let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
     let cpu = words.next()?.parse().ok().filter(|_| !line.starts_with("cpu "))?;

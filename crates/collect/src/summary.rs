@@ -1,4 +1,4 @@
-//! What a recording holds and what it lacks: `recording.json`.
+//! The summary of a recording, `recording.json`: its contents and its losses.
 
 use crate::Error;
 use crate::clock::TraceClock;
@@ -18,185 +18,187 @@ use std::fs;
 /// The version of this structure.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What a recording holds and what it lacks.
+/// The contents and the losses of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// Whether it is finished.
+    /// The progress of the recording.
     pub state: State,
-    /// The recorder's process, or its receiver's.
+    /// The recorder's process id, or its receiver's.
     pub recorder: u32,
-    /// Whether it came as a stream that ended in its middle, or still comes.
+    /// True for a stream that is still being received, or ended early.
     #[serde(default, skip_serializing_if = "is_false")]
     pub received: bool,
     /// True if its recorder was killed, or its stream ended early: an unknown number of events is missing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut_off: bool,
-    /// What the session was called.
+    /// The name of the session.
     pub name: String,
-    /// When recording began, in nanoseconds after the epoch.
+    /// The time at which recording began, in nanoseconds since the epoch.
     pub begin_ns: u64,
-    /// How long it took.
+    /// The duration of the recording in nanoseconds.
     pub duration_ns: u64,
-    /// The host's name.
+    /// The name of the recorded host.
     pub host: String,
-    /// The kernel's release.
+    /// The release of the kernel.
     pub kernel_release: String,
-    /// The clock that stamped the events.
+    /// The clock that timestamps the events.
     pub clock: ClockSummary,
-    /// The tracepoints that were wanted.
+    /// The rules that enabled tracepoints.
     pub user_patterns: Vec<String>,
-    /// The kernel's events that were recorded.
+    /// The recorded events of the kernel.
     pub kernel_events: Vec<String>,
-    /// KiB of kernel buffer that each CPU had.
+    /// Size of each CPU's kernel buffer, in KiB.
     pub kernel_buffer_kib: u64,
-    /// Whether buffers overwrote what was oldest: what is there is the newest, up to the end.
+    /// True if buffers overwrote their oldest records: the recording has the newest, up to the end.
     #[serde(default)]
     pub overwrite: bool,
-    /// Why a snapshot was taken; `None` if it is no snapshot.
+    /// The reason of a snapshot; `None` for other recordings.
     #[serde(default)]
     pub reason: Option<String>,
-    /// How bad that is, of a snapshot that is ranked.
+    /// The rank of a snapshot that is ranked.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// The programs.
+    /// The recorded programs, sorted by trace.
     pub programs: Vec<ProgramSummary>,
-    /// The kernel, by CPU.
+    /// The streams of the kernel, by CPU.
     pub kernel: Vec<KernelStream>,
-    /// Why the kernel's pages could not be written, for a while or to the end; what the kernel overwrote meanwhile counts as lost.
+    /// The reason that the kernel's pages could not be written, for a while or to the end. Records that the kernel
+    /// overwrote meanwhile count as lost.
     #[serde(default)]
     pub kernel_problem: Option<String>,
-    /// Programs that were recorded late or not at all: there was no room for their traces.
+    /// Programs that were recorded late or not at all because there was no room for their traces.
     #[serde(default)]
     pub unplaced: u64,
     /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: Unrecorded,
-    /// Of one that is incomplete, what is not in the kernel's pages.
+    /// For an incomplete recording, the facts for converting the kernel's pages that the pages do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<Pending>,
     /// CPU time of the thread that emptied the rings, in seconds.
     pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
-    /// The CPUs of the recorder's threads, as of the end.
+    /// The CPUs of the recorder's threads at the end.
     #[serde(default)]
     pub recorder_cpus: RecorderCpus,
-    /// What it was to hold and does not.
+    /// Missing events, with the reasons.
     #[serde(default)]
     pub shortfall: Shortfall,
-    /// What else there is to know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
-/// How far a recording is.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Its recorder is at work, or was killed.
+    /// The recorder is working, or was killed.
     #[default]
     Recording,
-    /// It is complete.
+    /// The recording is complete.
     Finished,
-    /// It has ended, and some of the kernel's pages are not a trace yet: there was no room.
+    /// The recording has ended, but some of the kernel's pages are not converted yet: there was no room.
     Incomplete,
-    /// Its recorder was killed; another one finished it.
+    /// The recorder was killed; another one completed the recording.
     Recovered,
 }
 
-/// The clock that stamped the events.
+/// The clock that timestamps the events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockSummary {
-    /// `cycles` or `monotonic`.
+    /// The clock's name: `cycles` or `monotonic`.
     pub name: String,
-    /// Why it is not the cycle counter.
+    /// The reason not to use the cycle counter.
     pub reason: Option<String>,
     /// Ticks in a second.
     pub hertz: f64,
-    /// By how much that may be wrong, as a fraction.
+    /// The uncertainty of the rate, as a fraction.
     pub uncertainty: f64,
 }
 
-/// One program.
+/// A recorded program, with its streams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSummary {
-    /// Its process.
+    /// The id of its process.
     pub pid: i32,
-    /// Its name.
+    /// The name of the process.
     pub name: String,
-    /// The program's file.
+    /// Path of the program's file.
     pub executable: String,
-    /// Its trace, below the recording's directory.
+    /// Path of its trace, relative to the recording's directory.
     pub trace: String,
-    /// The time at which it was taken up, in nanoseconds after the epoch, if it ran before; its earlier hits are not recorded.
+    /// The time at which the session attached, in nanoseconds since the epoch, if the program ran before; earlier hits
+    /// are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_up_ns: Option<i64>,
-    /// Its rings.
+    /// The streams of its rings.
     pub streams: Vec<StreamSummary>,
-    /// Hits that came before the recorder's answer.
+    /// Hits before the recorder's answer.
     #[serde(default)]
     pub unanswered: Unanswered,
-    /// What else there is to know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
-/// One ring of a program.
+/// The stream of one ring of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamSummary {
-    /// Whose ring; `None` for the shared one.
+    /// The ring's CPU; `None` for the shared ring.
     pub cpu: Option<u32>,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
-    /// Events; `None` if they were not counted.
+    /// The number of events; `None` if they were not counted.
     pub events: Option<u64>,
     /// Records lost because the ring was full.
     pub ring_full: u64,
     /// Records lost because they were too large.
     pub too_large: u64,
-    /// Records that their writers did not finish.
+    /// Records that their writers did not commit.
     pub unfinished: u64,
-    /// Sub-buffers that newer ones overwrote, as was wanted.
+    /// Sub-buffers that newer ones overwrote, in overwrite mode.
     #[serde(default)]
     pub overwritten: u64,
     /// Sub-buffers that could not be written to disk.
     pub unwritten: u64,
-    /// Bytes of records in them.
+    /// Bytes of records in these sub-buffers.
     #[serde(default)]
     pub unwritten_bytes: u64,
-    /// Events that were sent and did not arrive.
+    /// Events that were sent but did not arrive.
     #[serde(default)]
     pub unreceived: u64,
-    /// What is wrong with it.
+    /// A description of an error, if there is one.
     pub problem: Option<String>,
 }
 
 /// The kernel's events of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KernelStream {
-    /// The CPU.
+    /// The number of the CPU.
     pub cpu: u32,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
     /// Records lost because the kernel's buffer was overwritten.
     pub lost: u64,
-    /// Records that newer ones overwrote, as was wanted.
+    /// Records that newer ones overwrote, in overwrite mode.
     #[serde(default)]
     pub overwritten: u64,
     /// Records that could not be written to disk.
     #[serde(default)]
     pub unwritten: u64,
-    /// Events that were sent and did not arrive.
+    /// Events that were sent but did not arrive.
     #[serde(default)]
     pub unreceived: u64,
-    /// Bytes of pages that are kept and could not be converted.
+    /// Bytes of pages that are kept but could not be converted.
     #[serde(default)]
     pub unconverted: u64,
-    /// There were more, and nobody knows how many.
+    /// True if an unknown number of further records is missing.
     pub uncounted: bool,
-    /// What was wrong with the kernel's pages.
+    /// A description of the damage of the kernel's pages.
     pub damage: Option<String>,
 }
 
@@ -212,7 +214,7 @@ impl KernelStream {
 }
 
 impl StreamSummary {
-    /// All records that are missing; as many as a number holds if a broken program says more.
+    /// Returns the number of missing records, saturating in case a faulty program reports more.
     pub fn lost(&self) -> u64 {
         [self.ring_full, self.too_large, self.unfinished, self.unreceived]
             .into_iter()
@@ -221,7 +223,7 @@ impl StreamSummary {
 }
 
 impl Summary {
-    /// Of a recording that begins.
+    /// Creates the summary of a recording that begins.
     pub(crate) fn of(options: &Options, clock: &TraceClock, kernel: Option<&Kernel>) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let reason = clock.not_cycles.as_ref();
@@ -244,17 +246,17 @@ impl Summary {
         }
     }
 
-    /// The programs' events, if they were counted; as many as a number holds if a broken summary has more.
+    /// Returns the number of the programs' events, if they were counted; saturating in case a faulty summary has more.
     pub fn user_events(&self) -> Option<u64> {
         self.streams().try_fold(0u64, |sum, stream| Some(sum.saturating_add(stream.events?)))
     }
 
-    /// The kernel's events.
+    /// Returns the number of the kernel's events.
     pub fn kernel_events(&self) -> u64 {
         self.kernel.iter().fold(0, |sum, stream| sum.saturating_add(stream.events))
     }
 
-    /// All records that are known to be missing.
+    /// Returns the number of records that are known to be missing.
     pub fn lost(&self) -> u64 {
         let user = self.streams().map(StreamSummary::lost);
         let kernel = self.kernel.iter().flat_map(|cpu| [cpu.lost, cpu.unwritten, cpu.unreceived]);
@@ -262,16 +264,16 @@ impl Summary {
         user.chain(kernel).chain(unanswered).fold(0, u64::saturating_add)
     }
 
-    /// The programs' hits that came before the recorder's answer.
+    /// Returns the programs' hits before the recorder's answer.
     pub fn unanswered(&self) -> Unanswered {
         self.programs.iter().map(|program| program.unanswered).fold(Unanswered::default(), Unanswered::and)
     }
 
-    /// What could not be written.
+    /// Returns the data that could not be written.
     pub fn missing(&self) -> Missing {
         let unwritten = || self.streams().filter(|stream| stream.unwritten > 0);
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
-        // What the kernel overwrote while its pages could not be written.
+        // Records that the kernel overwrote while its pages could not be written.
         let overwritten = |stream: &KernelStream| if self.kernel_problem.is_some() { stream.lost } else { 0 };
         let kernel = self.kernel.iter();
         Missing {
@@ -285,7 +287,7 @@ impl Summary {
         }
     }
 
-    /// Whether none of the kernel's events is missing.
+    /// Returns true if none of the kernel's events is missing.
     pub(crate) fn has_all_of_the_kernel(&self) -> bool {
         let is_whole = |cpu: &KernelStream| {
             !cpu.uncounted && [cpu.lost, cpu.unwritten, cpu.unreceived, cpu.unconverted] == [0; 4]
@@ -304,7 +306,7 @@ impl Summary {
             || self.streams().any(|stream| stream.unwritten > 0 || stream.problem.is_some())
     }
 
-    /// Bytes on disk.
+    /// Returns the size on disk in bytes.
     pub fn bytes(&self) -> u64 {
         let (user, kernel) =
             (self.streams().map(|stream| stream.bytes), self.kernel.iter().map(|cpu| cpu.bytes));
@@ -315,16 +317,16 @@ impl Summary {
         self.programs.iter().flat_map(|program| &program.streams)
     }
 
-    /// Writes it into its recording.
+    /// Writes the summary into its recording.
     pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
         let failed = |error: serde_json::Error| Error::output(directory.path())(error.into());
         directory.write_summary(&(serde_json::to_string_pretty(self).map_err(failed)? + "\n"))
     }
 
-    /// That of a recording.
+    /// Reads the summary of a recording.
     ///
     /// # Errors
-    /// [`Error::NoRecording`] if it can't be read or makes no sense.
+    /// [`Error::NoRecording`] if it can't be read or is invalid.
     pub fn read(directory: &Directory) -> Result<Self, Error> {
         let path = directory.path().to_owned();
         let no = |reason: String| Error::NoRecording { path: path.clone(), reason };

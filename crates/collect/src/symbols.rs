@@ -1,7 +1,7 @@
-//! Names for the kernel's functions that a trace mentions by address.
+//! Names for the kernel functions that a trace mentions by address.
 //!
-//! The kernel records which function a timer, a work item or an NMI ran by its address, which differs from one boot to
-//! the next. `/proc/kallsyms` knows their names; the few that occur go into the trace.
+//! The kernel records the function that a timer, a work item or an NMI ran by its address, which differs from one boot
+//! to the next. `/proc/kallsyms` has the names; the few that occur are written into the trace.
 
 use sordino_tracefs::Format;
 use std::collections::{HashMap, HashSet};
@@ -12,13 +12,13 @@ const FIELDS: [&str; 3] = ["function", "handler", "func"];
 /// The functions that events mention.
 #[derive(Debug)]
 pub(crate) struct Functions {
-    /// By the event's number in the trace: where in its record the address lies.
+    /// Offset of the address in a record, by the event's number in the trace.
     offsets: Vec<Option<usize>>,
     seen: HashSet<u64>,
 }
 
 impl Functions {
-    /// Of events with these formats, in the order of their numbers in the trace.
+    /// Prepares for events with these formats, in the order of their numbers in the trace.
     pub(crate) fn of<'a>(formats: impl Iterator<Item = &'a Format>) -> Self {
         let offset = |format: &Format| {
             let is_address = |name: &str, size| FIELDS.contains(&name) && size == 8;
@@ -28,7 +28,7 @@ impl Functions {
         Self { offsets: formats.map(offset).collect(), seen: HashSet::new() }
     }
 
-    /// Takes note of what a record of `event` mentions.
+    /// Notes the function that a record of `event` mentions.
     pub(crate) fn note(&mut self, event: usize, record: &[u8]) {
         let Some(Some(offset)) = self.offsets.get(event) else { return };
         if let Some(address) = record.get(*offset..).and_then(|rest| rest.first_chunk()) {
@@ -36,7 +36,7 @@ impl Functions {
         }
     }
 
-    /// Their names, by address; those that `kallsyms` does not have are left out.
+    /// Returns the functions' names, by address, as far as they are in `kallsyms`.
     pub(crate) fn names(&self, kallsyms: &str) -> Vec<(u64, String)> {
         let mut names: HashMap<u64, &str> = HashMap::new();
         for (address, name) in kallsyms.lines().filter_map(symbol) {
@@ -50,7 +50,7 @@ impl Functions {
     }
 }
 
-/// Reads `ffffffff81000000 T _stext`, with or without a module behind it.
+/// Parses `ffffffff81000000 T _stext`, with or without a module after it.
 fn symbol(line: &str) -> Option<(u64, &str)> {
     let mut words = line.split_ascii_whitespace();
     let (address, kind, name) = (words.next()?, words.next()?, words.next()?);

@@ -1,4 +1,5 @@
-//! The recorder's own threads. All start here, so that the recorder can choose their CPUs, and a recording can name them.
+//! The recorder's own threads. All are started here, so that the recorder can choose their CPUs, and a recording can
+//! name them.
 
 use crate::rights;
 use rustix::thread::gettid;
@@ -8,7 +9,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Threads that have ended and are remembered, at most: some live for a moment, and a recording may take days.
+/// Maximum number of ended threads that are remembered: some live for a moment, and a recording may take days.
 const MOST_ENDED: usize = 1000;
 
 /// The recorder threads of this process, the oldest first.
@@ -45,13 +46,13 @@ pub(crate) fn enter(name: String) -> Entry {
     Entry(tid)
 }
 
-/// Keeps the calling thread out of [`move_to`].
+/// Excludes the calling thread from [`move_to`].
 pub(crate) fn stay() {
     let tid = gettid().as_raw_nonzero().get();
     living(&mut own(), tid).into_iter().for_each(|thread| thread.stays = true);
 }
 
-/// Moves all threads to these CPUs but those that stay: the calling one first, from which later ones have theirs.
+/// Moves all threads, except those that stay, to these CPUs: the calling thread first, from which later ones inherit.
 ///
 /// # Errors
 /// The kernel's error, if the calling thread may not run there. No other thread is moved then.
@@ -63,19 +64,19 @@ pub(crate) fn move_to(cpus: &CpuList) -> io::Result<()> {
         .map(|thread| thread.tid)
         .collect();
     for tid in moved {
-        // One that ends meanwhile needs no CPU.
+        // A thread that ends meanwhile needs no CPU.
         let _ = Thread::find(tid).and_then(|thread| thread.set_affinity(cpus));
     }
     Ok(())
 }
 
-/// The threads that lived at this time of `CLOCK_MONOTONIC` or later.
+/// Returns the threads that lived at this time of `CLOCK_MONOTONIC` or later.
 pub(crate) fn since(monotonic: u64) -> Vec<Own> {
     let own = own();
     own.iter().filter(|thread| thread.ended.is_none_or(|ended| ended >= monotonic)).cloned().collect()
 }
 
-/// Nobody panics with it locked, and each change is complete.
+/// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
 fn own() -> MutexGuard<'static, Vec<Own>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,7 +85,7 @@ fn living(own: &mut [Own], tid: i32) -> Option<&mut Own> {
     own.iter_mut().find(|thread| thread.tid == tid && thread.ended.is_none())
 }
 
-/// The time for which a thread is one of the recorder's.
+/// The time during which a thread is one of the recorder's.
 #[derive(Debug)]
 pub(crate) struct Entry(i32);
 
@@ -108,7 +109,7 @@ pub(crate) mod tests {
     use sordino_sched::affinity;
     use std::sync::mpsc::channel;
 
-    /// Held by tests that move threads: those are all of the process.
+    /// Held by tests that move threads, because all threads of the process are moved.
     pub(crate) static MOVING: Mutex<()> = Mutex::new(());
 
     #[test]

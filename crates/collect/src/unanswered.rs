@@ -1,19 +1,20 @@
-//! Hits before the recorder's answer: what a recording lacks of programs that were taken up late, or not at all.
+//! Hits before the recorder's answer, which a recording lacks if programs were attached to late, or not at all.
 //!
-//! A program waits for the recorder's answer a bounded time, then it goes on. From its registration to the answer its tracepoints are
-//! [pending](sordino_ring::pending): the area counts their hits, and whoever takes the program up takes the counts over.
+//! A program waits for the recorder's answer for a limited time, and then continues. From its registration to the
+//! answer its tracepoints are [pending](sordino_ring::pending): the area counts their hits, and the recorder that
+//! attaches adds these counts to its own.
 
 use serde::{Deserialize, Serialize};
 use sordino_event::condition::Condition;
 use sordino_event::text::count;
 use std::collections::BTreeMap;
 
-/// Hits that were wanted and came before the recorder's answer.
+/// Hits of enabled tracepoints before the recorder's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered {
-    /// The hits that were counted.
+    /// The number of hits that were counted.
     pub hits: u64,
-    /// True if others may be missing: hits that a condition would have decided about, or that came after the longest pending time.
+    /// True if others may be missing: hits that depend on a condition, or after the longest pending time.
     pub uncounted: bool,
 }
 
@@ -32,11 +33,11 @@ pub(crate) struct Lack {
 pub struct Unrecorded {
     /// The number of programs.
     pub programs: u64,
-    /// Their counted hits of tracepoints that were to be recorded.
+    /// The number of counted hits of tracepoints that were to be recorded.
     pub hits: u64,
-    /// The number of these programs with hits that nobody counted.
+    /// The number of these programs with uncounted hits.
     pub uncounted: u64,
-    /// True if any number of others may have come and ended unseen: the recorder's queue was full.
+    /// True if any number of others may have started and ended unnoticed, because the recorder's queue was full.
     #[serde(default)]
     pub unseen: bool,
 }
@@ -47,7 +48,7 @@ impl Unanswered {
         *self != Self::default()
     }
 
-    /// Adds the counted hits of one tracepoint, which a session records as `filter` decides.
+    /// Adds the counted hits of one tracepoint that a session records by `filter`.
     pub(crate) fn add(&mut self, hits: u32, filter: &Condition) {
         match filter {
             Condition::Always => {
@@ -59,13 +60,13 @@ impl Unanswered {
         }
     }
 
-    /// The sum of two.
+    /// Returns the sum of two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { hits: self.hits.saturating_add(other.hits), uncounted: self.uncounted || other.uncounted }
     }
 }
 
-/// A line of text for each name of programs with unanswered hits.
+/// Returns a line of text for each name of programs with unanswered hits.
 pub fn unanswered_lines<'a>(programs: impl Iterator<Item = (&'a str, Unanswered)>) -> Vec<String> {
     let mut names: BTreeMap<&str, (u64, Unanswered)> = BTreeMap::new();
     for (name, unanswered) in programs.filter(|(_, unanswered)| unanswered.is_any()) {
@@ -79,7 +80,7 @@ pub fn unanswered_lines<'a>(programs: impl Iterator<Item = (&'a str, Unanswered)
     names.into_iter().map(line).collect()
 }
 
-/// A number of missing events, of which there may be others.
+/// Describes a number of missing events, and possibly uncounted ones.
 fn events(hits: u64, uncounted: bool) -> String {
     match (hits, uncounted) {
         (0, true) => "events that nobody counted".to_owned(),
@@ -89,7 +90,7 @@ fn events(hits: u64, uncounted: bool) -> String {
 }
 
 impl Lack {
-    /// The sum of two, over both spans of time.
+    /// Returns the sum of two, over both spans of time.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             unanswered: self.unanswered.and(other.unanswered),
@@ -117,7 +118,7 @@ impl Unrecorded {
         self.uncounted > 0 || self.unseen
     }
 
-    /// Lines of text; none if no event is missing.
+    /// Returns lines of text; none if no event is missing.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let is_missing = self.hits > 0 || self.uncounted > 0;
         let (programs, missing) = (count(self.programs, "program"), events(self.hits, self.uncounted > 0));

@@ -1,13 +1,13 @@
-//! What a program said when it asked for a snapshot.
+//! The reason that a program gives when it requests a snapshot.
 
 use crate::program::ProgramTrace;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Event, Step, Time};
 
-/// The tracepoint by which programs ask for a snapshot.
+/// The tracepoint by which programs request a snapshot.
 pub(crate) const ASKED: &str = "sordino:snapshot";
 
-/// When a program last asked for one, by its trace, and what it said. A trace that makes no sense says nothing.
+/// Returns the time and the reason of a program's last request in its trace. An invalid trace has none.
 pub(crate) fn last_asked(trace: &ProgramTrace) -> Option<(Time, String)> {
     let mut classes = Classes::default();
     let trace = Trace::open(trace.path()?, &mut classes).ok()?;

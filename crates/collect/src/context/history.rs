@@ -1,23 +1,24 @@
-//! What was told of threads, in the order in which it was seen.
+//! The observed attributes of threads, in order of observation.
 
 use super::{Thread, Told, What};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of what a later [`What`] takes the place of an earlier one: what it is, and under which name.
+/// Identifies an attribute of a thread; a later [`What`] of the same key replaces the earlier one. The number is its
+/// kind, the string an annotation's name.
 type Key = (Thread, u8, String);
 
-/// What was told, and what of it still holds.
+/// All retained observations, and those that are current.
 #[derive(Debug, Default)]
 pub(super) struct History {
     known: BTreeMap<Key, Told>,
     told: Vec<Told>,
 }
 
-/// As much is kept; then the older half is forgotten, but what still holds.
+/// Maximum number of retained observations. At the limit the older half is dropped, except those that are current.
 const MOST: usize = 100_000;
 
 impl History {
-    /// Takes in what was seen now, if it was not before.
+    /// Adds an observation if it differs from the current one.
     pub(super) fn take(&mut self, told: Told) {
         let key = key(&told);
         if self.known.get(&key).is_some_and(|known| known.what == told.what) {
@@ -27,7 +28,7 @@ impl History {
         self.tell(told);
     }
 
-    /// All other threads that were known have ended.
+    /// Records the end of all known threads that are not in `threads`.
     pub(super) fn end_others(&mut self, threads: &[Thread], at: u64) {
         let there: BTreeSet<_> = threads.iter().copied().collect();
         let ended: BTreeSet<_> =
@@ -46,12 +47,13 @@ impl History {
         self.told.push(told);
     }
 
-    /// What was told since the last time. What still holds is told again, with the time at which it was: before the next chunk begins.
+    /// Returns the observations since the last call. Current ones are kept, with their original timestamps, for the
+    /// next chunk.
     pub(super) fn rotate(&mut self) -> Vec<Told> {
         std::mem::replace(&mut self.told, self.known.values().cloned().collect())
     }
 
-    /// What held at `stamp`, and what was told since.
+    /// Returns the attributes that were current at `stamp`, and all later observations.
     pub(super) fn since(&self, stamp: u64) -> Vec<Told> {
         let mut held = BTreeMap::new();
         let mut newer = Vec::new();

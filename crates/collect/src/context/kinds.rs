@@ -1,8 +1,8 @@
-//! What a session wants to be told of threads.
+//! The kinds of thread context that a session records.
 
 use std::str::FromStr;
 
-/// What a recording is to tell of the programs' threads besides their events.
+/// The thread contexts that a recording includes beside the programs' events.
 ///
 /// ```
 /// use sordino_collect::Contexts;
@@ -13,28 +13,28 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Their names.
+    /// Names of the threads (`comm`).
     pub comm: bool,
-    /// Their ids and their processes', in the recorder's pid namespace and in their own.
+    /// Ids of threads and processes, in the recorder's pid namespace and in their own.
     pub ids: bool,
-    /// How they are scheduled: policy, real-time priority, nice value.
+    /// Scheduling of the threads: policy, real-time priority, nice value.
     pub priority: bool,
-    /// Their cgroups.
+    /// Cgroups of the threads.
     pub cgroup: bool,
-    /// What they say of themselves.
+    /// Annotations that threads set themselves.
     pub values: bool,
-    /// What their performance counters say.
+    /// Performance counters of the threads.
     pub counters: bool,
 }
 
 const NAMES: &str = "comm, ids, priority, cgroup, values, counters, all";
 
 impl Contexts {
-    /// Everything.
+    /// All contexts are enabled.
     pub const ALL: Self =
         Self { comm: true, ids: true, priority: true, cgroup: true, values: true, counters: true };
 
-    /// Whether nothing is wanted for which the recorder has to look at threads: counters come with their events.
+    /// Returns true if no enabled context requires the recorder to read `/proc`. Counters do not: events carry them.
     pub(crate) fn needs_no_look(self) -> bool {
         Self { counters: false, ..self } == Self::default()
     }
@@ -43,7 +43,7 @@ impl Contexts {
 impl FromStr for Contexts {
     type Err = String;
 
-    /// Reads names with commas between them.
+    /// Parses names separated by commas.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut contexts = Self::default();
         for name in text.split(',').map(str::trim) {

@@ -1,4 +1,4 @@
-//! What `/proc` and a program's table of values say of its threads now.
+//! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
 
 use super::{Contexts, Thread, What};
 use crate::discover::tids;
@@ -8,14 +8,14 @@ use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_ring::value::Copied;
 
-/// A thread, and what is to be said of it, each with its age in nanoseconds.
+/// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) thread: Thread,
     pub(super) whats: Vec<(What, u64)>,
 }
 
-/// A program's threads that are still to be looked at, and what they say of themselves.
+/// A visit of a program's threads in progress: the threads left, and a copy of their annotations.
 #[derive(Debug)]
 pub(super) struct Look {
     pid: i32,
@@ -26,14 +26,15 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// At all threads of a program.
+    /// Starts a visit of all threads of a program.
     pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
         let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
         let values = if contexts.values { program.program.values().copy() } else { Vec::new() };
         Self { pid, own_pid, tids: tids(pid), values, contexts }
     }
 
-    /// The next thread, `now`; `None` behind the last one. One that has ended meanwhile is left out.
+    /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
+    /// ended meanwhile gives `Some(None)`.
     pub(super) fn next(&mut self, now: &Sample) -> Option<Option<Seen>> {
         let tid = self.tids.pop()?;
         let mut seen: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
@@ -42,7 +43,7 @@ impl Look {
     }
 }
 
-/// A thread, and when it began, in nanoseconds since boot.
+/// Reads a thread's attributes, and its start time in nanoseconds since boot.
 fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen, u64)> {
     let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
     let stat = read("stat")?;
@@ -68,7 +69,8 @@ fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen,
     Some((Seen { thread: Thread { pid, tid, vtid }, whats }, began))
 }
 
-/// Adds what the threads say of themselves, `now` in nanoseconds since boot. What an earlier thread of the same number said is not this one's.
+/// Adds the threads' annotations; `now` is in nanoseconds since boot. Annotations of an earlier thread with the same id
+/// are skipped.
 fn add_values(copies: &[Copied], now: u64, seen: &mut [(Seen, u64)]) {
     let mut values: Vec<_> = copies.iter().filter_map(Copied::value).collect();
     values.sort_by_key(|value| value.since);
@@ -77,18 +79,19 @@ fn add_values(copies: &[Copied], now: u64, seen: &mut [(Seen, u64)]) {
             |(seen, began): &&mut (Seen, u64)| seen.thread.vtid == value.tid as i32 && *began <= value.since;
         let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
         let [name, text] = [value.name, value.text].map(without_zeros);
-        // A signal handler may have made a second one.
+        // A signal handler may have added a second annotation of this name.
         seen.whats.retain(|(what, _)| !matches!(what, What::Value { name: other, .. } if *other == name));
         seen.whats.push((What::Value { name, text }, now.saturating_sub(value.since)));
     }
 }
 
-/// As the event `sordino:context` has it: a zero byte would end the string in the trace.
+/// Replaces zero bytes, which would end the string in the trace, as the event `sordino:context` does.
 fn without_zeros(text: &str) -> String {
     text.replace('\0', "?")
 }
 
-/// Where a thread is, of its `cgroup`: the path of version 2, and those of version 1 that are no root, with their controllers.
+/// Returns a thread's cgroup from the text of its `cgroup` file: the path of version 2, and those of version 1 that are
+/// not the root, with their controllers.
 fn cgroup(text: &str) -> String {
     let places = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn a_thread_has_the_newest_that_it_said_itself() {
         let copied = |tid, since, name, text| Copied::of(&Value { tid, since, name, text });
-        // A thread that began at 50 has the number of an earlier one.
+        // A thread that began at 50 has the id of an earlier one.
         let copies = [
             copied(7, 40, "request", "of the earlier one"),
             copied(7, 70, "mode", "newer"),

@@ -1,9 +1,10 @@
-//! What is said of threads besides their events: their names, priorities and cgroups, their ids, and values of their own.
+//! Thread contexts, recorded beside the events: names, priorities, cgroups, ids and annotations.
 //!
-//! A hit makes no system call, so none of this can be in a record. The recorder looks at the threads of all programs ten times a second,
-//! one after the other, and tells of changes in a stream of its own, each with the time at which it was seen; whoever reads the trace takes what was last told. What a thread says
-//! of itself (`sordino:context`) is an event, and exact; for those that came before the recording, or were overwritten, the recorder
-//! looks into the program's table of values.
+//! A tracepoint hit makes no system call, so a record cannot contain these. The recorder visits the threads of all
+//! programs ten times a second, one after the other, and writes changes into a stream of its own, each with the time of
+//! observation; a reader of the trace uses the latest one. A thread's own annotation (`sordino:context`) is an event,
+//! and exact. For annotations from before the recording, or overwritten ones, the recorder reads the program's table of
+//! annotations.
 
 mod history;
 mod kinds;
@@ -19,7 +20,7 @@ use sordino_clock::Sample;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What was seen of a thread, and when, in the recording's clock.
+/// An observed attribute of a thread, with its time in the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) at: u64,
@@ -32,54 +33,55 @@ pub(crate) struct Told {
 pub(crate) struct Thread {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
-    /// Its id in its own pid namespace, as its events have it.
+    /// The thread's id in its own pid namespace, as in its events.
     pub(crate) vtid: i32,
 }
 
-/// What is told of a thread.
+/// An attribute of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Its process in its own pid namespace.
+    /// The process id in the process's own pid namespace.
     Ids { vpid: i32 },
-    /// Its name.
+    /// The thread's name (`comm`).
     Comm(String),
-    /// Its scheduling policy as the kernel numbers it, its real-time priority and its nice value.
+    /// The scheduling policy in the kernel's numbering, the real-time priority and the nice value.
     Priority { policy: u32, priority: u32, nice: i32 },
-    /// Where it is among the cgroups.
+    /// The thread's cgroups, separated by commas.
     Cgroup(String),
-    /// What it said under a name.
+    /// An annotation: its name and its text.
     Value { name: String, text: String },
-    /// It has ended.
+    /// The thread has ended.
     End,
 }
 
-/// Looks at the threads of all programs.
+/// Observes the threads of all programs.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     contexts: Contexts,
     history: History,
-    /// When to look again.
+    /// The time of the next round.
     next: Instant,
-    /// The look that goes on.
+    /// The round in progress.
     round: Option<Round>,
 }
 
-/// A look at all threads, one after the other: a thread takes the kernel some microseconds, and there may be a thousand.
+/// A visit of all threads, one after the other: a thread takes the kernel some microseconds, and there may be a
+/// thousand.
 #[derive(Debug)]
 struct Round {
-    /// The numbers of programs that are left.
+    /// Numbers of the programs that are left.
     programs: VecDeque<usize>,
-    /// The rest of the one whose turn it is.
+    /// The visit of the present program's threads.
     look: Option<Look>,
-    /// Threads that are there.
+    /// The living threads visited so far.
     threads: Vec<Thread>,
     began: Instant,
     taken: Duration,
 }
 
-/// Looking takes one part in so many of a CPU's time at most: where there are many threads, it looks less often.
+/// Visits take at most this fraction (1/100) of a CPU's time: with many threads, rounds become less frequent.
 const SHARE: u32 = 100;
-/// Longest time between two looks.
+/// Longest time between two rounds.
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl Watcher {
@@ -87,7 +89,7 @@ impl Watcher {
         Self { contexts, history: History::default(), next: Instant::now(), round: None }
     }
 
-    /// Begins to look at all threads, if it is time.
+    /// Begins a round if it is due.
     pub(crate) fn begin_if_due(&mut self, programs: &[Traced]) {
         let began = Instant::now();
         if self.contexts.needs_no_look() || self.is_busy() || began < self.next {
@@ -103,13 +105,13 @@ impl Watcher {
         self.round.is_some()
     }
 
-    /// Looks at the next thread.
+    /// Visits the next thread.
     pub(crate) fn step(&mut self, programs: &[Traced], clock: &TraceClock) {
         let Some(mut round) = self.round.take() else { return };
         let (begin, now) = (Instant::now(), Sample::take());
         match round.look.as_mut().map(|look| look.next(&now)) {
             Some(Some(seen)) => round.threads.extend(seen.map(|seen| self.take(seen, clock, &now))),
-            // There is no other one of this program.
+            // This program has no more threads.
             Some(None) | None => match round.programs.pop_front() {
                 Some(number) => {
                     let program = programs.iter().find(|program| program.number() == number);
@@ -117,7 +119,7 @@ impl Watcher {
                 }
                 None => {
                     self.history.end_others(&round.threads, clock.now()());
-                    // A step that was interrupted may have seemed to take long.
+                    // An interrupted step may have appeared to take long.
                     self.next = round.began + (round.taken * SHARE).min(LONGEST);
                     return;
                 }
@@ -127,7 +129,7 @@ impl Watcher {
         self.round = Some(round);
     }
 
-    /// Looks at the threads of a new program, as of `when`.
+    /// Visits all threads of a new program at once, with the time `when`.
     pub(crate) fn look_at(&mut self, program: &Traced, clock: &TraceClock, when: &Sample) {
         if self.contexts.needs_no_look() {
             return;
@@ -135,11 +137,11 @@ impl Watcher {
         let mut look = Look::at(program, self.contexts);
         let seen: Vec<Seen> = std::iter::from_fn(|| look.next(when)).flatten().collect();
         let threads: Vec<Thread> = seen.into_iter().map(|seen| self.take(seen, clock, when)).collect();
-        // A look at all that goes on does not come to them.
+        // The round in progress does not visit these threads.
         self.round.iter_mut().for_each(|round| round.threads.extend(&threads));
     }
 
-    /// Takes in what was seen of a thread; which one.
+    /// Adds a thread's observed attributes to the history and returns the thread.
     fn take(&mut self, Seen { thread, whats }: Seen, clock: &TraceClock, when: &Sample) -> Thread {
         let at = clock.ticks(when);
         for (what, age_ns) in whats {
@@ -149,12 +151,12 @@ impl Watcher {
         thread
     }
 
-    /// What was told since the chunk began. The next one begins now.
+    /// Returns the observations since the chunk began, and begins the next chunk.
     pub(crate) fn rotate(&mut self) -> Vec<Told> {
         self.history.rotate()
     }
 
-    /// What held at `stamp`, and what was told since.
+    /// Returns the attributes that were current at `stamp`, and all later observations.
     pub(crate) fn since(&self, stamp: u64) -> Vec<Told> {
         self.history.since(stamp)
     }

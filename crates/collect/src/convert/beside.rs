@@ -1,4 +1,4 @@
-//! What the recorder itself saw, as streams beside the kernel's own events.
+//! Writes the recorder's own observations as streams beside the kernel's events.
 
 use super::KernelTrace;
 use crate::Error;
@@ -12,7 +12,7 @@ use crate::threads::Own;
 use std::fs::File;
 
 impl KernelTrace {
-    /// Adds what the hypervisor took.
+    /// Writes the time taken by the hypervisor.
     pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[Stolen]) -> Result<(), Error> {
         if stolen.is_empty() {
             return Ok(());
@@ -20,7 +20,7 @@ impl KernelTrace {
         write_whole(directory, "steal", |file| dump::write_stolen(stolen, file, self.uuid))
     }
 
-    /// Adds the gaps that interrupts made in the recorder's own loop.
+    /// Writes the gaps that interrupts made in the recorder's own loop.
     pub(crate) fn write_gaps(
         &self,
         directory: &Directory,
@@ -35,14 +35,14 @@ impl KernelTrace {
         })
     }
 
-    /// Names the recorder's own threads.
+    /// Writes the names of the recorder's own threads.
     pub(crate) fn write_recorder(&self, directory: &Directory, own: &[Own]) -> Result<(), Error> {
         write_whole(directory, "recorder", |file| {
             dump::write_recorder(own, file, self.uuid, self.begin_ticks)
         })
     }
 
-    /// Adds what was told of threads.
+    /// Writes the observed attributes of threads.
     pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Told]) -> Result<(), Error> {
         if told.is_empty() {
             return Ok(());
@@ -53,7 +53,7 @@ impl KernelTrace {
     }
 }
 
-/// Writes a stream of the kernel's trace, or none.
+/// Writes a stream of the kernel's trace, or removes it if that fails.
 pub(super) fn write_whole(
     directory: &Directory,
     name: &str,

@@ -1,4 +1,4 @@
-//! The thread that empties the rings, or copies them when something happens.
+//! The thread that reads the rings: it writes them to files, or copies them when a snapshot is due.
 
 mod stream;
 
@@ -19,77 +19,78 @@ use std::time::{Duration, Instant};
 /// The rings of one program.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Which program, for the thread's owner.
+    /// The program's number in the session.
     pub(crate) number: usize,
     pub(crate) program: Arc<Program>,
     pub(crate) slot: usize,
     pub(crate) streams: Vec<Stream>,
-    /// Gives its rings pages, if not all have theirs.
+    /// Wakes the supplier of memory, unless all pages of the rings are present.
     pub(crate) waker: Option<Waker>,
-    /// How often it had asked for a snapshot when that was last looked at.
+    /// The program's count of snapshot requests at the last check.
     pub(crate) triggered: u32,
 }
 
-/// What the thread is told. Who waits for an answer gets none if the thread has ended.
+/// An order to the thread. If the thread has ended, the answer's channel is closed.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Look after these rings too.
+    /// Add the rings of a program.
     Add(Streams),
-    /// This program is gone, or its events are switched off: write what is left.
+    /// Write all remaining records: the program has ended, or its events are disabled.
     Finish { number: usize, answer: Sender<Vec<StreamEnd>> },
-    /// Write all that this program has published, and go on into these files, in the order of its streams.
+    /// Write all published records of this program and continue in these files, in the order of its streams.
     Rotate { number: usize, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
-    /// Copy the newest of all rings, back to this stamp.
+    /// Copy the newest sub-buffers of all rings, back to this timestamp.
     Copy { since: u64, answer: Sender<Vec<ProgramCopy>> },
-    /// This program is gone: copy what it leaves.
+    /// Copy the remaining records of a program that has ended.
     Take { number: usize, since: u64, answer: Sender<Option<ProgramCopy>> },
-    /// Keep copies of what is written, or no longer.
+    /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
-    /// Hand out these copies, and those of what the rings hold from this stamp on.
+    /// Return the kept copies, and copies of the rings' records from this timestamp on.
     Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
-    /// Let go of this when it is known whether programs ask for snapshots.
+    /// Drop this value once all programs have been checked for snapshot requests.
     Look(Sender<()>),
-    /// Say on which CPUs rings have moved on since this was asked last.
+    /// Return the CPUs whose rings have advanced since the last such order.
     Moved { answer: Sender<Vec<u32>> },
-    /// Say how full the rings are.
+    /// Return the fill level of all rings.
     Fill { answer: Sender<Vec<ProgramFill>> },
 }
 
-/// Of which programs.
+/// The programs that an order applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     All,
-    /// Of the one with this number.
+    /// The program with this number.
     Only(usize),
 }
 
-/// What the thread tells.
+/// A report of the thread.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// A file can't be written to.
+    /// A file cannot be written to.
     OutputFailed,
-    /// Programs use the rings of these CPUs faster than they have pages for.
+    /// Programs use the rings of these CPUs faster than pages are supplied.
     Used { cpus: Vec<u32> },
-    /// A program has asked for a snapshot: which, at which of its tracepoints, and all rings as they were from this stamp on.
+    /// A program has requested a snapshot: its number, the tracepoint, the time, and copies of all rings from the
+    /// requested time before it on.
     Triggered { number: usize, point: u16, at: u64, copies: Vec<ProgramCopy> },
 }
 
-/// When programs ask for snapshots.
+/// The settings for snapshots requested by programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Triggers {
-    /// How much is wanted of the time before, in ticks.
+    /// The requested time before a snapshot, in ticks.
     pub(crate) last: u64,
-    /// For so long after one, the next ones are counted only.
+    /// Minimum time between two snapshots; requests within it are only counted.
     pub(crate) hold_off: Duration,
 }
 
-/// Returns both ends of a way for orders to the thread.
+/// Returns both ends of a queue of orders to the thread.
 pub(crate) fn orders() -> (Orderer, Orders) {
     let ((sender, received), knocks) = (channel(), Arc::<AtomicU32>::default());
     (Orderer { sender, knocks: Arc::clone(&knocks) }, Orders { received, knocks })
 }
 
-/// Gives the thread orders, and wakes it where it sleeps on words.
+/// Sends orders to the thread, and wakes it while it sleeps on futex words.
 #[derive(Debug)]
 pub(crate) struct Orderer {
     sender: Sender<Order>,
@@ -100,33 +101,33 @@ pub(crate) struct Orderer {
 #[derive(Debug)]
 pub(crate) struct Orders {
     received: Receiver<Order>,
-    /// Counts them, for a thread that sleeps until one of several words changes.
+    /// The number of orders, a futex word on which the thread sleeps together with others.
     knocks: Arc<AtomicU32>,
 }
 
 impl Orderer {
-    /// Gives an order. Lost if the thread has ended.
+    /// Sends an order. It is lost if the thread has ended.
     pub(crate) fn give(&self, order: Order) {
         let _ = self.sender.send(order);
-        // With the acquire in `wake_words`: who sees the number sees the order.
+        // Pairs with the acquire in `wake_words`: after reading the new number, the order is visible.
         self.knocks.fetch_add(1, Release);
-        // Nobody sleeps on it, or is woken.
+        // The thread either does not sleep, or is woken.
         let _ = futex::wake(&self.knocks, futex::Flags::empty(), 1);
     }
 }
 
-/// What the thread does by itself.
+/// The thread's task beside its orders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
-    /// Empties rings into files; looks at them so often.
+    /// Empties rings into files, with this polling.
     Empty(Polling),
-    /// Nothing: rings are read at the end, or copied when that is ordered.
+    /// Nothing: rings are read at the end, or copied by order.
     Wait,
-    /// Looks this often whether a program asks for a snapshot.
+    /// Checks at this interval for programs that request a snapshot.
     Heed(Duration, Triggers),
 }
 
-/// The newest of a program's rings.
+/// Copies of the newest sub-buffers of a program's rings.
 #[derive(Debug)]
 pub(crate) struct ProgramCopy {
     pub(crate) number: usize,
@@ -134,13 +135,13 @@ pub(crate) struct ProgramCopy {
 }
 
 impl ProgramCopy {
-    /// Whether there was anything in its rings.
+    /// Returns true if the rings held anything, or lost records.
     pub(crate) fn has_any(&self) -> bool {
         self.streams.iter().any(|stream| !stream.packets.is_empty() || stream.lost.total > 0)
     }
 }
 
-/// How full a program's rings are.
+/// The fill level of a program's rings.
 #[derive(Debug)]
 pub(crate) struct ProgramFill {
     pub(crate) number: usize,
@@ -148,16 +149,16 @@ pub(crate) struct ProgramFill {
 }
 
 impl ProgramFill {
-    /// Whether there was ever anything in the rings.
+    /// Returns true if anything was ever written to the rings, or lost.
     pub(crate) fn has_any(&self) -> bool {
         self.streams.iter().any(|stream| stream.fill.used > 0 || stream.bytes > 0 || stream.lost.total > 0)
     }
 }
 
-/// The stamp that is now, in the recording's clock.
+/// Returns the present timestamp in the recording's clock.
 pub(crate) type Now = fn() -> u64;
 
-/// Looks after rings until all senders of orders are gone. `told` is called after each report.
+/// Runs the thread until all senders of orders are gone. `told` is called after each report.
 pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report>, told: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
@@ -172,27 +173,27 @@ pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report
     }
 }
 
-/// The thread's own.
+/// The state of the thread.
 struct Drain {
     programs: Vec<Streams>,
     now: Now,
-    /// How many bytes may still be kept for who follows; `None` if nobody does.
+    /// The number of bytes that may still be kept for live readers; `None` without one.
     room: Option<usize>,
 }
 
-/// For how long the thread sleeps at most.
+/// Longest time that the thread sleeps.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How many bytes wait to be shown, at most.
+/// Maximum size of the copies kept for live readers, in bytes.
 const MOST_KEPT: usize = 64 << 20;
 
 impl Drain {
-    /// Until nobody listens to what `report` says.
+    /// Empties rings until the receiver of reports is gone.
     fn empty(&mut self, polling: Polling, orders: &Orders, report: impl Fn(Report) -> bool) {
         loop {
             let seen = self.wake_words(polling, orders);
             let (mut has_failed, mut taken) = (false, false);
-            // Before anything that waits for a disk.
+            // Pages come before anything that waits for a disk.
             let used: Vec<u32> = self.programs.iter().flat_map(Streams::call_pagers).collect();
             if !used.is_empty() && !report(Report::Used { cpus: used }) {
                 return;
@@ -214,7 +215,7 @@ impl Drain {
                 match next_order(&orders.received, self.programs.is_empty()) {
                     Ok(order) => self.carry_out(order),
                     Err(TryRecvError::Empty) => break,
-                    // Whoever gives orders is gone, and does not want what the rings hold.
+                    // The sender of orders is gone and does not need the rest of the rings.
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
@@ -224,19 +225,20 @@ impl Drain {
         }
     }
 
-    /// Returns the values of the words on which the thread sleeps with [`Polling::Wakeup`], before it reads rings and orders.
+    /// Returns the values of the futex words on which the thread sleeps with [`Polling::Wakeup`], read before the rings
+    /// and the orders.
     fn wake_words(&self, polling: Polling, orders: &Orders) -> Vec<u32> {
         let words = || self.words(orders).map(|word| word.load(Acquire)).collect();
         if polling == Polling::Wakeup { words() } else { Vec::new() }
     }
 
-    /// The words that are counted up with each order, and by writers when they leave a sub-buffer.
+    /// Returns the futex words: that of the orders, and those that writers increment at a sub-buffer switch.
     fn words<'a>(&'a self, orders: &'a Orders) -> impl Iterator<Item = &'a AtomicU32> {
         let of_programs = self.programs.iter().map(|program| program.program.wake_word(program.slot));
         std::iter::once(&*orders.knocks).chain(of_programs)
     }
 
-    /// Sleeps until it is time to look at the rings, or an order is given. Returns false if there will be no orders any more.
+    /// Sleeps until the next check of the rings is due, or an order arrives. Returns false if no more orders will come.
     fn pause(&mut self, polling: Polling, orders: &Orders, seen: &[u32]) -> bool {
         let time = match polling {
             Polling::Busy => return true,
@@ -257,7 +259,7 @@ impl Drain {
         true
     }
 
-    /// Copies all rings when a program asks for it.
+    /// Copies all rings when a program requests a snapshot.
     fn heed(
         &mut self,
         often: Duration,
@@ -267,7 +269,7 @@ impl Drain {
     ) {
         let mut last: Option<Instant> = None;
         loop {
-            // Until the end of this turn.
+            // Held until the end of this iteration.
             let mut _looking = None;
             match orders.received.recv_timeout(often) {
                 Ok(Order::Look(looking)) => _looking = Some(looking),
@@ -289,20 +291,20 @@ impl Drain {
         }
     }
 
-    /// The program that has asked for a snapshot since the last look, and at which of its tracepoints; the last of them, if there are
-    /// several.
+    /// Returns the program that has requested a snapshot since the last check, and the tracepoint that did; the last
+    /// one of several.
     fn asks(&mut self) -> Option<(usize, u16)> {
         let asks = |program: &mut Streams| {
             let now = program.program.triggers(program.slot);
             let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
             is_new.then_some((program.number, now.point))
         };
-        // All are looked at: one snapshot answers them.
+        // All programs are checked: one snapshot answers all requests.
         self.programs.iter_mut().filter_map(asks).last()
     }
 
     fn carry_out(&mut self, order: Order) {
-        // Who asked waits for the answer, or is gone, and so are the orders.
+        // An answer that cannot be sent was for a caller that is gone.
         match order {
             Order::Add(program) => self.programs.push(program),
             Order::Finish { number, answer } => {
@@ -357,7 +359,7 @@ impl Drain {
 }
 
 impl Streams {
-    /// Wakes who gives rings pages if writers come near the end of them. Returns the CPUs of those rings.
+    /// Wakes the supplier of memory if writers approach the end of the present pages. Returns the CPUs of these rings.
     fn call_pagers(&self) -> impl Iterator<Item = u32> {
         let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
         let called = called.inspect(|_| self.waker.iter().for_each(Waker::wake));
@@ -379,7 +381,7 @@ impl Streams {
     }
 }
 
-/// The next order; waits for it if there is nothing else to do.
+/// Returns the next order; waits for one if the thread is idle.
 fn next_order(orders: &Receiver<Order>, idle: bool) -> Result<Order, TryRecvError> {
     if idle { orders.recv().map_err(|_| TryRecvError::Disconnected) } else { orders.try_recv() }
 }

@@ -1,4 +1,4 @@
-//! One ring and where it goes.
+//! One ring and its output: a file, or copies.
 
 use super::Now;
 use crate::output::{Output, Unwritten};
@@ -7,31 +7,31 @@ use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// One ring and the file it goes to.
+/// A ring, and the file that it is written to.
 #[derive(Debug)]
 pub(crate) struct Stream {
     reader: Reader,
-    /// `None` where rings are copied only.
+    /// The file; `None` where rings are copied only.
     output: Option<Output>,
     state: StreamState,
-    /// Copies of what was written, for who follows.
+    /// Copies of written packets for live readers.
     kept: Kept,
-    /// The ring's position when it was last looked at.
+    /// The ring's position at the last check.
     position: Option<u64>,
-    /// The time at which a sub-buffer of it waited first.
+    /// The first time at which a full sub-buffer was waiting.
     first_waited: Option<Instant>,
 }
 
-/// Copies that wait to be shown.
+/// Copies of packets that wait for live readers.
 #[derive(Debug, Default)]
 struct Kept {
     packets: Vec<Packet>,
-    /// Sub-buffers behind them that there was no room for.
+    /// The number of later sub-buffers for which there was no room.
     left_out: u64,
 }
 
 impl Stream {
-    /// Of a ring that is read into `output`, if there is one.
+    /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
         Self { reader, output, state, kept: Kept::default(), position, first_waited: None }
@@ -42,24 +42,25 @@ impl Stream {
         self.reader.calls_pager()
     }
 
-    /// The ring's CPU; `None` of the shared ring.
+    /// Returns the ring's CPU; `None` for the shared ring.
     pub(super) fn cpu(&self) -> Option<u32> {
         self.reader.cpu()
     }
 
-    /// Whether its file can't be written to.
+    /// Returns true if the last attempt to write to the file failed.
     pub(super) fn has_failed(&self) -> bool {
         self.state.failure.is_some()
     }
 
-    /// Nobody wants to be shown what was written.
+    /// Drops all copies: there is no live reader.
     pub(super) fn forget_kept(&mut self) {
         self.kept = Kept::default();
     }
 }
 
 impl Kept {
-    /// Keeps a copy if there is room. Behind one that is left out there is none for later ones either: what is missing is in one place.
+    /// Keeps a copy if there is room. After the first one left out, no later one is kept, so that the gap is in one
+    /// place.
     fn keep(&mut self, content: Content, copy: impl FnOnce() -> Vec<u8>, room: &mut usize) {
         let size = content.end as usize;
         if self.left_out > 0 || size > *room {
@@ -71,65 +72,65 @@ impl Kept {
     }
 }
 
-/// How a stream fares.
+/// Errors of a stream, and its retries.
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
-    /// The program wrote what cannot be; the ring is not read any further.
+    /// Invalid contents written by the program; the ring is not read any further.
     corrupt: Option<Corrupt>,
-    /// Why its file can't be written to now.
+    /// The present error of the file, if it cannot be written to.
     failure: Option<io::Error>,
-    /// Why it could not be written to, now or earlier.
+    /// A description of the file's first error.
     problem: Option<String>,
-    /// When to try again, if ever.
+    /// The time of the next attempt to write, if there is one.
     retry: Option<Instant>,
-    /// Whether to try again.
+    /// True if failed files are to be retried.
     persistent: bool,
 }
 
 impl StreamState {
-    /// Of a stream whose file, if it can't be written to, is tried again and again, or is left as it is.
+    /// Creates the state of a stream; with `persistent`, a file that fails is retried until it works.
     pub(crate) fn new(persistent: bool) -> Self {
         Self { persistent, ..Self::default() }
     }
 }
 
-/// How a stream ended.
+/// The state of a stream after its last packet.
 #[derive(Debug)]
 pub(crate) struct StreamEnd {
-    /// Whose ring it was; `None` for the shared one.
+    /// The ring's CPU; `None` for the shared ring.
     pub(crate) cpu: Option<u32>,
     pub(crate) lost: Lost,
-    /// Sub-buffers that were overwritten.
+    /// The number of sub-buffers that were overwritten.
     pub(crate) overwritten: u64,
-    /// Records in the shared ring that writers reserved and did not finish.
+    /// Records in the shared ring that writers reserved but did not commit.
     pub(crate) unfinished: u64,
     pub(crate) corrupt: Option<Corrupt>,
-    /// Why its file could not be written to, if it ever could not.
+    /// A description of the file's first error, if it ever failed.
     pub(crate) failure: Option<String>,
     pub(crate) output: Option<Output>,
 }
 
 impl StreamEnd {
-    /// Bytes on disk.
+    /// Returns the number of bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.output.as_ref().map_or(0, Output::bytes)
     }
 
-    /// What was read and is not on disk.
+    /// Returns the counts of what was read from the ring but is not on disk.
     pub(crate) fn unwritten(&self) -> Unwritten {
         self.output.as_ref().map_or(Unwritten::default(), Output::unwritten)
     }
 }
 
-/// The newest of a ring.
+/// Copies of the newest packets of a ring.
 #[derive(Debug)]
 pub(crate) struct StreamCopy {
     pub(crate) cpu: Option<u32>,
-    /// In the order of time.
+    /// The packets, in order of time.
     pub(crate) packets: Vec<Packet>,
-    /// By the end of them.
+    /// Lost records up to the end of the packets.
     pub(crate) lost: Lost,
-    /// Sub-buffers that there was no room for, and in front of which packet they belong.
+    /// The number of sub-buffers for which there was no room, and the index of the packet before which they belong.
     pub(crate) left_out: u64,
     pub(crate) gap: usize,
     /// Sub-buffers that were overwritten since the session began.
@@ -137,28 +138,28 @@ pub(crate) struct StreamCopy {
     pub(crate) corrupt: Option<Corrupt>,
 }
 
-/// How full a ring is, and what became of its records.
+/// The fill level of a ring, and its losses and errors.
 #[derive(Debug)]
 pub(crate) struct StreamFill {
     pub(crate) cpu: Option<u32>,
     pub(crate) fill: Fill,
-    /// Bytes on disk.
+    /// The number of bytes on disk.
     pub(crate) bytes: u64,
     pub(crate) lost: Lost,
     pub(crate) unwritten: Unwritten,
     pub(crate) problem: Option<String>,
 }
 
-/// Bytes of sub-buffers that one system call writes: past the page cache, each waits for the disk.
+/// Size of the sub-buffers that one system call writes, in bytes. Past the page cache, each call waits for the disk.
 const RUN: u64 = 1 << 20;
-/// Time that the pages of a new ring take, at most, while its writers use it at full speed: 32 MiB, beside writers.
+/// Longest time needed to supply a new ring of 32 MiB with pages while its writers run at full speed.
 const FIRST_LAP: Duration = Duration::from_millis(30);
-/// How long a file that can't be written to is left alone.
+/// Time between two attempts to write to a file that fails.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Stream {
-    /// Writes the sub-buffers that wait, but not for ever, however fast they come, and keeps copies as far as there is `room`, if
-    /// somebody follows; whether there was any.
+    /// Writes the waiting sub-buffers, at most one lap of the ring however fast they are filled. Keeps copies for live
+    /// readers as far as there is `room`. Returns true if there were any.
     pub(super) fn drain(&mut self, room: &mut Option<usize>) -> bool {
         let geometry = self.reader.geometry();
         let most = most_at_once(geometry);
@@ -186,8 +187,8 @@ impl Stream {
         taken > 0
     }
 
-    /// Whether its file can't be written to now and the ring still has room: then it keeps what it has, and loses the oldest when it
-    /// must.
+    /// Returns true if the file cannot be written to at present and the ring still has room. The ring then keeps its
+    /// sub-buffers; when it is nearly full, the oldest are dropped.
     fn can_wait(&self) -> bool {
         let waits = self.state.retry.is_some_and(|retry| Instant::now() < retry);
         let room = self.reader.geometry().count / 4 + 1;
@@ -195,10 +196,11 @@ impl Stream {
         waits && !self.reader.waiting().is_ok_and(is_full)
     }
 
-    /// Notes when a sub-buffer waits first, and returns true if the ring is left alone: it is new and still gets pages. To empty it now would
-    /// take the CPU from who gives them, and bring its writers nothing. Bounded by [`FIRST_LAP`].
+    /// Notes when a sub-buffer first waited. Returns true if the ring is to be skipped: it is new and still receives
+    /// pages. Emptying it now would take the CPU from the thread that supplies them, without a benefit to writers.
+    /// Bounded by [`FIRST_LAP`].
     pub(super) fn is_left_alone(&mut self) -> bool {
-        // What cannot be is found when it is read.
+        // An invalid position is detected when the ring is read.
         let waits = || self.reader.waiting().map_or(true, |waiting| waiting > 0);
         if self.first_waited.is_none() && waits() {
             self.first_waited = Some(Instant::now());
@@ -206,21 +208,21 @@ impl Stream {
         self.reader.lacks_pages() && self.first_waited.is_none_or(|first| first.elapsed() < FIRST_LAP)
     }
 
-    /// The ring's CPU, if there were records since this was asked last.
+    /// Returns the ring's CPU if there were records since the last call.
     pub(super) fn moved(&mut self) -> Option<u32> {
         let position = self.reader.position().ok();
         let before = std::mem::replace(&mut self.position, position);
         self.reader.cpu().filter(|_| position != before)
     }
 
-    /// Leaves behind what the ring has overwritten.
+    /// Skips the sub-buffers that the ring has overwritten.
     pub(super) fn keep_up(&mut self) {
         if self.state.corrupt.is_none() {
             self.state.corrupt = self.reader.keep_up().err();
         }
     }
 
-    /// Writes what the ring has published, and goes on into another file; how the one before ended.
+    /// Writes all published records and continues in another file. Returns the end of the previous file.
     pub(super) fn rotate(&mut self, next: Output, now: Now, room: &mut Option<usize>) -> StreamEnd {
         self.state.retry_now();
         self.drain(room);
@@ -230,7 +232,7 @@ impl Stream {
         end(&self.reader, output, state, before, 0)
     }
 
-    /// Writes what the sub-buffer that is being filled holds so far; what was lost by then.
+    /// Writes the records published so far in the current sub-buffer. Returns the losses up to there.
     fn flush(&mut self, now: Now, room: &mut Option<usize>) -> Lost {
         if self.state.corrupt.is_some() {
             return self.reader.lost();
@@ -258,10 +260,11 @@ impl Stream {
         }
     }
 
-    /// Takes what the ring still holds.
+    /// Writes everything that the ring still holds.
     pub(super) fn finish(mut self, now: Now) -> StreamEnd {
         self.state.retry_now();
-        // Twice: writers that were on their way may have gone on into the next sub-buffer. Who follows has been shown them.
+        // Twice, because writers in progress may have switched to the next sub-buffer. Live readers have these records
+        // already.
         self.drain(&mut None);
         self.drain(&mut None);
         let mut unfinished = 0;
@@ -277,7 +280,7 @@ impl Stream {
         end(&self.reader, self.output, self.state, lost, unfinished)
     }
 
-    /// The newest that it holds, back to this stamp.
+    /// Copies the newest packets of the ring, back to this timestamp.
     pub(super) fn copy(&self, since: u64, now: Now) -> StreamCopy {
         let (packets, corrupt) = match self.reader.newest(since, usize::MAX, now) {
             Ok(newest) => (newest.packets, None),
@@ -288,7 +291,7 @@ impl Stream {
         StreamCopy { cpu, packets, lost, left_out: 0, gap: 0, overwritten, corrupt }
     }
 
-    /// What was written since the last time, and what it holds from this stamp on.
+    /// Returns the kept copies, and copies of the ring's records from this timestamp on.
     pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
         let kept = std::mem::take(&mut self.kept);
         let mut copy = self.copy(since, now);
@@ -311,14 +314,14 @@ impl Stream {
     }
 }
 
-/// Returns the number of sub-buffers that are written by one system call. Writers get none of them back before it ends: so no more than a
+/// Returns the number of sub-buffers that one system call writes. They are put back only after it ends: hence at most a
 /// quarter of the ring.
 fn most_at_once(geometry: Geometry) -> u32 {
     let most = (RUN >> geometry.bits).min(MOST_IN_A_WRITE as u64) as u32;
     most.min(geometry.count / 4).max(1)
 }
 
-/// How a stream that went to `output` ended, when its ring had lost `lost`.
+/// Returns the end of a stream that was written to `output`; `lost` are the ring's losses.
 fn end(
     reader: &Reader,
     output: Option<Output>,
@@ -338,18 +341,18 @@ fn end(
 }
 
 impl StreamState {
-    /// Goes on with another file, of which all is yet to be known; how the one before fared.
+    /// Continues with another file without errors so far, and returns the state of the previous one.
     fn renew(&mut self) -> Self {
         let next = Self { corrupt: self.corrupt, ..Self::new(self.persistent) };
         std::mem::replace(self, next)
     }
 
-    /// A file that could not be written to is tried again with the next packet: there may be no later one.
+    /// Makes a failed file be retried with the next packet: there may be no later one.
     fn retry_now(&mut self) {
         self.retry = self.retry.map(|_| Instant::now());
     }
 
-    /// Writes sub-buffers, unless one before failed and it is not time to try again.
+    /// Writes sub-buffers, unless an earlier attempt failed and the next one is not due.
     fn write_run(&mut self, output: Option<&mut Output>, run: &mut [SubBuffer<'_>]) {
         let Some(output) = output else { return };
         let mut written = 0;
@@ -361,7 +364,7 @@ impl StreamState {
         run[written..].iter().for_each(|left| self.leave_out(output, &left.content));
     }
 
-    /// The same for a copy.
+    /// Writes a copied packet, under the same condition.
     fn write_packet(&mut self, output: &mut Output, packet: &mut Packet) {
         if self.is_time() {
             let result = output.write_packet(packet);
@@ -380,7 +383,7 @@ impl StreamState {
         self.retry = again.then(|| Instant::now() + RETRY);
     }
 
-    /// Has the file say that a packet is missing, if it could not be written.
+    /// Records the gap in the file if a packet could not be written.
     fn leave_out(&mut self, output: &mut Output, content: &Content) {
         if let Some(failure) = &self.failure {
             self.problem.get_or_insert_with(|| unwritable(output, failure));
@@ -389,7 +392,7 @@ impl StreamState {
     }
 }
 
-/// Why a file is not complete.
+/// Describes a file's error for the summary.
 pub(crate) fn unwritable(output: &Output, failure: &io::Error) -> String {
     format!("{} could not be written: {failure}", output.path().display())
 }

@@ -1,4 +1,4 @@
-//! Build ids: which build of a file a process has mapped.
+//! Build ids, which identify the build of a mapped file.
 
 use super::open::{Mapped, Skip, open};
 use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID, PT_NOTE};
@@ -13,22 +13,22 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The most bytes that are read of a file at once.
+/// Maximum size of one read from a file, in bytes.
 const READ_MAX: u64 = 1 << 20;
 
-/// The most bytes that are read of a file in all.
+/// Maximum size of all reads from one file, in bytes.
 const FILE_MAX: u64 = 4 << 20;
 
-/// The longest notes that are read: a linker's have some hundred bytes.
+/// Maximum size of a notes segment, in bytes; a linker's has some hundred.
 const NOTES_MAX: u64 = 64 << 10;
 
-/// A file at one time: its device, its inode number, and when that changed.
+/// A version of a file: its device, its inode number, and the time of its last status change.
 type Version = (u64, u64, (i64, i64));
 
-/// The build ids of files that earlier dumps had: the next dump is often no more than a chunk away.
+/// Build ids read by earlier dumps: the next dump is often only a chunk away.
 #[derive(Debug, Default)]
 struct Known {
-    /// With the number of the last dump that had it.
+    /// Each build id, with the number of the last dump that used it.
     build_ids: HashMap<Version, (String, u64)>,
     dump: u64,
 }
@@ -38,19 +38,19 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 /// The reason why a file's build id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// It could not be opened.
+    /// The file could not be opened.
     Skipped(Skip),
-    /// Its headers or notes are larger than is read.
+    /// The file's headers or notes exceed the limits.
     TooLarge,
 }
 
-/// A build id in hexadecimal, empty if the file has none; and whether the file's numbers are those that `maps` shows.
+/// A build id in hexadecimal (empty if the file has none), and true if the file's device number is that of `maps`.
 pub(super) type Found = (String, bool);
 
-/// The build id of a mapped file.
+/// Returns the build id of a mapped file.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`Unknown`], the reason that it could not be determined.
 pub(super) fn of(mapped: &Mapped, has_other_devices: bool) -> Result<Found, Unknown> {
     let opened = open(mapped, has_other_devices).map_err(Unknown::Skipped)?;
     let version = version(&opened.stat);
@@ -62,7 +62,7 @@ pub(super) fn of(mapped: &Mapped, has_other_devices: bool) -> Result<Found, Unkn
     Ok((build_id, opened.exact))
 }
 
-/// A dump is complete: what neither it nor the one before had is forgotten.
+/// Ends a dump: drops build ids that neither it nor the previous one used.
 pub(super) fn forget() {
     with(Known::forget);
 }
@@ -89,7 +89,7 @@ fn version(stat: &Stat) -> Version {
     (stat.st_dev, stat.st_ino, (stat.st_ctime, stat.st_ctime_nsec as i64))
 }
 
-/// The build id in a file. What is no ELF file has none.
+/// Reads the build id of a file. Files other than ELF have none.
 fn read(file: File) -> Result<String, Unknown> {
     let (cache, limits) = (ReadCache::new(file), Limits::default());
     let data = Limited { cache: &cache, limits: &limits };
@@ -108,7 +108,7 @@ fn read(file: File) -> Result<String, Unknown> {
     Ok(text)
 }
 
-/// The build id in the notes that a program is loaded with.
+/// Finds the build id in an ELF file's notes segments.
 fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
     data: Limited<'a>,
 ) -> read::Result<Option<&'a [u8]>> {
@@ -130,7 +130,7 @@ fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
     Ok(None)
 }
 
-/// The bytes that may still be read of a file.
+/// The limits for reading one file: the bytes left, and whether more were needed.
 #[derive(Debug)]
 struct Limits {
     left: Cell<u64>,
@@ -143,7 +143,7 @@ impl Default for Limits {
     }
 }
 
-/// A file of which no more is read than its limits allow, whatever its headers claim.
+/// A file that is read only within its limits, whatever its headers claim.
 #[derive(Clone, Copy, Debug)]
 struct Limited<'a> {
     cache: &'a ReadCache<File>,
@@ -162,7 +162,7 @@ impl<'a> ReadRef<'a> for Limited<'a> {
         self.cache.read_bytes_at(offset, size)
     }
 
-    /// Nothing that is looked for has an end that has to be found.
+    /// Always fails: the parser needs no search for a delimiter here.
     fn read_bytes_at_until(self, _range: Range<u64>, _delimiter: u8) -> Result<&'a [u8], ()> {
         Err(())
     }
@@ -196,7 +196,7 @@ mod tests {
         let other = other == Some(super::super::filesystems::Server::KernelElsewhere);
         let (build_id, _) = of(&mapped, other).unwrap();
         assert_eq!(build_id.len(), 40, "{build_id}");
-        // As if it had been read as something else: nobody reads it again.
+        // Replaces the cached build id, to show that the file is not read again.
         let version = version(&open(&mapped, other).unwrap().stat);
         with(|known| known.build_ids.get_mut(&version).unwrap().0 = "known".to_owned());
         assert_eq!(of(&mapped, other).unwrap().0, "known");
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(known.get(&version), None);
     }
 
-    /// An ELF file of 64 bits with these segments of notes, `(offset, size)`.
+    /// Returns a 64-bit ELF file with these notes segments, `(offset, size)`.
     fn elf(notes: &[(u64, u64)]) -> Vec<u8> {
         let mut bytes = [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 9]].concat();
         // Type, machine, version, entry, offsets of program and section headers, flags, sizes and numbers.

@@ -1,16 +1,16 @@
-//! Devices whose files did not answer: a recorder does not touch them again.
+//! Devices whose files did not answer in time, which the recorder does not access again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Late answers of a device, at most.
+/// Number of late answers after which a device is barred.
 const LATE_MAX: u8 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bar {
-    /// Threads that wait for it now.
+    /// The number of threads that wait for it now.
     hanging: u32,
-    /// How often it kept one waiting.
+    /// The number of times that it kept a thread waiting too long.
     late: u8,
 }
 
@@ -20,21 +20,21 @@ fn bars() -> MutexGuard<'static, Option<HashMap<u64, Bar>>> {
     BARS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether files of `device` are not to be touched: one hangs there, or it answered too late too often.
+/// Returns true if files of `device` must not be accessed: a thread hangs there, or it answered too late too often.
 pub(super) fn is_barred(device: u64) -> bool {
     let bars = bars();
     let bar = bars.as_ref().and_then(|bars| bars.get(&device));
     bar.is_some_and(|bar| bar.hanging > 0 || bar.late >= LATE_MAX)
 }
 
-/// A thread waits for a file of `device` for too long.
+/// Notes that a thread has waited for a file of `device` for too long.
 pub(super) fn hangs(device: u64) {
     let mut bars = bars();
     let bar = bars.get_or_insert_default().entry(device).or_default();
     *bar = Bar { hanging: bar.hanging + 1, late: bar.late.saturating_add(1) };
 }
 
-/// A file of `device` that a thread waited for too long for has answered.
+/// Notes that a file of `device` has answered after a thread had waited for too long.
 pub(super) fn answered(device: u64) {
     if let Some(bar) = bars().as_mut().and_then(|bars| bars.get_mut(&device)) {
         bar.hanging = bar.hanging.saturating_sub(1);

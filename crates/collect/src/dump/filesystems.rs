@@ -1,30 +1,30 @@
-//! Which file systems are asked for anything: a program that serves one (FUSE) can keep a thread waiting so that not even its
-//! process can end. A file system that lies on another (overlayfs) may lie on such a one, if it was mounted by a user in a mount
-//! namespace of its own.
+//! The servers of file systems. A program that serves one (FUSE) can block a thread so that not even its process can
+//! end. A stacked file system (overlayfs) may be on top of such a one if a user mounted it in a mount namespace of
+//! their own.
 
 use crate::proc::read_at_most;
 use rustix::fs::makedev;
 use std::collections::HashMap;
 
-/// Bytes that are read of a list of mounts, at most; a user may have 100,000 mounts in a namespace.
+/// Maximum size read from a list of mounts, in bytes; a user may have 100,000 mounts in a namespace.
 const MOUNTS_MAX: u64 = 1 << 20;
 
 /// The server of a device's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Kernel,
-    /// The kernel; `stat` shows other devices than `maps`: btrfs and overlayfs.
+    /// The kernel, where `stat` shows other devices than `maps`: btrfs and overlayfs.
     KernelElsewhere,
     Program,
 }
 
-/// The servers of all devices that are known by now. A device's number may mean another one in the next dump.
+/// The servers of all devices known so far. A device's number may denote another device in the next dump.
 #[derive(Debug, Default)]
 pub(super) struct FileSystems(Option<HashMap<u64, Server>>);
 
 impl FileSystems {
-    /// Who serves `device`, of which process `pid` has mapped a file; `None` if it is mounted neither here nor there, as memory
-    /// without a path is.
+    /// Returns the server of `device`, of which process `pid` has mapped a file; `None` if it is mounted neither in our
+    /// mount namespace nor in the process's, like memory without a path.
     pub(super) fn server(&mut self, device: u64, pid: i32) -> Option<Server> {
         let known = self.0.get_or_insert_with(|| mounts("self", |kind| !is_program(kind)));
         if !known.contains_key(&device) {
@@ -36,13 +36,14 @@ impl FileSystems {
     }
 }
 
-/// Kinds that ask nobody, whoever mounted them. Those of our own mount namespace are its administrator's affair.
+/// File system types that depend on no other program, whoever mounted them. Mounts in our own namespace are the
+/// administrator's responsibility.
 const LOCAL: [&str; 14] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "squashfs", "erofs", "vfat", "exfat",
     "iso9660", "zfs",
 ];
 
-/// Also fuseblk and fuse.sshfs.
+/// Returns true for fuse, fuseblk and the like of fuse.sshfs.
 fn is_program(kind: &str) -> bool {
     kind.starts_with("fuse")
 }
@@ -52,7 +53,7 @@ fn mounts(process: &str, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
     String::from_utf8_lossy(&bytes).lines().filter_map(|line| mount(line, is_kernels)).collect()
 }
 
-/// A line such as `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`.
+/// Parses a line such as `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`.
 fn mount(line: &str, is_kernels: fn(&str) -> bool) -> Option<(u64, Server)> {
     let (head, tail) = line.split_once(" - ")?;
     let (major, minor) = head.split(' ').nth(2)?.split_once(':')?;

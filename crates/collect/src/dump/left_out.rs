@@ -1,33 +1,33 @@
-//! The recording's notes on the parts that a dump lacks: each once, and never a flood.
+//! The recording's notes on missing parts of a dump: each once, and only a few.
 
 use super::build_id::Unknown;
 use super::open::{Mapped, Skip};
 use sordino_event::text::count;
 use std::collections::HashSet;
 
-/// The most notes that one dump makes.
+/// Maximum number of notes of one dump.
 const NOTES_MAX: usize = 8;
 
-/// The most characters of a path in a note.
+/// Maximum number of characters of a path in a note.
 const PATH_MAX: usize = 200;
 
-/// The parts that a dump lacks.
+/// The parts that a dump lacks, as notes.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     notes: Vec<String>,
     more: usize,
-    /// The users whose share was used up, and the devices that are not read.
+    /// Users who have exceeded their share, and devices that are not read.
     users: HashSet<u32>,
     devices: HashSet<u64>,
 }
 
 impl LeftOut {
-    /// A process has more of `what` than a dump takes.
+    /// Notes that a process has more of `what` than a dump includes.
     pub(super) fn too_many(&mut self, pid: i32, user: u32, what: &str, limit: usize) {
         self.add(format!("only {limit} {what} of process {pid} (user {user}) are in it"));
     }
 
-    /// A user's processes took their share of a dump.
+    /// Notes that a user's processes have used up their share of a dump.
     pub(super) fn share_used_up(&mut self, user: u32) {
         if self.users.insert(user) {
             self.add(format!(
@@ -36,7 +36,7 @@ impl LeftOut {
         }
     }
 
-    /// A file's build id could not be found out. What is gone or not permitted is not worth a note.
+    /// Notes that a file's build id is unknown. Missing files and missing permissions get no note.
     pub(super) fn unknown(&mut self, mapped: &Mapped, user: u32, why: Unknown) {
         let why = match why {
             Unknown::Skipped(Skip::Nothing) => return,
@@ -48,13 +48,13 @@ impl LeftOut {
         self.file(mapped, user, why);
     }
 
-    /// A file did not answer in time.
+    /// Notes that a file did not answer in time.
     pub(super) fn hung(&mut self, mapped: &Mapped, user: u32) {
         self.devices.insert(mapped.file.device);
         self.file(mapped, user, "its file system does not answer, and is not read any more");
     }
 
-    /// A file's device did not answer earlier.
+    /// Notes that a file's device did not answer earlier.
     pub(super) fn barred(&mut self, mapped: &Mapped, user: u32) {
         if self.devices.insert(mapped.file.device) {
             self.file(mapped, user, "its file system did not answer earlier");
@@ -66,7 +66,7 @@ impl LeftOut {
         self.add(format!("no build id of {path} (process {}, user {user}): {why}", mapped.pid));
     }
 
-    /// Any note.
+    /// Adds a note, up to the limit.
     pub(super) fn add(&mut self, what: String) {
         if self.notes.len() < NOTES_MAX {
             self.notes.push(format!("state dump: {what}"));
@@ -75,7 +75,7 @@ impl LeftOut {
         }
     }
 
-    /// All notes.
+    /// Returns all notes, and the number of those dropped.
     pub(super) fn notes(mut self) -> Vec<String> {
         if self.more > 0 {
             self.notes.push(format!("state dump: {} left out", count(self.more, "more note")));

@@ -1,8 +1,9 @@
-//! The state dump: what was there when the recording began, so that nothing in the trace is nameless.
+//! The state dump: the machine's state at the start of the recording, which gives names to the threads and interrupts
+//! of the trace.
 //!
-//! Processes and interrupts come as LTTng's kernel tracer dumps them (`lttng_statedump_process_state`,
-//! `lttng_statedump_interrupt`), so that tools that know its traces know ours; what LTTng does not have (priorities,
-//! mappings with build ids, topology, clocks) comes as `sordino_statedump_*`.
+//! Processes and interrupts are written as LTTng's kernel tracer does (`lttng_statedump_process_state`,
+//! `lttng_statedump_interrupt`), so that tools for its traces understand them. Data that LTTng does not have
+//! (priorities, mappings with build ids, topology, clocks) is written as `sordino_statedump_*`.
 
 mod build_id;
 mod devices;
@@ -30,7 +31,7 @@ use std::fs;
 use std::io::Write;
 use walk::{Walked, walk};
 
-/// What the machine holds, read once.
+/// The machine's state, read once.
 #[derive(Debug)]
 pub(crate) struct Dump {
     threads: Vec<Thread>,
@@ -38,11 +39,11 @@ pub(crate) struct Dump {
     interrupts: Vec<Interrupt>,
     cpus: Vec<Topology>,
     clock: Sample,
-    /// The recording's notes on the parts that are missing.
+    /// The recording's notes on missing parts.
     pub(crate) notes: Vec<String>,
 }
 
-/// One line of `/proc/interrupts` that has a number.
+/// A numbered line of `/proc/interrupts`.
 #[derive(Debug, PartialEq, Eq)]
 struct Interrupt {
     irq: u32,
@@ -50,7 +51,7 @@ struct Interrupt {
     action: String,
 }
 
-/// Where a CPU sits.
+/// A CPU's position in the machine's topology; -1 where unknown.
 #[derive(Debug, PartialEq, Eq)]
 struct Topology {
     cpu: u32,
@@ -61,8 +62,9 @@ struct Topology {
 }
 
 impl Dump {
-    /// Reads `/proc` and `/sys`, for no more than a second. What can't be read, for want of rights or because it is gone by now, is
-    /// left out. What is left out for its size or because it does not answer is in `notes`.
+    /// Reads `/proc` and `/sys`, for one second, or up to four where the CPU is lacking. Files that cannot be read, for
+    /// lack of rights or because they are gone, are left out silently. `notes` lists those left out for their size or
+    /// because they did not answer.
     pub(crate) fn take(clock: Sample) -> Self {
         let Walked { threads, mappings, notes } = walk();
         let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
@@ -77,7 +79,7 @@ impl Dump {
         }
     }
 
-    /// The metadata of the dump's stream.
+    /// Returns the metadata of the dump's stream.
     pub(crate) fn metadata() -> Result<String, Error> {
         let mut text = stream_class(StreamClass::StateDump);
         for (id, schema) in (0..).zip(schemas()) {
@@ -86,7 +88,7 @@ impl Dump {
         Ok(text)
     }
 
-    /// Writes the dump's stream; all of it happened at `ticks`.
+    /// Writes the dump's stream, with the timestamp `ticks` for all events.
     pub(crate) fn write(&self, out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
         let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 20)?;
         let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
@@ -118,7 +120,7 @@ impl Dump {
     }
 }
 
-/// Writes a stream of what the hypervisor took.
+/// Writes a stream of the time taken by the hypervisor.
 pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
@@ -129,7 +131,7 @@ pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Re
     writer.stream.finish().map(drop)
 }
 
-/// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick takes `tick_ns`.
+/// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick lasts `tick_ns` nanoseconds.
 pub(crate) fn write_gaps(gaps: &[Gap], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
@@ -141,7 +143,7 @@ pub(crate) fn write_gaps(gaps: &[Gap], tick_ns: f64, out: impl Write, uuid: Uuid
     writer.stream.finish().map(drop)
 }
 
-/// Writes a stream that names functions of the kernel, as of `ticks`.
+/// Writes a stream of names of kernel functions, timestamped `ticks`.
 pub(crate) fn write_symbols(
     names: &[(u64, String)],
     out: impl Write,
@@ -156,7 +158,7 @@ pub(crate) fn write_symbols(
     writer.stream.finish().map(drop)
 }
 
-/// Writes a stream that names the recorder's own threads, as of `ticks`.
+/// Writes a stream of names of the recorder's own threads, timestamped `ticks`.
 pub(crate) fn write_recorder(own: &[Own], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
@@ -166,7 +168,7 @@ pub(crate) fn write_recorder(own: &[Own], out: impl Write, uuid: Uuid, ticks: u6
     writer.stream.finish().map(drop)
 }
 
-/// Writes a stream of what was told of threads, none of it before `begin`.
+/// Writes a stream of observed attributes of threads. Those from before `begin` get the timestamp `begin`.
 pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
@@ -182,7 +184,7 @@ pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: 
     writer.stream.finish().map(drop)
 }
 
-/// The event that tells it, and what follows the thread's ids there.
+/// Returns the name of an attribute's event, and the fields after the thread's ids.
 fn context(what: &What) -> (&'static str, Vec<Argument<'_>>) {
     match what {
         What::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
@@ -215,7 +217,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The dump's events, in the order of their numbers.
+/// Returns the dump's events, in the order of their ids.
 fn schemas() -> Vec<Schema> {
     let integer = |width, signed| Type::Scalar(Scalar::Integer(Integer::new(width, signed)));
     let hexadecimal = Type::Scalar(Scalar::Integer(Integer::new(Width::W64, false).hexadecimal()));
@@ -297,7 +299,7 @@ impl Topology {
     }
 }
 
-/// The numbered lines of `/proc/interrupts`: a count for each CPU, then the chip with its pin, then who handles it.
+/// Parses the numbered lines of `/proc/interrupts`: a count for each CPU, then the chip with its pin, then the handler.
 fn interrupts_of(text: &str) -> Vec<Interrupt> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_whitespace().count());
@@ -313,7 +315,7 @@ fn interrupts_of(text: &str) -> Vec<Interrupt> {
         .collect()
 }
 
-/// One for each `processor` of `/proc/cpuinfo`.
+/// Returns a topology for each `processor` of `/proc/cpuinfo`.
 fn topology(cpuinfo: &str) -> Vec<Topology> {
     let blocks = cpuinfo.split("\n\n").map(|block| {
         let pairs = block.lines().filter_map(|line| line.split_once(':'));
@@ -334,7 +336,7 @@ fn topology(cpuinfo: &str) -> Vec<Topology> {
         .collect()
 }
 
-/// The memory node of a CPU: sysfs has a link in the CPU's directory.
+/// Returns a CPU's memory node, to which its sysfs directory has a link; -1 if unknown.
 fn node(cpu: u32) -> i32 {
     let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

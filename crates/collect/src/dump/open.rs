@@ -1,4 +1,4 @@
-//! Opening a file that another process has mapped: that file and no other, without waiting, whatever lies at its path now.
+//! Opens a file that another process has mapped: exactly that file, without waiting, whatever is at its path now.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, makedev, openat, openat2,
@@ -8,82 +8,83 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A file, as `/proc/PID/maps` names it: its device and inode number.
+/// The identity of a file in `/proc/PID/maps`: its device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// A file that a process has mapped, and where.
+/// A mapped file and its address range in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub(super) pid: i32,
-    /// The first address, and that behind the last.
+    /// The first address, and the one after the last.
     pub(super) range: (u64, u64),
     pub(super) path: String,
     pub(super) file: FileId,
 }
 
-/// A mapped file that is open.
+/// A mapped file that has been opened.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) stat: Stat,
-    /// Whether its numbers are those that `maps` shows, so they mean the same file in any process.
+    /// True if its device number is that of `maps`, so that it denotes the same file in any process.
     pub(super) exact: bool,
 }
 
-/// The reason why a mapped file is not open.
+/// The reason that a mapped file could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skip {
-    /// It is gone, or the recorder has no right to read it, or it can't have a build id.
+    /// The file is gone, not permitted, or cannot have a build id.
     Nothing,
     /// Another file is at its path.
     Replaced,
-    /// Somebody holds a lease on it.
+    /// Another process holds a lease on it.
     Lease,
     /// A program serves its file system.
     Served,
 }
 
-/// Opens a mapped file for reading. `has_other_devices`: its file system has other devices for `stat` than `maps` shows.
+/// Opens a mapped file for reading. With `has_other_devices`, its file system has other devices in `stat` than in
+/// `maps`.
 ///
 /// # Errors
-/// [`Skip`].
+/// [`Skip`], the reason that it could not be opened.
 pub(super) fn open(mapped: &Mapped, has_other_devices: bool) -> Result<Opened, Skip> {
     match find_mapping(mapped) {
-        // Another file has been mapped there since: the process has this one no longer.
+        // Another file has been mapped there since: the process no longer has this one.
         Ok(found) => check(&found, mapped, has_other_devices).map_err(|why| match why {
             Skip::Replaced => Skip::Nothing,
             why => why,
         }),
-        // For this, CAP_CHECKPOINT_RESTORE is needed, in the first user namespace.
+        // `map_files` needs CAP_CHECKPOINT_RESTORE in the initial user namespace.
         Err(Errno::PERM | Errno::ACCESS) => check(&find_path(&mapped.path)?, mapped, has_other_devices),
         Err(_) => Err(Skip::Nothing),
     }
 }
 
-/// The file behind the mapping, not open for anything.
+/// Opens the file behind the mapping with `O_PATH`.
 fn find_mapping(mapped: &Mapped) -> Result<OwnedFd, Errno> {
     let ((start, end), pid) = (mapped.range, mapped.pid);
     let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
     openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// What is at `path`, not open for anything. What `maps` shows holds no links, so none is followed.
+/// Opens `path` with `O_PATH`. Paths in `maps` contain no symbolic links, so none is followed.
 fn find_path(path: &str) -> Result<OwnedFd, Skip> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let found = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Linux before 5.6, or a container that forbids it.
+        // Linux before 5.6, or a container that forbids the call.
         Err(Errno::NOSYS | Errno::PERM) => openat(CWD, path, flags, Mode::empty()),
         found => found,
     };
     found.map_err(|error| if error == Errno::LOOP { Skip::Replaced } else { Skip::Nothing })
 }
 
-/// Opens `found` if it is the mapped file and a regular one. Until then its file system is not asked for anything, and no FIFO or device
-/// notices: another file may be mapped there by now, of a file system that never answers.
+/// Opens `found` if it is the mapped file and a regular one. Until that is known, its file system receives no request,
+/// and no FIFO or device is opened: a file of a file system that never answers may be mapped there by now.
 fn check(found: &OwnedFd, mapped: &Mapped, has_other_devices: bool) -> Result<Opened, Skip> {
     let before = known_status(found).or(Err(Skip::Nothing))?;
     let is_device = before.device == mapped.file.device;
@@ -101,7 +102,7 @@ fn check(found: &OwnedFd, mapped: &Mapped, has_other_devices: bool) -> Result<Op
     same.then(|| Opened { file: file.into(), stat, exact: is_device }).ok_or(Skip::Replaced)
 }
 
-/// Attributes of a file that its file system is not asked for.
+/// Attributes of a file that the kernel knows without a request to its file system.
 struct Known {
     device: u64,
     inode: u64,
@@ -125,7 +126,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    /// As an unprivileged recorder opens it.
+    /// Opens a file like an unprivileged recorder, by path.
     fn by_path(path: &std::path::Path, of: &fs::Metadata) -> Result<Opened, Skip> {
         let file = FileId { device: of.dev(), inode: of.ino() };
         let path = path.to_str().unwrap().to_owned();

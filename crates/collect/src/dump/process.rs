@@ -1,4 +1,4 @@
-//! Processes, their threads and their mappings, from `/proc`.
+//! Reads processes, their threads and their mappings from `/proc`.
 
 use super::open::{FileId, Mapped};
 use crate::proc::{Stat, innermost, read, read_at_most, status_line};
@@ -6,32 +6,32 @@ use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
 use std::fs;
 
-/// The most threads of one process that a dump has.
+/// Maximum number of threads of one process in a dump.
 pub(super) const THREADS_MAX: usize = 4096;
-/// The most executable mappings of one process that a dump has.
+/// Maximum number of executable mappings of one process in a dump.
 pub(super) const MAPPINGS_MAX: usize = 1024;
-/// Bytes that are read of a process's `maps`, at most: some 20,000 lines.
+/// Maximum size read of a process's `maps`, in bytes: some 20,000 lines.
 const MAPS_MAX: u64 = 2 << 20;
 
-/// One thread.
+/// A thread's attributes from `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) tid: i32,
     pub(super) pid: i32,
     ppid: i32,
-    /// The ids in the innermost pid namespace.
+    /// The thread and process ids in the innermost pid namespace.
     own: [i32; 2],
     name: String,
     kernel: bool,
     state: char,
     level: u32,
     cpu: u32,
-    /// As LTTng counts: the kernel's minus 100.
+    /// The priority as LTTng records it: the kernel's minus 100.
     priority: i32,
     policy: u32,
 }
 
-/// A part of a file that a process has mapped to execute it.
+/// A part of a file that a process has mapped executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) mapped: Mapped,
@@ -39,7 +39,7 @@ pub(super) struct Mapping {
     pub(super) build_id: String,
 }
 
-/// The threads of a process, and whether there are more.
+/// Returns the threads of a process, and true if there are more.
 pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -53,11 +53,11 @@ pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
     (seen.collect(), more)
 }
 
-/// The executable mappings of a process, and whether there are or may be more.
+/// Returns the executable mappings of a process, and true if there are or may be more.
 pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
     let maps = read_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
     let mut more = maps.len() as u64 == MAPS_MAX;
-    // A line that was cut off could name another file.
+    // A truncated line could name another file.
     let whole = maps.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     let text = String::from_utf8_lossy(&maps[..whole]);
     let lines = text.lines().filter_map(|line| mapping(pid, line));
@@ -85,7 +85,7 @@ fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
     })
 }
 
-/// A line of `/proc/PID/maps`, if it is executable and of a file.
+/// Parses a line of `/proc/PID/maps`, if it is executable and maps a file.
 pub(super) fn mapping(pid: i32, line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -106,7 +106,7 @@ pub(super) fn mapping(pid: i32, line: &str) -> Option<Mapping> {
 impl Thread {
     pub(super) fn arguments(&self) -> [Argument<'_>; 15] {
         let [vtid, vpid] = self.own;
-        // The parent's id in the process's own namespace is not to be had.
+        // The parent's id in the process's own namespace is not available.
         let vppid = if self.level == 0 { self.ppid } else { 0 };
         [
             self.tid.into(),
@@ -128,7 +128,8 @@ impl Thread {
     }
 }
 
-/// A state as LTTng numbers it (`enum lttng_process_status`): waiting for a CPU or running, zombie, dead, waiting.
+/// Converts a state to LTTng's numbers (`enum lttng_process_status`): waiting for a CPU or running, zombie, dead,
+/// waiting.
 fn status(state: char) -> i32 {
     match state {
         'R' => 6,

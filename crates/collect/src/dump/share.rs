@@ -1,13 +1,13 @@
-//! The cost of a dump: a user's share of it, and the time that a thread used.
+//! The cost of a dump: each user's share of it, and the time that a thread has used.
 
 use rustix::process::Pid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// How much time one user's processes and files may take: of a CPU for what `/proc` shows, in all for files.
+/// Maximum time for one user's processes and files: CPU time for reading `/proc`, elapsed time for files.
 const USER_TIME: Duration = Duration::from_millis(400);
-/// Bytes of one user's threads and mappings in a dump, at most: some 60,000 of them.
+/// Maximum size of one user's threads and mappings in a dump, in bytes: some 60,000 of them.
 const USER_BYTES: usize = 8 << 20;
 
 /// Time and memory that a user's processes have used so far.
@@ -23,7 +23,7 @@ impl Share {
     }
 }
 
-/// Time during which a thread was runnable and did not run.
+/// Returns the time during which a thread was runnable and did not run.
 pub(super) fn waited_for_a_cpu(thread: Pid) -> Duration {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
     let text = crate::proc::read(&path).unwrap_or_default();
@@ -31,7 +31,8 @@ pub(super) fn waited_for_a_cpu(thread: Pid) -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// How much time this thread has used: of a CPU, or, if it may have `blocked`, all but that during which it waited for one.
+/// Returns the time that this thread has used: CPU time, or, with `blocked`, elapsed time without that of waiting for a
+/// CPU.
 pub(super) fn spent(blocked: bool) -> Duration {
     let clock = if blocked { ClockId::Monotonic } else { ClockId::ThreadCPUTime };
     let time = clock_gettime(clock);

@@ -1,8 +1,8 @@
-//! Walks over all processes on a thread of its own, `sordino-dump`: the files that they have mapped, and their memory, can make
-//! whoever reads them wait. The recorder waits no longer than [`DUMP_TIME`], or [`STARVED_TIME`] where the thread lacks a CPU.
+//! Visits all processes on a thread of its own, `sordino-dump`, because mapped files and processes' memory can block
+//! their reader. The recorder waits at most [`DUMP_TIME`], or [`STARVED_TIME`] where the thread lacks a CPU.
 //!
-//! A thread that hangs is left behind, another one goes on with the rest, and the device on which it hung is read no more. With
-//! [`LEFT_MAX`] of them left behind, neither files nor mappings are read.
+//! A thread that hangs is abandoned, another one continues with the rest, and the device on which it hung is not read
+//! again. Once [`LEFT_MAX`] threads are abandoned, neither files nor mappings are read.
 
 use super::build_id::{self, Found, Unknown};
 use super::devices;
@@ -22,28 +22,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a dump that has a CPU.
+/// Longest wait for a dump whose thread has a CPU.
 const DUMP_TIME: Duration = Duration::from_secs(1);
 /// Longest wait for a dump in any case.
 const STARVED_TIME: Duration = Duration::from_secs(4);
 /// Longest wait for one file or one process.
 const STEP_TIME: Duration = Duration::from_millis(250);
-/// Threads that may hang, at most.
+/// Maximum number of abandoned threads.
 const LEFT_MAX: usize = 4;
 
-/// Threads that were left behind and still hang.
+/// The number of abandoned threads that still hang.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// The result of a walk over all processes.
+/// The result of a visit of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) threads: Vec<Thread>,
     pub(super) mappings: Vec<Mapping>,
-    /// Notes on the parts that are missing.
+    /// Notes on missing parts.
     pub(super) notes: Vec<String>,
 }
 
-/// Everything that `/proc` shows, as far as it can be read in time.
+/// Reads the state of all processes from `/proc`, as far as possible in time.
 pub(super) fn walk() -> Walked {
     let walk = Arc::new(Walk::new());
     if !start(&walk) {
@@ -66,19 +66,19 @@ pub(super) fn walk() -> Walked {
     }
 }
 
-/// Starts a thread that works on `walk`; not if too many hang already.
+/// Starts a thread that works on `walk`, unless too many threads hang already.
 fn start(walk: &Arc<Walk>) -> bool {
     if LEFT.load(Ordering::Relaxed) >= LEFT_MAX {
         return false;
     }
     let mut state = walk.lock();
     let (turn, theirs) = (state.turn, Arc::clone(walk));
-    // The thread takes the lock first.
+    // The lock is held until `working` is set; the thread takes it first.
     state.working = threads::start("sordino-dump", move || theirs.work(turn)).is_ok();
     state.working
 }
 
-/// One part of the work, which is done without a lock.
+/// One part of the work, which is done without the lock.
 #[derive(Clone, Debug)]
 enum Task {
     List,
@@ -96,7 +96,7 @@ enum Done {
     File(Mapped, Result<Found, Unknown>),
 }
 
-/// The task that a thread is working on.
+/// The task in progress, its thread and its start.
 #[derive(Debug)]
 struct Current {
     task: Task,
@@ -119,20 +119,20 @@ struct State {
     /// True once the processes are listed or about to be.
     listed: bool,
     done: bool,
-    /// Whether a thread works on it, that of this turn.
+    /// True while the thread of the current generation works on it.
     working: bool,
-    /// Which thread works on it: one that was left behind has an earlier number.
+    /// The current generation of worker; an abandoned thread has an earlier number.
     turn: u32,
     current: Option<Current>,
     tasks: VecDeque<Task>,
-    /// Whether what can hang is left out.
+    /// True if tasks that can hang are skipped.
     cautious: bool,
     users: HashMap<i32, u32>,
     shares: HashMap<u32, Share>,
     threads: Vec<Thread>,
     mappings: Vec<Mapping>,
     build_ids: HashMap<FileId, String>,
-    /// Of files whose numbers mean something for one process only.
+    /// Build ids of files whose device numbers are valid for one process only.
     own_build_ids: HashMap<(i32, FileId), String>,
     left_out: LeftOut,
 }
@@ -146,7 +146,7 @@ impl Walk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works until all is done, time is up, or another thread goes on with it.
+    /// Works until all is done, time is up, or another thread has taken over.
     fn work(&self, turn: u32) {
         loop {
             let next = self.lock().begin(turn);
@@ -173,7 +173,7 @@ impl Walk {
         self.changed.notify_all();
     }
 
-    /// Does what can't hang.
+    /// Performs the tasks that cannot hang on the calling thread.
     fn on_this_thread(&self) {
         let mut state = self.lock();
         (state.cautious, state.working) = (true, true);
@@ -183,7 +183,7 @@ impl Walk {
         self.work(turn);
     }
 
-    /// Lets the thread that hangs be.
+    /// Abandons the thread that hangs.
     fn leave_behind(&self, mut state: MutexGuard<'_, State>) {
         match state.current.take().map(|current| current.task) {
             Some(Task::File(mapped)) => {
@@ -200,7 +200,7 @@ impl Walk {
         state.dismiss();
     }
 
-    /// Takes what there is.
+    /// Ends the visit and returns the results so far.
     fn end(&self, mut state: MutexGuard<'_, State>) -> Walked {
         if !state.done {
             let left = state.tasks.len() + usize::from(state.current.is_some());
@@ -209,7 +209,7 @@ impl Walk {
                 "{left} of the processes and files are left out: it took longer than {limit} s"
             ));
             if let Some(Task::File(mapped)) = state.current.take().map(|current| current.task) {
-                // Until it answers.
+                // Barred until the file answers.
                 devices::hangs(mapped.file.device);
             }
             state.tasks.clear();
@@ -251,14 +251,14 @@ impl State {
         }
     }
 
-    /// Whether the dump may go on. Time during which its thread waited for a CPU counts only up to a limit.
+    /// Returns true if the dump may continue. Time during which its thread waited for a CPU counts only up to a limit.
     fn has_time(&self) -> bool {
         let time = self.begin.elapsed();
         let waited = || self.thread.map_or(time, waited_for_a_cpu);
         time < DUMP_TIME || time < STARVED_TIME && time.saturating_sub(waited()) < DUMP_TIME
     }
 
-    /// What the thread of this turn does next. `None` if nothing is left to do for it.
+    /// Returns the next task for the thread of this generation; `None` if there is none for it.
     fn begin(&mut self, turn: u32) -> Option<Task> {
         let thread = gettid();
         self.thread = Some(thread).filter(|_| self.turn == turn).or(self.thread);
@@ -273,7 +273,7 @@ impl State {
         task
     }
 
-    /// The next task that is worth it.
+    /// Returns the next task that is within its user's share and not barred.
     fn next_task(&mut self) -> Option<Task> {
         while let Some(task) = self.tasks.pop_front() {
             let pid = match &task {
@@ -299,7 +299,7 @@ impl State {
         None
     }
 
-    /// Adds what came of a task that took `time`.
+    /// Adds the result of a task that took `time`.
     fn add(&mut self, done: Done, time: Duration) {
         let (pid, bytes) = match done {
             Done::List(processes) => return self.add_processes(processes),
@@ -323,7 +323,8 @@ impl State {
         share.bytes += bytes;
     }
 
-    /// In turns by user, so no user's number of processes is at the cost of another; threads, which can't hang, first.
+    /// Queues the processes' tasks, alternating between users so that no user's many processes delay another's;
+    /// threads, which cannot hang, come first.
     fn add_processes(&mut self, mut processes: Vec<(i32, u32)>) {
         let mut counts: HashMap<u32, usize> = HashMap::new();
         let mut rank = |user| {
@@ -338,7 +339,7 @@ impl State {
         self.users = ranked.into_iter().map(|(_, pid, user)| (pid, user)).collect();
     }
 
-    /// How many bytes they take.
+    /// Adds a process's mappings and queues their files. Returns their size in memory, in bytes.
     fn add_mappings(&mut self, pid: i32, mut mappings: Vec<Mapping>, more: bool) -> usize {
         if more {
             let user = self.user(pid);
@@ -362,7 +363,7 @@ impl State {
             Err(why) => {
                 let user = self.user(mapped.pid);
                 if why != Unknown::Skipped(Skip::Nothing) && why != Unknown::Skipped(Skip::Replaced) {
-                    // It would be the same for the next process that has mapped it.
+                    // The result would be the same for the next process with this file.
                     self.build_ids.insert(mapped.file, String::new());
                 }
                 self.left_out.unknown(mapped, user, why);
@@ -379,7 +380,7 @@ impl State {
         self.users.get(&pid).copied().unwrap_or_default()
     }
 
-    /// Whoever works on it counts as left behind until it has noticed.
+    /// Dismisses the worker, which counts as abandoned until it notices.
     fn dismiss(&mut self) {
         if std::mem::take(&mut self.working) {
             LEFT.fetch_add(1, Ordering::Relaxed);
@@ -422,7 +423,7 @@ impl Task {
 }
 
 impl Current {
-    /// Whether its thread waits for something, and has for too long. One that lacks a CPU does not hang.
+    /// Returns true if its thread has been blocked for too long. A thread that lacks a CPU does not count.
     fn hangs(&self) -> bool {
         let stat = || crate::proc::read(&format!("/proc/self/task/{}/stat", self.thread.as_raw_nonzero()));
         let runs = || Some(Stat::parse(&stat()?)?.field(3) == "R");

@@ -1,15 +1,15 @@
-//! The user behind a user id: some users have thousands of ids, for the namespaces that they make (subuid(5)).
+//! Maps a user id to its owner: some users own thousands of ids for their user namespaces (subuid(5)).
 
 use super::is_trusted;
 use std::fs;
 use std::ops::Range;
 
-/// The users with ranges of further ids.
+/// The ranges of subordinate user ids, and their owners.
 #[derive(Debug, Default)]
 pub(super) struct Accounts(Vec<(Range<u32>, u32)>);
 
 impl Accounts {
-    /// As the files of this machine have them; other sources of ranges are not known.
+    /// Reads `/etc/subuid` and `/etc/passwd`; other sources of ranges are not supported.
     pub(super) fn of_this_machine() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self::of(&read("/etc/subuid"), &read("/etc/passwd"))
@@ -31,8 +31,8 @@ impl Accounts {
         Self(subuid.lines().filter_map(range).collect())
     }
 
-    /// By whose limits the programs of a user are taken up: those with ids of one user's range have that user's together. A range of
-    /// root's or of the recorder's user has limits of its own.
+    /// Returns the user whose limits apply to a program of `user`: all ids of a user's ranges share that user's limits.
+    /// A range of root or of the recorder's user has limits of its own.
     pub(super) fn of_user(&self, user: u32) -> u32 {
         let range = self.0.iter().find(|(range, _)| range.contains(&user) && !is_trusted(user));
         range.map_or(user, |(range, owner)| if is_trusted(*owner) { range.start } else { *owner })

@@ -1,4 +1,4 @@
-//! Attaching to one area: who has it, the slot, the rings.
+//! Attaches to one area: checks its owner, gets a slot, creates the rings.
 
 use super::is_trusted;
 use super::ledger::{Claim, Memory};
@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The session's options for every program.
+/// The session's options that apply to every program.
 #[derive(Clone, Debug)]
 pub(crate) struct Wishes {
     name: String,
@@ -27,19 +27,19 @@ pub(crate) struct Wishes {
     leave_out_others: bool,
     wake: bool,
     block: Option<Duration>,
-    /// Rings get pages while they are used.
+    /// True if rings get pages while they are used.
     is_sparse: bool,
-    /// Some tracepoints are wanted conditionally.
+    /// True if some tracepoints have conditions.
     conditions: bool,
-    /// The kernel is recorded.
+    /// True if the kernel is recorded.
     with_kernel: bool,
-    /// A session takes smaller rings where there is no room for larger ones.
+    /// True for a session, which uses smaller rings where there is no room for larger ones.
     is_session: bool,
-    /// Every program is wanted, but not the commands of this very program.
+    /// True if every program is recorded, except commands of `sordino` itself.
     pub(super) skip_ours: bool,
 }
 
-/// An area that is to be attached to.
+/// An area to attach to.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(super) pid: i32,
@@ -47,20 +47,20 @@ pub(crate) struct Candidate {
     pub(super) claim: Claim,
 }
 
-/// An area that was attached to; no tracepoint is enabled yet.
+/// An attached area; no tracepoint is enabled yet.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) pid: i32,
     pub(crate) claim: Claim,
     pub(crate) identity: Identity,
-    /// The quota of its control group, if the kernel is recorded.
+    /// The CPU quota of the program's cgroup, if the kernel is recorded.
     pub(crate) quota: Option<Quota>,
-    /// Readable when the process has ended.
+    /// Becomes readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Program,
     pub(crate) attached: Attached,
     pub(crate) notes: Vec<String>,
-    /// It did not wait to be taken up: what it hit before is not recorded.
+    /// True if the program ran before it was attached to, so earlier hits are not recorded.
     pub(crate) ran_before: bool,
     /// The reader of the program's catalogue, and the tracepoints read so far.
     pub(crate) reader: Reader,
@@ -70,7 +70,7 @@ pub(crate) struct Taken {
 /// The result of attaching to a candidate.
 pub(super) enum Attach {
     Taken(Box<Taken>),
-    /// Another collector attaches, or somebody keeps the lock.
+    /// Another collector is attaching, or another process holds the lock.
     Locked(Candidate),
     Refused(Candidate, String),
 }
@@ -93,13 +93,13 @@ impl Wishes {
         }
     }
 
-    /// Rings of each program.
+    /// Returns the number of rings of each program.
     pub(super) fn rings(&self) -> usize {
         self.cpus.len() + 1
     }
 
-    /// Returns the request to a program. Its rings begin with less, the less memory is left and the more programs of its user came within
-    /// the last second.
+    /// Returns the request to a program. Its rings begin with fewer pages the less memory is left, and the more
+    /// programs of its user registered within the last second.
     fn wanted(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
         let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
         Wanted {
@@ -116,7 +116,7 @@ impl Wishes {
         }
     }
 
-    /// A refusal with what the user can do about it.
+    /// Describes a refusal and its remedy.
     fn explain(&self, refusal: &Refusal, program: &Program) -> String {
         match refusal {
             Refusal::NoSlot => {
@@ -149,7 +149,8 @@ impl Candidate {
         self.claim.id()
     }
 
-    /// How long attaching may take: 0.3 s for a GiB of memory, and what a program needs that keeps its file's inode for itself.
+    /// Returns the time limit for attaching: 0.3 s for each GiB of memory, and time for a program that holds the lock
+    /// of its file's inode.
     pub(super) fn patience(&self, wishes: &Wishes) -> Duration {
         Duration::from_secs(2 + (self.program.size_of(&self.wanted(wishes)) >> 30))
     }
@@ -158,7 +159,7 @@ impl Candidate {
         wishes.wanted(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
-    /// Attaches without waiting.
+    /// Attaches without waiting for a lock.
     pub(super) fn attach(self, wishes: &Wishes) -> Attach {
         let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
             return Attach::Refused(self, "no such process".to_owned());
@@ -198,8 +199,8 @@ impl Candidate {
         Attach::Taken(Box::new(taken))
     }
 
-    /// Attaches with the rings that are wanted; where the user's programs may not have so much, and for a session also where the
-    /// program has no room for it, with the largest that fit. `None` if the lock is in the way.
+    /// Attaches with the requested rings, or with the largest that fit if the user's memory limit does not allow them
+    /// or, for a session, the program has no room for them. Returns `None` if the lock is held.
     fn attach_or_smaller(
         &self,
         wishes: &Wishes,
@@ -233,33 +234,34 @@ fn smaller(geometry: Geometry, why: &str) -> String {
 }
 
 impl Taken {
-    /// The addresses of the pages that the program's threads touch.
+    /// Returns the addresses of the pages that the program's threads access.
     pub(super) fn pages(&self) -> Pages {
         Pages(self.attached.present.clone())
     }
 
-    /// Gives the rings back, of a session that has ended meanwhile. A program of somebody who is not trusted could delay that: its slot
-    /// is released with its file, and the next session that takes it clears the rings away.
+    /// Detaches on behalf of a session that has ended meanwhile, if the user is trusted. An untrusted user's program
+    /// could delay that: its slot is released with its file, and the next session that gets the slot removes the rings.
     pub(super) fn let_go_at_once(&self) {
         if is_trusted(self.claim.user()) {
             self.let_go();
         }
     }
 
-    /// Gives the rings back, of a session that has ended meanwhile.
+    /// Detaches on behalf of a session that has ended meanwhile.
     pub(super) fn let_go(&self) {
         let hold = self.attached.hold();
         if !matches!(self.program.try_detach(hold), Ok(true)) {
-            // The kernel releases the slot with the file.
+            // The kernel releases the slot when the file is closed.
             let _ = self.program.detach_unlocked(hold);
         }
     }
 }
 
-/// A different one each time, so that a writer that slept through a detach never finds the head it saw.
+/// Returns a different first sub-buffer sequence number each time, so that a writer that slept through a detach never
+/// finds the head that it saw before.
 fn first_turn() -> u32 {
     let mut random = [0; 4];
-    // Without randomness, the clock is different each time too.
+    // Without random numbers: the clock also differs each time.
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
         Ok(4) => u32::from_ne_bytes(random),
         _ => sordino_clock::cycles() as u32,

@@ -1,4 +1,4 @@
-//! One user's programs that wait to be taken up, and the thread that does it.
+//! One user's queue of programs to attach to, and its thread.
 
 use super::hold::{Taken, Wishes};
 use super::ledger::Ledger;
@@ -9,14 +9,15 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that an idle thread stays: programs often register one after the other.
+/// Time after which an idle thread ends: programs often register one after the other.
 const IDLE: Duration = Duration::from_secs(1);
-/// Threads of a user that hang, at most: the first may wait for pages, the second may not. Then the user's programs are refused.
+/// Maximum number of a user's threads that hang: the first may wait for pages, the second may not. After that the
+/// user's programs are refused.
 const MOST_STUCK: u32 = 2;
-/// Jobs at most whose areas are open and wait for the next step, which is slower: each holds descriptors.
+/// Maximum number of jobs with open areas that wait for the next, slower step: each holds descriptors.
 const MOST_OPENED: usize = 256;
 
-/// State that all lanes share.
+/// State shared by all lanes.
 pub(super) struct Shared {
     pub(super) wishes: Wishes,
     pub(super) ledger: Ledger,
@@ -25,7 +26,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Sends a job back to the session.
+    /// Returns a job to the session.
     pub(super) fn finish(&self, job: Job) {
         match self.done.send(job) {
             Ok(()) => (self.ring)(),
@@ -35,7 +36,7 @@ impl Shared {
     }
 }
 
-/// One user's queue.
+/// The queue of one user's jobs, and its thread.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     state: Mutex<State>,
@@ -44,25 +45,26 @@ pub(super) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Jobs whose areas are to be opened. They come first: a program that ends while it waits leaves its counts in an open area.
+    /// Jobs whose areas are to be opened. They come first, because a program that ends while it waits leaves its counts
+    /// in an open area.
     queue: VecDeque<Job>,
-    /// Jobs whose areas are open, in the order of their waiting, and those that let programs go.
+    /// Jobs with open areas, in order of arrival, and those that detach from programs.
     opened: VecDeque<Job>,
-    /// Jobs with a lock in the way, and when they are tried again.
+    /// Jobs whose lock was held, and the time of their next attempt.
     locked: Vec<Job>,
     retry: Option<Instant>,
-    /// The job that may hang, and its deadline.
+    /// The job whose step may hang, and its deadline.
     guarded: Option<(Job, Instant)>,
-    /// The thread that works here, by the number of those before it that were given up.
+    /// The number of threads given up so far, which identifies the present thread.
     generation: u64,
     has_thread: bool,
-    /// Threads that were given up and hang still.
+    /// Threads that were given up and still hang.
     stuck: u32,
     closed: bool,
 }
 
 impl Lane {
-    /// Nobody panics with it locked, and each change is complete.
+    /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,13 +74,13 @@ impl Lane {
         self.changed.notify_one();
     }
 
-    /// How many jobs wait.
+    /// Returns the number of waiting jobs.
     pub(super) fn waiting(&self) -> usize {
         let state = self.lock();
         state.ready() + state.locked.len()
     }
 
-    /// Whether one of the threads that are allowed is used here, also by a call that hangs.
+    /// Returns true if the lane uses one of the permitted threads, be it for a call that hangs.
     pub(super) fn has_thread(&self) -> bool {
         let state = self.lock();
         state.has_thread || state.stuck > 0
@@ -101,7 +103,7 @@ impl Lane {
         self.lock().stuck == 0
     }
 
-    /// Jobs that have waited for longer than this.
+    /// Removes and returns the jobs that have waited for longer than `age`.
     pub(super) fn take_older_than(&self, age: Duration) -> Vec<Job> {
         let mut state = self.lock();
         let State { queue, opened, .. } = &mut *state;
@@ -111,7 +113,7 @@ impl Lane {
         old
     }
 
-    /// Starts a thread if there is something to do and none; refuses what waits if that fails, or too many threads hang.
+    /// Starts a thread if there are jobs and no thread. Refuses the jobs if that fails, or too many threads hang.
     pub(super) fn start(lane: &Arc<Self>, shared: &Arc<Shared>) {
         let mut state = lane.lock();
         if state.has_thread || state.closed || state.is_empty() {
@@ -149,7 +151,7 @@ impl Lane {
         }
     }
 
-    /// The next job of the thread of this generation; `None` if it is to end.
+    /// Returns the next job for the thread of this generation; `None` if the thread is to end.
     fn next(&self, generation: u64) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -176,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Tries a job again later: the more of them there are, the later.
+    /// Schedules another attempt: the more such jobs, the later.
     fn retry(&self, job: Job) {
         let mut state = self.lock();
         state.locked.push(job);
@@ -184,8 +186,8 @@ impl Lane {
         state.retry.get_or_insert_with(|| Instant::now() + pause);
     }
 
-    /// Calls `step`, which a program may have last for ever, while the job lies where it can be taken away after `patience`. The result
-    /// alone if it was.
+    /// Calls `step`, which a program may block for ever, while the job is stored where it can be taken away after
+    /// `patience`. If it was taken away, the result alone is the error.
     pub(super) fn guard<T>(
         &self,
         generation: u64,
@@ -210,7 +212,7 @@ impl Lane {
         }
     }
 
-    /// Gives the thread up if its program has taken too long; another one goes on.
+    /// Gives up the thread if its program has taken too long; another thread continues.
     pub(super) fn give_up_if_overdue(lane: &Arc<Self>, shared: &Arc<Shared>) {
         let mut state = lane.lock();
         if state.guarded.as_ref().is_none_or(|(_, until)| Instant::now() < *until) {
@@ -234,7 +236,7 @@ impl Lane {
         Self::start(lane, shared);
     }
 
-    /// Ends the thread as soon as it can, and lets go of the programs that wait.
+    /// Ends the thread as soon as possible, and detaches from the waiting programs.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -259,7 +261,7 @@ impl State {
         new.or_else(|| self.opened.pop_front())
     }
 
-    /// Jobs that have no lock in the way.
+    /// Returns the number of jobs that wait for no lock.
     fn ready(&self) -> usize {
         self.queue.len() + self.opened.len()
     }

@@ -7,29 +7,30 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Areas of one process at most: one for each copy of the library in it.
+/// Maximum number of areas of one process: one for each copy of the library in it.
 const MOST_AREAS: usize = 16;
-/// Descriptors that a program takes besides its streams': its area, its process, its metadata.
+/// Descriptors that a program takes beside its streams': its area, its process, its metadata.
 const DESCRIPTORS: u64 = 4;
 
-/// Time for which a program counts as one that came lately.
+/// Time for which a program counts as a recent arrival.
 const LATELY: Duration = Duration::from_secs(1);
-/// Programs that are remembered as such, at most.
+/// Maximum number of recent arrivals that are kept.
 const MOST_LATE: usize = 256;
 
-/// The limits of all programs together, and of one user's; those of root and of the recorder's own user have no limit of their own.
+/// The limits for all programs together, and for one user. Root and the recorder's own user have no limit of their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// A user's descriptors: a quarter of the recorder's.
     descriptors: u64,
-    /// Bytes of a user's rings: half of the budget, so that others' programs have the other half.
+    /// Bytes of a user's rings: half of the budget, so that the other half is left for other users.
     bytes: u64,
     /// Bytes of all rings.
     budget: u64,
 }
 
 impl Limits {
-    /// Returns the limits by the machine's memory, the control group and the descriptors now, and by the session's options.
+    /// Returns the limits that follow from the machine's memory, the cgroup, the present limit of descriptors, and the
+    /// session's options.
     pub(crate) fn of_this_machine(max_memory: Option<u64>) -> Self {
         let quarter = limits::memory() / 4;
         let budget = max_memory.unwrap_or(quarter);
@@ -40,15 +41,15 @@ impl Limits {
 /// The memory of a session's rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Bytes that they have.
+    /// Bytes in use by the rings.
     pub(crate) used: u64,
-    /// Bytes that they may have.
+    /// Bytes that the rings may use at most.
     pub(crate) budget: u64,
-    /// The number of times that a ring did not get what it needed.
+    /// The number of times that a ring did not get memory that it needed.
     pub(crate) short: u64,
 }
 
-/// The areas that are recorded, or are about to be.
+/// The areas that are recorded or about to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger(Arc<Mutex<Inner>>);
 
@@ -69,7 +70,7 @@ struct Entry {
     descriptors: u64,
 }
 
-/// An area's place in the ledger, which it has until this is dropped.
+/// An area's entry in the ledger, removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     ledger: Ledger,
@@ -77,10 +78,10 @@ pub(crate) struct Claim {
     user: u32,
 }
 
-/// The reason why an area can't be claimed.
+/// The reason that an area can't be claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoClaim {
-    /// Somebody has.
+    /// The area has been claimed already.
     Known,
     /// The process or its user has too many areas.
     TooMany(String),
@@ -96,12 +97,12 @@ impl Ledger {
         })))
     }
 
-    /// Nobody panics with it locked, and what it holds is right at every moment.
+    /// Ignores poisoning: no code panics while it holds the lock, and the contents are valid at every moment.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims an area that a process of `user` has, for so many rings.
+    /// Claims an area of a process of `user`, with `rings` rings.
     pub(crate) fn claim(&self, id: FileId, pid: i32, user: u32, rings: usize) -> Result<Claim, NoClaim> {
         let mut inner = self.lock();
         if inner.areas.contains_key(&id) {
@@ -124,20 +125,20 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// The memory of all rings.
+    /// Returns the memory of all rings.
     pub(crate) fn memory(&self) -> Memory {
         let inner = self.lock();
         Memory { used: inner.used(), budget: inner.limits.budget, short: inner.short }
     }
 
-    /// The areas of a process.
+    /// Returns the areas of a process.
     pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
         self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()
     }
 }
 
 impl Inner {
-    /// The number of areas of this user that were claimed lately, at most [`MOST_LATE`].
+    /// Returns the number of this user's recently claimed areas, at most [`MOST_LATE`].
     fn arrivals(&mut self, user: u32) -> usize {
         let too_many = self.arrivals.len().saturating_sub(MOST_LATE);
         self.arrivals.drain(..too_many);
@@ -149,7 +150,7 @@ impl Inner {
         self.areas.values().map(|entry| entry.bytes).sum()
     }
 
-    /// The reason why areas of this user have too much, if they do.
+    /// Returns the reason that the rings exceed the session's or this user's limit, if they do.
     fn excess(&self, user: u32) -> Option<String> {
         let (used, budget) = (self.used(), self.limits.budget);
         if used > budget {
@@ -177,20 +178,21 @@ impl Inner {
 }
 
 impl Claim {
-    /// The area's identity.
+    /// Returns the identity of the area.
     pub(crate) const fn id(&self) -> FileId {
         self.id
     }
 
-    /// The user of the area's process, or whose limits hold for it.
+    /// Returns the user whose limits apply to the area.
     pub(crate) const fn user(&self) -> u32 {
         self.user
     }
 
-    /// Counts the memory that the area's rings are about to take, in place of what was counted before.
+    /// Sets the memory that the area's rings are about to take, in place of the previous amount.
     ///
     /// # Errors
-    /// All programs or its user's would have too much; the text has the remedy. No memory is counted for the area then.
+    /// If the rings of all programs or of the user would exceed the limit; the text has the remedy. The area's amount
+    /// is then 0.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), String> {
         let mut inner = self.ledger.lock();
         let Some(entry) = inner.areas.get_mut(&self.id) else { return Ok(()) };
@@ -201,13 +203,13 @@ impl Claim {
         Err(excess)
     }
 
-    /// Counts memory that the area's rings are about to take besides. Returns true if they may.
+    /// Adds memory that the area's rings are about to take. Returns false, without a change, if a limit forbids it.
     pub(crate) fn grow(&self, bytes: u64) -> bool {
         let mut inner = self.ledger.lock();
         let Some(entry) = inner.areas.get_mut(&self.id) else { return false };
         entry.bytes += bytes;
         let (user, id) = (entry.user, self.id);
-        // The last eighth is for programs that are yet to come.
+        // The last eighth is reserved for later programs.
         let spares = inner.used() <= inner.limits.budget / 8 * 7;
         if spares && inner.excess(user).is_none() {
             return true;
@@ -216,23 +218,24 @@ impl Claim {
         false
     }
 
-    /// Counts that there was no memory for the area's rings.
+    /// Counts a failure to get memory for the area's rings.
     pub(crate) fn note_short(&self) {
         self.ledger.lock().short += 1;
     }
 
-    /// Counts memory of the area's rings that was given back.
+    /// Subtracts memory of the area's rings that was freed.
     pub(crate) fn shrink(&self, bytes: u64) {
         let mut inner = self.ledger.lock();
         inner.areas.entry(self.id).and_modify(|entry| entry.bytes = entry.bytes.saturating_sub(bytes));
     }
 
-    /// The memory of all rings.
+    /// Returns the memory of all rings.
     pub(crate) fn memory(&self) -> Memory {
         self.ledger.memory()
     }
 
-    /// The number of areas that its user's programs have had claimed within a second, this one included while that lasts.
+    /// Returns the number of areas of its user that were claimed within the last second, including this one if it is as
+    /// recent.
     pub(crate) fn arrivals(&self) -> usize {
         self.ledger.lock().arrivals(self.user)
     }
@@ -256,7 +259,7 @@ mod tests {
         FileId { device: 1, inode }
     }
 
-    /// A user without rights, who is not the one that runs the tests.
+    /// Returns an unprivileged user, different from the one that runs the tests.
     fn stranger() -> u32 {
         rustix::process::geteuid().as_raw() + 1
     }

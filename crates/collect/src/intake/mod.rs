@@ -1,18 +1,20 @@
-//! Taking programs up, beside the session's loop: what a program can delay is done by a thread of its user's.
+//! Attaching to programs beside the session's loop: every step that a program can delay is done by a thread of that
+//! program's user.
 //!
-//! A program may lock its area, hold a lease on its file, or have its pages come late or never. So the session hands each program as a
-//! [`Job`] to the lane of its user, and goes on. A lane has one thread; it finds the program's areas, attaches to them and makes their
-//! pages present. The job then comes back, and the session does the rest: the trace, the tracepoints, the answer to the program.
+//! A program may lock its area, hold a lease on its file, or delay access to its pages for ever. So the session passes
+//! each program as a [`Job`] to its user's lane and continues. A lane has one thread, which finds the program's areas,
+//! attaches to them and makes their pages present. The job then returns, and the session does the rest: the trace, the
+//! tracepoints, the answer to the program.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `accounts` | whose limits hold for a user id |
-//! | `lane` | one user's queue and its thread; gives the thread up when a program has it hang |
+//! | `accounts` | the user whose limits apply to a user id |
+//! | `lane` | one user's queue and its thread, which is given up when a program makes it hang |
 //! | `work` | the steps of a job |
 //! | `hold` | attaching to one area |
-//! | `ledger` | which areas are known, and what each user may have of them |
+//! | `ledger` | the known areas, and each user's limits |
 //! | `pages` | the pages of a program's rings |
-//! | `portion` | what rings begin with |
+//! | `portion` | the part of their pages with which rings begin |
 
 mod accounts;
 mod hold;
@@ -35,32 +37,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Threads at most, but for those of root and the recorder's own user, who always get theirs: somebody may have many user ids.
+/// Maximum number of threads, not counting those of root and of the recorder's own user, which are always permitted:
+/// somebody may own many user ids.
 const MOST_LANES: usize = 16;
-/// Programs of a user that wait to be looked at, at most; likewise.
+/// Maximum number of a user's waiting programs, with the same exception.
 const MOST_WAITING: usize = 1024;
-/// Longest wait of a user's programs for a thread while other users have them all.
+/// Longest wait of a user's programs for a thread while other users occupy all of them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Programs that are being taken up.
+/// The programs to which the recorder is attaching.
 pub(crate) struct Intake {
     shared: Arc<Shared>,
     accounts: Accounts,
-    /// By account.
+    /// The lanes, by the user whose limits apply.
     lanes: HashMap<u32, Arc<Lane>>,
     finished: Receiver<Job>,
-    /// Jobs that have not come back.
+    /// The number of jobs that have not returned.
     outstanding: usize,
     tickets: u64,
 }
 
-/// Whether a user's programs are taken up without limits: whoever could stop the recorder anyway.
+/// Returns true for users without limits: those who could stop the recorder anyway.
 pub(crate) fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
 impl Intake {
-    /// `ring` is called when a job has come back.
+    /// Creates an intake; `ring` is called when a job has returned.
     pub(crate) fn new(wishes: Wishes, limits: Limits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
         let ledger = Ledger::new(limits);
@@ -69,12 +72,12 @@ impl Intake {
         Self { shared, accounts, lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
     }
 
-    /// The memory of all rings.
+    /// Returns the memory of all rings.
     pub(crate) fn memory(&self) -> Memory {
         self.shared.ledger.memory()
     }
 
-    /// Hands over a program; the number by which the job is known when it comes back.
+    /// Submits a program. Returns the number of its job.
     pub(crate) fn submit(&mut self, pid: i32, user: u32, source: Source) -> u64 {
         self.tickets += 1;
         self.outstanding += 1;
@@ -94,7 +97,7 @@ impl Intake {
         self.tickets
     }
 
-    /// Hands over a program that is to be let go; `user` is its claim's.
+    /// Submits a program to be detached from; `user` is the user of its claim.
     pub(crate) fn let_go(&mut self, user: u32, pid: i32, detachment: Detachment) {
         self.tickets += 1;
         self.outstanding += 1;
@@ -103,19 +106,19 @@ impl Intake {
         self.look_after();
     }
 
-    /// How many jobs have not come back.
+    /// Returns the number of jobs that have not returned.
     pub(crate) const fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// The jobs that have come back.
+    /// Returns the jobs that have returned since the last call.
     pub(crate) fn finished(&mut self) -> Vec<Job> {
         let finished: Vec<Job> = self.finished.try_iter().collect();
         self.outstanding -= finished.len();
         finished
     }
 
-    /// The same; waits for the first until `end`.
+    /// Waits until `end`, at most 50 ms, for the first job to return, and returns all that have.
     pub(crate) fn finished_until(&mut self, end: Instant) -> Vec<Job> {
         self.look_after();
         let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
@@ -125,8 +128,7 @@ impl Intake {
         finished
     }
 
-    /// Gives up threads that hang, starts those that there was no room for, and forgets lanes that nobody needs. To be called from time
-    /// to time.
+    /// Gives up threads that hang, starts those that had to wait, and removes unused lanes. To be called regularly.
     pub(crate) fn look_after(&mut self) {
         self.lanes.values().for_each(|lane| Lane::give_up_if_overdue(lane, &self.shared));
         self.lanes.retain(|_, lane| lane.is_needed());
@@ -146,7 +148,7 @@ impl Intake {
 }
 
 impl Drop for Intake {
-    /// Programs that still wait go on unrecorded, and those that were attached to meanwhile are let go.
+    /// Waiting programs continue unrecorded, and those attached to meanwhile are detached.
     fn drop(&mut self) {
         self.lanes.values().for_each(|lane| lane.close());
         for job in self.finished.try_iter() {

@@ -1,32 +1,32 @@
-//! The pages of a program's rings, and those that lead there: present before its threads touch them.
+//! The pages of a program's rings and of the structures that lead to them, made present before its threads access them.
 
 use crate::proc;
 use sordino_ring::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;
 
-/// Parts of a process's memory, addresses and lengths: those of its rings first.
+/// Regions of a process's memory, as addresses and lengths; those of its rings first.
 #[derive(Debug)]
 pub(super) struct Pages(pub(super) Vec<(u64, u64)>);
 
 impl Pages {
-    /// The time that a program may take which wants to be recorded: a GiB takes 0.1 s.
+    /// Returns the time limit for a program that cooperates: a GiB takes 0.1 s.
     pub(super) fn patience(&self) -> Duration {
         let bytes = self.0.iter().fold(0u64, |sum, region| sum.saturating_add(region.1));
         Duration::from_secs(1 + (bytes >> 30))
     }
 
-    /// Makes the regions present in process `pid`; what is to be told if that failed. The process may have arranged that it takes for
-    /// ever (userfaultfd, FUSE).
+    /// Makes the regions present in process `pid`. Returns a note if that failed. The process can delay it for ever
+    /// (userfaultfd, FUSE).
     pub(super) fn make_present(&self, pid: i32, is_trusted: bool) -> Option<String> {
-        // What the kernel had no memory for a moment ago it may have now.
+        // A second attempt: the kernel may have been short of memory for a moment.
         let missing = match self.populate(pid, is_trusted) {
             Ok(1..) => self.populate(pid, is_trusted),
             result => result,
         };
         match missing {
             Ok(0) => None,
-            // It has become another program, or ended: nobody will write there.
+            // The process has ended or executed another program: nothing will write there.
             _ if self.0.iter().all(|region| !is_mapped(pid, region.0)) => None,
             Ok(missing) => {
                 Some(format!("{missing} pages of its rings were not present: it may fault on them"))
@@ -37,7 +37,7 @@ impl Pages {
         }
     }
 
-    /// How many pages could not be read.
+    /// Returns the number of pages that could not be read.
     fn populate(&self, pid: i32, is_trusted: bool) -> io::Result<u64> {
         let populate = if is_trusted { populate } else { populate_apart };
         self.0.iter().map(|&(address, length)| populate(pid, address, length)).sum()

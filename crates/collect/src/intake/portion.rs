@@ -1,21 +1,22 @@
-//! The portion of its rings that a program begins with, where they get their pages while they are used.
+//! The part of their pages with which a program's rings begin, where they get pages while they are used.
 
 use super::ledger::Memory;
 use sordino_ring::control::Portion;
 use sordino_ring::layout::Geometry;
 
-/// Bytes of a program's rings at first.
+/// Initial size of a program's rings, in bytes.
 const BYTES: u64 = 2 << 20;
-/// Bytes of a program's rings at first while the session's have less than [`FIRST`].
+/// Initial size of a program's rings, in bytes, while the session's rings use less than [`FIRST`].
 const BYTES_FIRST: u64 = 6 << 20;
 const FIRST: u64 = 128 << 20;
-/// The number of programs within a second that halves what the next ones begin with: those of a crowd rarely live long.
+/// The number of programs within a second that halves the initial size of the next ones': programs of a crowd are
+/// usually short-lived.
 const CROWD: usize = 4;
-/// The part of what is left of a session's budget that one more program begins with, at most.
+/// A program begins with at most this fraction (1/64) of the rest of the session's budget.
 const PART: u64 = 64;
 
-/// Returns the portion of a program with rings for so many CPUs, one of `arrivals` within a second. The shared ring has most of it if
-/// threads are not restartable.
+/// Returns the initial portion of a program with rings for `cpus` CPUs, one of `arrivals` within a second. If its
+/// threads cannot use restartable sequences, most of it goes to the shared ring.
 pub(super) fn portion(
     geometry: Geometry,
     cpus: usize,

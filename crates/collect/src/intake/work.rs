@@ -1,4 +1,4 @@
-//! The steps of taking one process's areas up.
+//! The steps of attaching to one process's areas.
 
 use super::hold::{Attach, Candidate, Taken};
 use super::is_trusted;
@@ -14,77 +14,78 @@ use std::time::{Duration, Instant};
 
 /// Longest time for finding a process's areas: reading `/proc` and vetting files.
 const FINDING: Duration = Duration::from_secs(2);
-/// Longest time for letting a program go, which frees its rings' memory.
+/// Longest time for detaching from a program, which frees its rings' memory.
 const LETTING_GO: Duration = Duration::from_secs(2);
-/// Until when an area may be incomplete, in looks at its process: the program may have been interrupted while it made it.
+/// The number of checks of a process after which an incomplete area is an error: the program may have been interrupted
+/// while it created the area.
 pub(crate) const LOOKS_UNTIL_MADE: u8 = 3;
 
-/// The reason for looking at a process.
+/// The reason for examining a process.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// It says that it is there, and waits.
+    /// The program has registered, and waits.
     Announced(Announced),
-    /// Somebody named it, and waits.
+    /// The user has named the process, and waits.
     Named,
-    /// It is there: the how manieth look this is, and which program it executes.
+    /// A scan has found the process: the number of this check, and the program that it executes.
     Seen { looks: u8, incarnation: Incarnation },
-    /// It is to be let go.
+    /// The program is to be detached from.
     Leaves(Detachment),
 }
 
-/// A process whose areas are to be taken up, and what became of them.
+/// A process whose areas are to be attached to, and the results.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) ticket: u64,
     pub(crate) pid: i32,
     pub(crate) user: u32,
-    /// By whose limits it is looked at.
+    /// The user whose limits apply.
     account: u32,
     pub(crate) source: Source,
     /// The areas that were attached to.
     pub(crate) taken: Vec<Taken>,
     /// Areas that are recorded already.
     pub(crate) known: Vec<FileId>,
-    /// Areas that are not recorded, as far as they could be reached, with the reason.
+    /// Areas that are not recorded, as far as they could be identified, with the reason.
     pub(crate) skipped: Vec<(Option<FileId>, String)>,
-    /// Areas that were opened and could not be attached to, with the reason.
+    /// Areas that were opened but could not be attached to, with the reason.
     pub(crate) refused: Vec<(Candidate, String)>,
     /// Areas of an earlier program of the process, which are no longer mapped.
     pub(crate) replaced: Vec<FileId>,
-    /// How its areas are hidden.
+    /// The reason that its areas could not be found.
     pub(crate) hidden: Option<Hidden>,
-    /// Areas that are not attached to yet.
+    /// Areas that are not attached to yet; `None` before the search.
     todo: Option<VecDeque<Candidate>>,
-    /// The one that is being attached to.
+    /// The area that is being attached to.
     attaching: Option<FileId>,
-    /// The time at which it was submitted.
+    /// The time at which the job was submitted.
     pub(crate) since: Instant,
-    /// Until when locks are waited for, once one was in the way.
+    /// The end of the wait for locks, from the first one that was held.
     until: Option<Instant>,
 }
 
-/// The next step of a lane's thread.
+/// The result of a step of a lane's thread.
 pub(super) enum Progress {
-    /// The job is over.
+    /// The job is complete.
     Done(Job),
     /// The job's areas are open; its next steps are slower.
     Opened(Job),
-    /// A lock is in the way.
+    /// A lock is held by another process.
     Locked(Job),
-    /// Somebody else goes on with the job: this took too long.
+    /// The step took too long, and another thread continues the job.
     GivenUp,
 }
 
-/// A copy of what is looked for, while the job itself is where it can be given up.
+/// The parameters of a search, copied, while the job itself is stored where it can be given up.
 struct Search {
     pid: i32,
     account: u32,
-    /// The user that a process was seen with.
+    /// The user with which a scan found the process.
     seen_user: Option<u32>,
     whereabouts: Option<Whereabouts>,
-    /// Commands of this very program are none.
+    /// True to ignore commands of `sordino` itself.
     skip_ours: bool,
-    /// Incomplete areas are no refusal yet.
+    /// True if incomplete areas are not an error yet.
     may_be_incomplete: bool,
 }
 
@@ -123,7 +124,7 @@ impl Job {
         self.todo.is_none() && !matches!(self.source, Source::Leaves(_))
     }
 
-    /// Ends it without having looked.
+    /// Ends the job without an attempt.
     pub(super) fn refuse(&mut self, reason: String) {
         let reason = match &self.source {
             Source::Leaves(detachment) => {
@@ -135,11 +136,12 @@ impl Job {
         if opened.is_empty() {
             return self.skipped.push((None, reason));
         }
-        // What they counted is taken over.
+        // Their counters are still read.
         self.refused.extend(opened.into_iter().map(|candidate| (candidate, reason.clone())));
     }
 
-    /// It was given up while it was looked for, or while its last area's pages were made present; whether it is over.
+    /// Records a timeout: of the search, or of making the last area's pages present. Returns true if the job is
+    /// complete.
     pub(super) fn give_up(&mut self) -> bool {
         if let Source::Leaves(_) = self.source {
             self.refuse("timed out".to_owned());
@@ -177,7 +179,7 @@ impl Job {
         }
     }
 
-    /// Takes the process up as far as no lock is in the way.
+    /// Performs the job's steps until it is complete or a lock is held.
     pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
         if let Source::Leaves(detachment) = &self.source {
             let detachment = detachment.clone();
@@ -239,7 +241,7 @@ impl Job {
         Progress::Done(self)
     }
 
-    /// Makes the pages of the area that was taken last present.
+    /// Makes the pages of the last attached area present.
     fn make_present(mut self, lane: &Lane, generation: u64) -> Option<Self> {
         let pid = self.pid;
         let Some(last) = self.taken.last_mut() else { return Some(self) };
@@ -268,7 +270,7 @@ impl Search {
             Some(whereabouts) => whereabouts.area().map(|found| vec![found]),
             None => areas(self.pid),
         };
-        // It has become another user's since: the next scan finds it with that one's limits.
+        // Its user has changed since: the next scan finds it, with that user's limits.
         if self.seen_user.is_some_and(|user| user_of(self.pid) != Some(user)) {
             return findings;
         }
@@ -282,7 +284,7 @@ impl Search {
         findings
     }
 
-    /// A process that has new areas may have got them by exec: its older ones are then no longer mapped.
+    /// Returns older areas of the process that are no longer mapped: it may have got the new ones by exec.
     fn replaced(&self, shared: &Shared, new: &VecDeque<Candidate>) -> Vec<FileId> {
         let mut older = shared.ledger.of_process(self.pid);
         older.retain(|id| new.iter().all(|candidate| candidate.id() != *id));
@@ -290,7 +292,7 @@ impl Search {
             return older;
         }
         let maps = proc::read(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        // Its first thread has ended: that says nothing of the others.
+        // Its first thread has ended, which proves nothing about the others.
         if maps.is_empty() {
             return Vec::new();
         }

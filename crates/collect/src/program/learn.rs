@@ -1,4 +1,4 @@
-//! The reader of a program's catalogue: it reads in pieces, declares tracepoints for the metadata, and has a limit for each program.
+//! Reads a program's catalogue in pieces and declares its tracepoints for the metadata, within limits for each program.
 
 use super::trace::declare;
 use sordino_event::Schema;
@@ -7,19 +7,20 @@ use sordino_event::text::count;
 use sordino_ring::control::Program;
 use std::fmt;
 
-/// Bytes of a catalogue that are parsed at once.
+/// Size of a piece of a catalogue that is parsed at once, in bytes.
 const PIECE: usize = 2 * MAX_TEXT;
-/// Number of reads that may find the end of a catalogue incomplete: each reads it again, and the library publishes whole tracepoints.
+/// Number of reads that may find the end of a catalogue incomplete: each reads it again, and the library publishes
+/// whole tracepoints.
 const MOST_INCOMPLETE: u32 = 10;
-/// Bytes of metadata that one program's tracepoints take at most.
+/// Maximum size of one program's declarations in the metadata, in bytes.
 const MOST_DECLARATIONS: usize = 64 << 20;
-/// Tracepoints of a program that are named where they are not recorded; others are only counted.
+/// Maximum number of a program's unrecorded tracepoints that are named; others are only counted.
 const MOST_NAMED: u64 = 20;
 
 /// A tracepoint that can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
-    /// The number by which records name the tracepoint. A program's numbers ascend; a refused tracepoint leaves a gap.
+    /// The tracepoint's id in records. The ids of a program ascend; a refused tracepoint leaves a gap.
     pub(crate) id: u16,
     pub(crate) schema: Schema,
 }
@@ -28,19 +29,19 @@ pub(crate) struct Declared {
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     pub(crate) tracepoints: Vec<Declared>,
-    /// Their text for the metadata.
+    /// The tracepoints' declarations for the metadata.
     pub(crate) declarations: String,
     /// Notes on tracepoints that are not recorded, for the summary.
     pub(crate) notes: Vec<String>,
 }
 
-/// A catalogue, of which more may come.
+/// A catalogue to which more text may be appended.
 pub(crate) trait Catalogue {
-    /// Bytes of text now.
+    /// Returns the present length of the text in bytes.
     fn length(&self) -> usize;
-    /// The text from a byte on, not more than `most` bytes of it.
+    /// Returns the text from the byte `from` on, at most `most` bytes.
     fn part(&self, from: usize, most: usize) -> Vec<u8>;
-    /// Tracepoints that the program has room for.
+    /// Returns the number of tracepoints that the program has room for.
     fn capacity(&self) -> u32;
 }
 
@@ -61,39 +62,39 @@ impl Catalogue for Program {
 /// The state of reading a program's catalogue.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Bytes that were read.
+    /// Number of bytes parsed so far.
     read: usize,
-    /// Bytes that were there when it was read last.
+    /// Length of the catalogue at the last read.
     seen: usize,
     /// Number of reads that found the last tracepoint incomplete.
     incomplete: u32,
-    /// The least number that the next tracepoint may have.
+    /// The lowest id that the next tracepoint may have.
     next: u32,
-    /// Bytes of declarations so far.
+    /// Size of the declarations so far, in bytes.
     declared: usize,
-    /// It made no sense; no more of it is read.
+    /// True if the catalogue was invalid; no more of it is read.
     is_broken: bool,
-    /// The declarations take as much as they may; no more are made.
+    /// True if the limit for declarations is reached; no more are made.
     is_full: bool,
-    /// Tracepoints that are not recorded, and those of them that the program could not register itself.
+    /// Tracepoints that are not recorded, and those of them that the program itself could not register.
     refused: u64,
     unregistered: u64,
 }
 
 impl Reader {
-    /// Bytes of text that are new.
+    /// Returns the number of bytes that have not been parsed.
     pub(crate) fn due(&self, catalogue: &impl Catalogue) -> usize {
         let length = catalogue.length();
         if self.is_broken || length == self.seen { 0 } else { length.saturating_sub(self.read) }
     }
 
-    /// Reads what is there, in so many pieces at most.
+    /// Parses new text, in at most `pieces` pieces.
     pub(crate) fn learn(&mut self, catalogue: &impl Catalogue, pieces: usize) -> Learned {
         let mut learned = Learned::default();
         if self.due(catalogue) == 0 {
             return learned;
         }
-        // What comes meanwhile is left for the next time.
+        // Text that is appended meanwhile is left for the next call.
         let end = catalogue.length();
         for _ in 0..pieces {
             if self.is_broken || self.read >= end {
@@ -150,7 +151,7 @@ impl Reader {
         }
     }
 
-    /// Names a tracepoint that is not recorded, or only counts it.
+    /// Adds a note on a tracepoint that is not recorded, or only counts it.
     fn note(&mut self, name: String, reason: &dyn fmt::Display, learned: &mut Learned) {
         self.refused += 1;
         if self.refused <= MOST_NAMED {
@@ -158,7 +159,7 @@ impl Reader {
         }
     }
 
-    /// The last tracepoint has no end yet, in so many bytes.
+    /// Counts a read of `bytes` bytes without the end of a tracepoint. Gives up after too many.
     fn note_incomplete(&mut self, bytes: usize, learned: &mut Learned) {
         self.incomplete += 1;
         let reason = match bytes {
@@ -170,7 +171,7 @@ impl Reader {
         learned.notes.push(format!("its further tracepoints are not recorded: {reason}"));
     }
 
-    /// A note on text at the end that makes no tracepoint, or was not read any more.
+    /// Returns a note on text at the end that is not a tracepoint, or was not read any more.
     pub(crate) fn note_unread(&self, catalogue: &impl Catalogue) -> Option<String> {
         let length = catalogue.length();
         if self.is_broken || self.read >= length {
@@ -185,7 +186,8 @@ impl Reader {
         })
     }
 
-    /// A note on the tracepoints that were not named, given how many the program says that it could not register.
+    /// Returns a note on the unrecorded tracepoints that were not named, given the number that the program reports as
+    /// unregistered.
     pub(crate) fn note_unnamed(&self, unregistered: u32) -> Option<String> {
         let unread = u64::from(unregistered).saturating_sub(self.unregistered);
         match (self.refused + unread).saturating_sub(self.refused.min(MOST_NAMED)) {
@@ -195,8 +197,8 @@ impl Reader {
     }
 }
 
-/// The tracepoints in the first [`PIECE`] of a catalogue, and true if these are all: for programs that are not recorded, of which a
-/// session may have to read many.
+/// Returns the tracepoints in the first [`PIECE`] of a catalogue, and true if these are all: for programs that are not
+/// recorded, of which a session may have to read many.
 pub(crate) fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
     let Read { tracepoints, consumed, .. } = read(&catalogue.part(0, PIECE.min(catalogue.length())));
     let mut next = 0;
@@ -227,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Reads a catalogue of this text.
+    /// Reads a catalogue with this text.
     fn learned(text: &str) -> (String, Reader, Learned) {
         let (text, mut reader) = (text.to_owned(), Reader::default());
         let learned = reader.learn(&text, usize::MAX);

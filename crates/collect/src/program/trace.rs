@@ -17,46 +17,47 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The name of every trace's metadata.
+/// Name of a trace's metadata file.
 pub(crate) const METADATA: &str = "metadata";
-/// The name of the stream whose losses are the unanswered hits.
+/// Name of the stream whose losses are the unanswered hits.
 pub(crate) const UNANSWERED: &str = "unanswered";
-/// More bytes than the metadata of as many tracepoints as a program may have.
+/// Upper limit for the size of a metadata file, in bytes.
 pub(crate) const MOST_METADATA: u64 = 256 << 20;
 
-/// What a program's trace says of it: what is left of the program when it has ended.
+/// The data of a program that its trace needs, kept after the program has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramTrace {
-    /// Counts the programs of a session.
+    /// The program's number in the session.
     pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
     pub(super) quota: Option<Quota>,
-    /// Where it has the futex that it wakes the collector by, if it does.
+    /// Address of the futex word by which it wakes the collector, if it does.
     pub(super) wake_up: Option<u64>,
-    /// The time at which it was taken up, in ticks of the trace's clock, if it ran before. Its earlier hits are not recorded.
+    /// The time at which the session attached, in ticks of the trace's clock, if the program ran before. Earlier hits
+    /// are not recorded.
     pub(super) taken_up: Option<u64>,
-    /// In the order of their numbers.
+    /// The tracepoints, in ascending order of their ids.
     pub(super) tracepoints: Arc<Vec<Declared>>,
     /// Unanswered hits since the trace began, or since the session began if it is in memory.
     pub(crate) lack: Option<Lack>,
-    /// Where it is written; `None` while it is in memory only.
+    /// The directory; `None` while the trace is in memory only.
     pub(super) place: Option<TracePlace>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct TracePlace {
     recording: Arc<Dir>,
-    /// The name of the trace's directory, from the recording's on. It is opened when it is needed: of programs that have ended, a
-    /// chunk may hold any number.
+    /// Path of the trace's directory, relative to the recording. It is opened only when needed, because a chunk may
+    /// include any number of ended programs.
     name: String,
     uuid: Uuid,
-    /// As its metadata has it.
+    /// The clock as it is in the metadata.
     clock: Clock,
 }
 
 impl TracePlace {
-    /// Does something with the metadata in the trace's directory.
+    /// Applies `change` to the trace's directory, for its metadata.
     fn metadata<T>(&self, change: impl FnOnce(&Dir) -> io::Result<T>) -> Result<T, Error> {
         let changed = self.recording.dir(&self.name).and_then(|dir| change(&dir));
         changed.map_err(Error::output(self.recording.path().join(&self.name).join(METADATA)))
@@ -64,13 +65,13 @@ impl TracePlace {
 }
 
 impl ProgramTrace {
-    /// The same, in a place of its own in a recording.
+    /// Returns a copy of this trace with a directory of its own in a recording.
     pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
         let declarations = self.tracepoints.iter().map(declare).collect::<Result<String, _>>()?;
         self.put_in_with(directory, clock, &declarations)
     }
 
-    /// The same, given the text that declares its tracepoints.
+    /// Returns the same, given the declarations of its tracepoints.
     pub(super) fn put_in_with(
         &self,
         directory: &Directory,
@@ -84,24 +85,24 @@ impl ProgramTrace {
         let place =
             TracePlace { recording, name: format!("{USER}/{name}"), uuid: crate::uuid(), clock: clock_then };
         let trace = Self { place: Some(place), lack: None, ..self.clone() };
-        // When there is room, it is made again.
-        // Without a descriptor left, only an empty directory can be removed, and that it is then.
+        // Removed on failure, because it is created again when there is room. Without a free descriptor, only an empty
+        // directory can be removed, which it is in that case.
         let remove = || user.remove_dir(&name).or_else(|_| user.remove_all(&name));
         trace.write_metadata(clock, declarations).inspect_err(|_| _ = remove())?;
         Ok(trace)
     }
 
-    /// A path for readers of its directory, good as long as this is there.
+    /// Returns a path for readers of its directory, valid while this value exists.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.place.as_ref().map(|place| place.recording.proc_path().join(&place.name))
     }
 
-    /// What its directory is called in the recording.
+    /// Returns the path of its directory relative to the recording.
     pub(crate) fn name(&self) -> &str {
         self.place.as_ref().map_or("", |place| place.name.as_str())
     }
 
-    /// The file for the ring of a CPU, or for the shared one.
+    /// Returns the file for the ring of a CPU, or for the shared ring.
     pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
         let place = self.place.as_ref()?;
         let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
@@ -123,24 +124,24 @@ impl ProgramTrace {
         told.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
-    /// The unanswered hits that the trace lacks.
+    /// Returns the unanswered hits that the trace lacks.
     pub(crate) fn unanswered(&self) -> Unanswered {
         self.lack.map(|lack| lack.unanswered).unwrap_or_default()
     }
 
-    /// The time at which it was taken up, in nanoseconds after the epoch, if it ran before.
+    /// Returns the time at which the session attached, in nanoseconds since the epoch, if the program ran before.
     pub(crate) fn taken_up_ns(&self) -> Option<i64> {
         let place = self.place.as_ref()?;
         Some(place.clock.time(self.taken_up?).0)
     }
 
-    /// The full name of its tracepoint `id`.
+    /// Returns the full name of its tracepoint `id`.
     pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
         let index = self.tracepoints.binary_search_by_key(&id, |known| known.id).ok()?;
         Some(self.tracepoints[index].schema.full_name())
     }
 
-    /// Its tracepoints, by their full names, and which hits of each ask for a snapshot.
+    /// Returns the full names of its tracepoints, each with the condition for hits to request a snapshot.
     pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
         let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
         self.tracepoints.iter().map(move |known| {
@@ -154,7 +155,7 @@ impl ProgramTrace {
         place.metadata(|dir| append(dir, METADATA, declarations))
     }
 
-    /// Lets the metadata say what is known of the clock by now.
+    /// Updates the clock in the metadata.
     pub(crate) fn set_clock(&self, clock: &TraceClock) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
         let before = self.preamble(place, clock.hostname(), &place.clock)?;
@@ -169,7 +170,8 @@ impl ProgramTrace {
         }
     }
 
-    /// The same of a program that has ended, without its tracepoints: a chunk may hold any number of such.
+    /// Returns the trace without its tracepoints, for a program that has ended: a chunk may include any number of
+    /// these.
     pub(crate) fn without_tracepoints(self) -> Self {
         Self { tracepoints: Arc::default(), ..self }
     }
@@ -183,7 +185,7 @@ impl ProgramTrace {
         place.metadata(|dir| dir.replace(METADATA, text.as_bytes()))
     }
 
-    /// How the metadata begins: who was recorded where, by which clock.
+    /// Returns the beginning of the metadata: the program, the host and the clock.
     fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
         let mut environment = Environment::default();
         environment
@@ -216,7 +218,7 @@ pub(super) fn declare(Declared { id, schema }: &Declared) -> Result<String, Erro
     Ok(text)
 }
 
-/// A process's name as a part of a file's name.
+/// Makes a process's name safe for use in a file name.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.+".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).collect();

@@ -1,4 +1,4 @@
-//! Answers to programs that registered, and the account of those that are not recorded.
+//! Answers to programs that registered, and the counts of those that are not recorded.
 
 use super::{Session, Sink};
 use crate::discover::{glance, identity};
@@ -8,10 +8,10 @@ use crate::unanswered::{Unanswered, Unrecorded};
 use sordino_ring::control::FileId;
 use std::collections::VecDeque;
 
-/// Areas that are remembered. A program announces itself for each module, mostly within a second.
+/// Maximum number of areas that are remembered. A program registers once for each module, mostly within a second.
 const MOST: usize = 10_000;
 
-/// A process, and the inode number of an area that it announced.
+/// A process id, and the inode number of an area that the process registered.
 pub(super) type Area = (i32, u64);
 
 impl Session<'_> {
@@ -21,13 +21,13 @@ impl Session<'_> {
         answered.map(Traced::answer).count() > 0
     }
 
-    /// Takes over the hits that a refused program's area counted, and answers. Returns false if the program is missed in nothing: it
+    /// Counts the hits in the area of a refused program, and answers. Returns false if nothing is missing: the program
     /// ended while it waited, without a hit.
     pub(super) fn count_refused(&mut self, pid: i32, candidate: &Candidate) -> bool {
         let program = &candidate.program;
-        // It may go on hitting its tracepoints.
+        // A living program may continue to hit its tracepoints.
         let lives = glance(pid).has_memory;
-        // To read its catalogue takes time, and it may come again and again.
+        // Counted once only: reading its catalogue takes time, and it may register repeatedly.
         if self.account_for((pid, candidate.id().inode)) {
             let mut unanswered = unanswered_of(program, &identity(pid), pid, &self.user);
             unanswered.uncounted |= lives;
@@ -42,8 +42,8 @@ impl Session<'_> {
         true
     }
 
-    /// Remembers an area as recorded or counted, so that a later registration of its program is not counted again. Returns false if it
-    /// was remembered already.
+    /// Remembers an area as recorded or counted, so that a later registration of its program is not counted again.
+    /// Returns false if it was remembered already.
     pub(super) fn account_for(&mut self, area: Area) -> bool {
         if self.accounted.len() >= MOST {
             self.accounted.clear();
@@ -51,7 +51,7 @@ impl Session<'_> {
         self.accounted.insert(area)
     }
 
-    /// Counts the programs that are still being taken up, at the end of the session.
+    /// Counts the programs that the intake still works on at the end of the session.
     pub(super) fn count_expected(&mut self) {
         for (_, area) in std::mem::take(&mut self.expected) {
             self.count_unrecorded(area);
@@ -65,7 +65,7 @@ impl Session<'_> {
         }
     }
 
-    /// Notes that programs may have come that nobody saw.
+    /// Notes that programs may have started without being noticed.
     pub(super) fn note_unseen(&mut self) {
         if self.options.kernel_only {
             return;
@@ -90,20 +90,20 @@ impl Session<'_> {
     }
 }
 
-/// Programs that could not be recorded, for snapshots that each tell of their own time.
+/// Programs that could not be recorded, with times, because each snapshot counts those of its own time span.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Misses {
-    /// Each with the time at which it was counted, in ticks of the trace's clock.
+    /// Unrecorded programs, each with the time at which it was counted, in ticks of the trace's clock.
     newest: VecDeque<(u64, Option<Unanswered>)>,
     /// The sum of earlier ones, and the time of the last of these in ticks.
     older: Unrecorded,
     until: u64,
-    /// The last time at which programs may have come unseen.
+    /// The last time at which programs may have started unnoticed.
     unseen: Option<u64>,
 }
 
 impl Misses {
-    /// Programs that are remembered with their times.
+    /// Maximum number of programs that are kept with their times.
     const MOST: usize = 1000;
 
     fn add(&mut self, now: u64, unanswered: Option<Unanswered>) {
@@ -116,7 +116,8 @@ impl Misses {
         self.newest.push_back((now, unanswered));
     }
 
-    /// The programs that were counted at this time or later. Some that were counted earlier may be among them if there are many.
+    /// Returns the programs counted at this time or later. If there are many, it may include some that were counted
+    /// earlier.
     pub(super) fn since(&self, ticks: u64) -> Unrecorded {
         let mut sum = if self.until >= ticks { self.older } else { Unrecorded::default() };
         self.newest.iter().filter(|(at, _)| *at >= ticks).for_each(|(_, unanswered)| sum.add(*unanswered));
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(misses.since(2001), Unrecorded { programs: 1, hits: 0, uncounted: 1, unseen: false });
         misses.unseen = Some(2001);
         assert!(misses.since(2001).unseen && !misses.since(2002).unseen);
-        // Two have lost their own times, and count with the younger of them.
+        // Two have lost their own times, and count with the later of these.
         assert_eq!([1, 2, 3].map(|since| misses.since(since).programs), [1002, 1002, 1000]);
     }
 }

@@ -5,7 +5,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Readable from when it is rung until it is silenced.
+/// A descriptor that is readable from `ring` until `silence`.
 #[derive(Clone, Debug)]
 pub(crate) struct Bell(Arc<OwnedFd>);
 
@@ -16,7 +16,7 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        // A counter that is full is readable, too.
+        // A counter at its maximum is readable, too.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 

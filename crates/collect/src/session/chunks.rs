@@ -1,4 +1,4 @@
-//! A session's recordings: numbered, finished by another thread, and for one that writes to disk, begun anew when it is time.
+//! A session's recordings: numbered, completed by another thread and, if written to disk, rotated when due.
 
 use super::bell::Bell;
 use super::control::{Asker, Control, Reply, Request};
@@ -24,23 +24,23 @@ use sordino_event::Cpu;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Recordings of other users that are looked at when a session begins.
+/// Maximum number of other users' recordings that are read when a session begins.
 const MOST_OF_OTHERS: usize = 100;
-/// To look how large a chunk is takes one part in so many of a CPU's time at most.
+/// Checking a chunk's size takes at most this fraction (1/500) of a CPU's time.
 const SHARE: u32 = 500;
-/// Longest time between two such looks.
+/// Longest time between two checks of the size.
 const SIZE_DUE: Duration = Duration::from_secs(5);
-/// Until it is tried again to begin a chunk.
+/// Time until the next attempt to begin a chunk.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Outlet {
-    /// For a session; what a recorder that was killed left unfinished is finished.
+    /// Creates a session's output. Recordings that a killed recorder left are completed.
     pub(super) fn of(options: &Options, ground: Option<&Ground>, bell: &Bell) -> Result<Option<Self>, Error> {
         let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
         let series = Series::open(ground, kind);
         let mut writer = Writer::start(bell.clone())?;
-        // A recorder that was killed left one of the last unfinished; a user can have put any number there.
+        // A killed recorder left one of the last recordings unfinished; a user can have put any number there.
         let older = series.finished().len().saturating_sub(MOST_OF_OTHERS);
         let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
         let read = series.finished().enumerate().filter(is_read).map(|(_, directory)| directory);
@@ -72,14 +72,14 @@ impl Outlet {
         }))
     }
 
-    /// Takes up what the writer has done.
+    /// Processes the writer's results.
     pub(super) fn take(&mut self, done: Vec<Done>, options: &Options) {
         let Some(session) = &options.session else { return };
         for Done { result, whom } in done {
             let reply = match result {
                 Ok((directory, summary)) => {
                     let missing = summary.missing();
-                    // Those that were recovered were there before, and what is shown to who follows is none.
+                    // Recovered recordings are in the series already, and those for live readers do not belong to it.
                     let is_ours = directory.path().parent() == Some(self.series.path());
                     if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
                         let old = self.series.finish(directory.clone(), session.keep);
@@ -103,7 +103,7 @@ impl Outlet {
         }
     }
 
-    /// Tells of a snapshot that could not be ranked.
+    /// Adds a note on a snapshot that could not be ranked.
     fn note_rank(&mut self, summary: &Summary) {
         if summary.rank.as_ref().is_some_and(|rank| rank.value.is_none()) {
             let why = "a snapshot lacks the value of the event that asked for it, and ranks last: see --last and --subbuf-size";
@@ -111,8 +111,8 @@ impl Outlet {
         }
     }
 
-    /// Removes the snapshots that are less bad than as many as are kept. Summaries tell, which outlive recorders; what is of another
-    /// session, or ranked otherwise or not at all, stays.
+    /// Removes ranked snapshots beyond the number to be kept, the least bad ones. Ranks come from the summaries, which
+    /// outlive recorders. Snapshots of other sessions, with another ranking or without a rank, are kept.
     fn keep_worst(&mut self, options: &Options) {
         let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
         let Some(Worst { count, ranking }) = worst else { return };
@@ -125,7 +125,7 @@ impl Outlet {
             let badness = self.badness.entry(directory.path().to_owned()).or_insert_with(|| read(directory));
             ranked.extend(badness.map(|badness| (badness, directory.clone())));
         }
-        // Of two that are as bad, the older one comes first, and stays.
+        // Among equal ones, the older comes first and is kept.
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         for (_, directory) in ranked.into_iter().skip(*count) {
             self.badness.remove(directory.path());
@@ -134,7 +134,8 @@ impl Outlet {
         }
     }
 
-    /// Waits until all is written, and tells who ended the session; what went wrong with that, and what is missing.
+    /// Waits until everything is written, and replies to the commands that ended the session. Returns notes on errors,
+    /// and the missing data.
     pub(super) fn finish(
         mut self,
         last: Option<&Result<(Directory, Summary), Error>>,
@@ -166,14 +167,14 @@ impl Outlet {
     }
 }
 
-/// Whether its recorder was killed, or had no room to complete it.
+/// Returns true if its recorder was killed, or had no room to complete it.
 fn is_unfinished(directory: &Directory) -> bool {
     let is_open = |state| matches!(state, State::Recording | State::Incomplete);
     Summary::read(directory).is_ok_and(|summary| is_open(summary.state))
 }
 
 impl Session<'_> {
-    /// What the writer has done since the last look.
+    /// Processes the writer's results since the last call.
     pub(super) fn finish_chunks(&mut self) {
         if let Some(outlet) = &mut self.outlet {
             let done = outlet.writer.done();
@@ -181,7 +182,8 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on in another chunk when this one is large or old enough. If that can't be, it goes on in this one, and tries again.
+    /// Begins another chunk when this one is large or old enough. If that fails, the present one continues, and it is
+    /// tried again later.
     pub(super) fn rotate_if_due(&mut self) {
         let (Some(session), Some(outlet)) = (&self.options.session, &self.outlet) else { return };
         let is_old = session.rotation.every.is_some_and(|every| outlet.rotated.elapsed() >= every);
@@ -195,7 +197,8 @@ impl Session<'_> {
         }
     }
 
-    /// Returns true if the chunk has reached this size. Its directories are read when that is due, for it may take milliseconds.
+    /// Returns true if the chunk has reached this size. Its directories are read only when due, because that may take
+    /// milliseconds.
     fn is_larger_than(&mut self, size: u64) -> bool {
         let begin = Instant::now();
         if self.outlet.as_ref().is_some_and(|outlet| begin < outlet.size_due) {
@@ -203,29 +206,29 @@ impl Session<'_> {
         }
         let is_larger = self.chunk_bytes() >= size;
         if let Some(outlet) = &mut self.outlet {
-            // A look that was interrupted may have seemed to take long.
+            // An interrupted check may have appeared to take long.
             outlet.size_due = begin + (begin.elapsed() * SHARE).min(SIZE_DUE);
         }
         is_larger
     }
 
-    /// Bytes of events in the chunk.
+    /// Returns the size of the chunk's events in bytes.
     fn chunk_bytes(&self) -> u64 {
         let Sink::Chunk(chunk) = &self.sink else { return 0 };
         chunk.directory.part(USER).map_or(0, |user| user.bytes()) + raw_bytes(&chunk.directory)
     }
 
-    /// Has the writer do something; `whom` is told when it is done.
+    /// Passes a job to the writer; `whom` receives the result.
     pub(super) fn write(&mut self, job: Job, whom: Option<Asker>) {
         if let Some(outlet) = &mut self.outlet {
             outlet.writer.give(job, whom);
         }
     }
 
-    /// Goes on in another chunk; what is left to do completes the one before.
+    /// Begins another chunk. Returns the job that completes the previous one.
     ///
     /// # Errors
-    /// Why it goes on in the same one.
+    /// If the next chunk could not be begun; the present one continues.
     pub(super) fn rotate(&mut self) -> Result<Job, Error> {
         let Some(outlet) = &mut self.outlet else { return Err(Error::Kind(self.options.name.clone())) };
         let directory = outlet.series.next().inspect_err(|_| outlet.not_rotated = Some(Instant::now()))?;
@@ -244,10 +247,11 @@ impl Session<'_> {
         Ok(Box::new(move || before.finish(&clock, rest, &mut Nobody)))
     }
 
-    /// All of what is recorded goes on there, or nothing does: first comes what may fail, the kernel's files last of that.
+    /// Switches all sources to the new chunk, or none: steps that may fail come first, the kernel's files last among
+    /// them.
     fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, Rest), Error> {
         if let Sink::Chunk(chunk) = &mut self.sink {
-            // Dumps that processes hold up do not pile up.
+            // At most one delayed dump is in progress at a time.
             chunk.settle_or_note();
         }
         let next = chunk(directory.clone(), &self.template, &self.clock, self.kernel.as_ref())?;
@@ -278,7 +282,7 @@ impl Session<'_> {
     }
 }
 
-/// Where the kernel's pages of a chunk go.
+/// Creates the files for the kernel's pages of a chunk.
 fn page_files(directory: &Directory, cpus: &[u32]) -> Result<PageFiles, Error> {
     let raw = directory.part(RAW)?;
     let file = |&cpu: &u32| Ok((Cpu(cpu), page_file(&raw, Cpu(cpu)).map_err(Error::output(raw.path()))?));

@@ -1,4 +1,4 @@
-//! The collector's thread, seen from the session.
+//! The session's handle of the collector's thread.
 
 use super::bell::Bell;
 use super::cpu_seconds;
@@ -13,11 +13,11 @@ use rustix::thread::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// The thread that looks after the rings.
+/// The collector's thread, which reads the rings.
 pub(super) struct Collector {
     orders: Option<Orderer>,
     reports: Receiver<Report>,
-    /// CPUs whose rings have moved on.
+    /// Answers to [`ask_what_moved`](Self::ask_what_moved): CPUs whose rings have advanced.
     moved: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
     thread: Option<JoinHandle<f64>>,
 }
@@ -52,74 +52,74 @@ impl Collector {
 
     pub(super) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
-            // It only ends when we do, or by a panic, which `stop` passes on.
+            // The thread ends only after this handle, or by a panic, which `stop` passes on.
             orders.give(order);
         }
     }
 
-    /// Gives an order and waits for its answer; none if the thread has ended.
+    /// Sends an order and waits for its answer; the default value if the thread has ended.
     fn ask<T: Default>(&self, order: impl FnOnce(Sender<T>) -> Order) -> T {
         let (answer, answered) = channel();
         self.order(order(answer));
         answered.recv().unwrap_or_default()
     }
 
-    /// Has it write what a program's rings still hold; what became of them.
+    /// Makes the thread write the rest of a program's rings. Returns the ends of the streams.
     pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
         self.ask(|answer| Order::Finish { number, answer })
     }
 
-    /// Has it go on into other files; what became of those before.
+    /// Makes the thread continue in other files. Returns the ends of the previous streams.
     pub(super) fn rotate(&self, number: usize, outputs: Vec<Output>) -> Vec<StreamEnd> {
         self.ask(|answer| Order::Rotate { number, outputs, answer })
     }
 
-    /// The newest of all rings, back to this stamp.
+    /// Returns copies of the newest packets of all rings, back to this timestamp.
     pub(super) fn copy(&self, since: u64) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Copy { since, answer })
     }
 
-    /// The newest of a program that is gone.
+    /// Returns copies of the newest packets of a program that has ended.
     pub(super) fn take(&self, number: usize, since: u64) -> Option<ProgramCopy> {
         self.ask(|answer| Order::Take { number, since, answer })
     }
 
-    /// Whether copies are kept of what is written, for [`live`](Self::live).
+    /// Starts or stops keeping copies of written packets for [`live`](Self::live).
     pub(super) fn keep_for_live(&self, keep: bool) {
         self.order(Order::KeepForLive(keep));
     }
 
-    /// What was written since it was asked last, and what the rings hold from this stamp on.
+    /// Returns the packets written since the last call, and the rings' records from this timestamp on.
     pub(super) fn live(&self, whose: Whose, since: u64) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Live { whose, since, answer })
     }
 
-    /// Has it look whether programs ask for snapshots; then its reports say so.
+    /// Makes the thread check for programs that request snapshots, and waits until it has reported them.
     pub(super) fn look(&self) {
         self.ask(Order::Look);
     }
 
-    /// How full the rings are.
+    /// Returns the fill level of the rings.
     pub(super) fn fill(&self) -> Vec<ProgramFill> {
         self.ask(|answer| Order::Fill { answer })
     }
 
-    /// Has it look which rings have moved on since it was asked last, for [`moved`](Self::moved).
+    /// Asks the thread which rings have advanced since the last such order, for [`moved`](Self::moved).
     pub(super) fn ask_what_moved(&self) {
         self.order(Order::Moved { answer: self.moved.0.clone() });
     }
 
-    /// The CPUs of those rings, for each question that was answered since the last call.
+    /// Returns the CPUs of those rings, for each answer since the last call.
     pub(super) fn moved(&self) -> Vec<Vec<u32>> {
         self.moved.1.try_iter().collect()
     }
 
-    /// What it has told since it was asked last.
+    /// Returns the thread's reports since the last call.
     pub(super) fn reports(&self) -> Vec<Report> {
         self.reports.try_iter().collect()
     }
 
-    /// Ends it; the CPU time that it took, in seconds.
+    /// Ends the thread. Returns the CPU time that it took, in seconds.
     pub(super) fn stop(&mut self) -> f64 {
         self.orders = None;
         let ended = self.thread.take().map(JoinHandle::join);

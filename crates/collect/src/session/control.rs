@@ -1,7 +1,7 @@
-//! What a session is asked by other processes, through a socket in its own directory.
+//! Requests from other processes to a session, through a socket in the session's runtime directory.
 //!
-//! A request and its reply are a line of JSON each; a connection takes one of them. Requests are read one after the other; whoever
-//! carries one out writes the reply.
+//! A request and its reply are a line of JSON each; a connection carries one request. Requests are read one after the
+//! other; the thread that carries one out writes the reply.
 
 use super::bell::Bell;
 use super::status::Status;
@@ -21,103 +21,104 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The socket, in the session's directory.
+/// Name of the socket in the session's directory.
 const SOCKET: &str = "control";
-/// The longest request, in bytes.
+/// Maximum length of a request, in bytes.
 const MOST: usize = 64 << 10;
-/// How long a client may take to say what it wants, or to take the reply.
+/// Longest time that a client may take to send its request, or to receive the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Connections that may wait to be taken.
+/// Maximum number of connections that wait to be accepted.
 const WAITING: i32 = 128;
-/// Until it is tried again to take a connection.
+/// Time until the next attempt to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a session is asked for.
+/// A request to a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "lowercase")]
 pub enum Request {
-    /// How it is.
+    /// Returns the session's status.
     Status,
-    /// A snapshot, of a flight recorder.
+    /// Takes a snapshot, of a flight recorder.
     Snapshot {
-        /// How many nanoseconds of the time before; `None`: as the session says.
+        /// The time before the request to include, in nanoseconds; `None` for the session's setting.
         last_ns: Option<u64>,
-        /// Why, for the snapshot's summary.
+        /// The reason, for the snapshot's summary.
         why: String,
     },
-    /// What came since it was asked last for this, as a recording in its own directory; whoever asks removes it.
+    /// Writes the records since the last such request as a recording into the session's directory. The client removes
+    /// it.
     Live,
-    /// To go on in another chunk, if it writes to disk.
+    /// Begins another chunk, of a session that writes to disk.
     Rotate,
-    /// To record these tracepoints too.
+    /// Enables tracepoints in addition to the present ones.
     Enable {
-        /// Rules as for the session's start.
+        /// The rules, as for the session's start.
         events: String,
     },
-    /// Not to record these tracepoints any more.
+    /// Disables tracepoints that are enabled now.
     Disable {
-        /// Names and globs.
+        /// Names and globs of the tracepoints.
         events: String,
     },
-    /// To record these processes too.
+    /// Records processes in addition to the present ones.
     Attach {
-        /// Their pids.
+        /// The ids of the processes.
         pids: Vec<i32>,
     },
-    /// To end; answered when all that was recorded is complete.
+    /// Ends the session; answered when all recordings are complete.
     Stop {
-        /// Whether a flight recorder takes a last snapshot.
+        /// True if a flight recorder takes a last snapshot.
         snapshot: bool,
     },
 }
 
-/// What it answers.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "lowercase")]
 pub enum Reply {
-    /// To [`Request::Status`].
+    /// The reply to [`Request::Status`].
     Status(Box<Status>),
     /// A recording is complete.
     Written {
-        /// Where it lies.
+        /// Path of the recording.
         directory: PathBuf,
-        /// What it lacks.
+        /// The data that could not be written.
         #[serde(default)]
         missing: Missing,
     },
-    /// It is done, or will be in a moment.
+    /// The request is carried out, or will be in a moment.
     Done,
-    /// Other tracepoints are recorded from now on.
+    /// The rules have changed.
     Changed {
         /// The rules of the request that choose nothing so far.
         rules: Vec<RuleProblem>,
     },
     /// The session has ended.
     Ended {
-        /// What could not be written.
+        /// The data that could not be written.
         missing: Missing,
-        /// What it was to record and did not.
+        /// Missing events, with the reasons.
         shortfall: Shortfall,
     },
-    /// It can't be done.
+    /// The request can't be carried out.
     Refused {
-        /// Why, and what can.
+        /// A description of the reason, and of the alternative.
         reason: String,
     },
 }
 
 impl Request {
-    /// How long its reply may take. What waits for the disk, or for other recordings to be complete, takes as long as it takes.
+    /// Returns the time limit for the reply. Requests that wait for the disk, or for other recordings, have none.
     fn patience(&self) -> Option<Duration> {
         let waits = matches!(self, Self::Snapshot { .. } | Self::Live | Self::Rotate | Self::Stop { .. });
         (!waits).then_some(Duration::from_secs(5))
     }
 }
 
-/// Asks the session whose directory this is, and waits for its answer.
+/// Sends a request to the session with this runtime directory, and waits for the reply.
 ///
 /// # Errors
-/// [`Error::Silent`] if nobody answers there, or not in time.
+/// [`Error::Silent`] if no session replies, or not in time.
 pub fn ask(runtime: &Path, request: &Request) -> Result<Reply, Error> {
     let exchange = || -> io::Result<Reply> {
         let mut stream = UnixStream::connect(runtime.join(SOCKET))?;
@@ -146,12 +147,12 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Who asked, and waits for the reply. Without one, the connection says that it ended.
+/// A client that waits for the reply. If it is dropped without one, the client finds the connection closed.
 #[derive(Debug)]
 pub(super) struct Asker(UnixStream);
 
 impl Asker {
-    /// Tells; who is gone by then, or does not listen, is not told.
+    /// Sends the reply, unless the client is gone or does not receive it.
     pub(super) fn tell(mut self, reply: &Reply) {
         if let Ok(line) = line(reply) {
             let _ = self.0.write_all(&line);
@@ -159,22 +160,22 @@ impl Asker {
     }
 }
 
-/// Listens for requests.
+/// The socket for requests, and the thread that reads them.
 #[derive(Debug)]
 pub(super) struct Control {
     dir: Dir,
     path: PathBuf,
-    /// Which socket is ours.
+    /// The inode number of our socket.
     inode: u64,
     requests: Receiver<(Request, Asker)>,
 }
 
 impl Control {
-    /// Listens in a directory; whoever may write there may ask. Its thread ends with the process.
+    /// Listens in a directory; every user who may write there may send requests. The thread ends with the process.
     pub(super) fn listen(runtime: &Path, bell: Bell) -> Result<Self, Error> {
         let path = runtime.join(SOCKET);
         let dir = Dir::open_own(runtime).map_err(Error::output(runtime))?;
-        // Of a recorder that was killed: whoever comes here has the session's lock.
+        // A socket that a killed recorder left: the caller holds the session's lock.
         let _ = dir.remove_file(SOCKET);
         let listener = bound(&dir).map_err(Error::output(&path))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
@@ -188,12 +189,13 @@ impl Control {
         Ok(Self { dir, path, inode, requests })
     }
 
-    /// Whether anybody can still ask: its directory may have been removed, and made anew for another recorder.
+    /// Returns true if clients can still connect: the directory may have been removed, and created again for another
+    /// recorder.
     pub(super) fn is_there(&self) -> bool {
         inode(&self.path) == Some(self.inode)
     }
 
-    /// What was asked since this was asked last.
+    /// Returns the requests since the last call.
     pub(super) fn asked(&self) -> Vec<(Request, Asker)> {
         self.requests.try_iter().collect()
     }
@@ -207,10 +209,10 @@ impl Drop for Control {
     }
 }
 
-/// A socket that its owner alone may connect to, from its first connection on: nobody can connect before it listens.
+/// Creates a socket to which only its owner can connect: nobody can before `listen`.
 fn bound(dir: &Dir) -> io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // An address has room for 107 bytes, and a path may be longer.
+    // A socket's address is limited to 107 bytes, and a path may be longer.
     bind(&socket, &SocketAddrUnix::new(dir.proc_path().join(SOCKET))?)?;
     chmodat(dir, SOCKET, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     listen(&socket, WAITING)?;
@@ -221,14 +223,14 @@ fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|metadata| metadata.ino())
 }
 
-/// Takes one connection after the other, and passes on what it asks for; `None` if nobody wants to know any more.
+/// Accepts one connection, and passes on its request. Returns `None` if the session has ended.
 fn hear(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()> {
     let Ok((stream, _)) = listener.accept() else {
-        // There are too few descriptors: there may be more in a moment.
+        // Descriptors have run out, perhaps only for a moment.
         std::thread::sleep(PAUSE);
         return Some(());
     };
-    // Who does not read its reply shall not keep the recorder from its work.
+    // A client that does not read its reply must not block the recorder.
     let _ = stream.set_write_timeout(Some(PATIENCE));
     match read(&stream) {
         Ok(request) => ask.send((request, Asker(stream))).ok(),
@@ -239,7 +241,7 @@ fn hear(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()> {
     }
 }
 
-/// Reads a line, as long as that is neither too long nor takes too long: others wait meanwhile.
+/// Reads one line, within limits for its length and for the time: other clients wait meanwhile.
 fn read(mut stream: &UnixStream) -> io::Result<Request> {
     let end = Instant::now() + PATIENCE;
     let (mut text, mut part) = (Vec::new(), [0; 4096]);
@@ -268,14 +270,14 @@ mod tests {
         let client = || UnixStream::connect(place.path().join(SOCKET)).unwrap();
         for garbage in [&b"nonsense\n"[..], b"", b"{\"request\":\"stop\"}\n", &[b'x'; 2 * MOST]] {
             let mut client = client();
-            // It may have been refused before all was sent.
+            // The request may be refused before it was sent completely.
             let _ = client.write_all(garbage);
             let _ = client.shutdown(std::net::Shutdown::Write);
             let mut reply = String::new();
             let _ = BufReader::new(client).read_line(&mut reply);
             assert!(reply.contains("this is no request") || garbage.len() > MOST, "{reply}");
         }
-        // This one says nothing, and is not waited for for long.
+        // A client that sends nothing is dropped after a short time.
         let silent = client();
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| ask(place.path(), &Request::Status));

@@ -1,4 +1,4 @@
-//! Letting programs go: at once, when a lock is no longer in the way, or by a thread of their users'.
+//! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
 use super::Session;
 use crate::intake::{Job, Source, is_trusted};
@@ -6,7 +6,7 @@ use crate::program::{Detachment, Traced};
 use sordino_ring::control::PATIENCE;
 use std::time::{Duration, Instant};
 
-/// Programs that could not be let go because of a lock, at most; more are let go without it.
+/// Maximum number of programs whose lock is held; beyond it, the oldest is detached from without its lock.
 const MOST_DETACHMENTS: usize = 64;
 
 impl Session<'_> {
@@ -29,7 +29,7 @@ impl Session<'_> {
         is_over
     }
 
-    /// Waits until the users' threads have let go of their programs, or until `end`.
+    /// Waits until the users' threads have detached from their programs, or until `end`.
     pub(super) fn wait_for_leaving(&mut self, end: Instant) {
         while self.intake.outstanding() > 0 && Instant::now() < end {
             let (leaving, _expected): (Vec<Job>, Vec<Job>) = self
@@ -41,7 +41,8 @@ impl Session<'_> {
         }
     }
 
-    /// Lets go of all programs whose locks were in the way: other recorders keep them for a moment, programs for ever.
+    /// Detaches from all programs whose locks were held: other recorders hold them for a moment, hostile programs for
+    /// ever.
     pub(super) fn end_detachments(&mut self) {
         let end = Instant::now() + PATIENCE;
         while !self.detachments.is_empty() && Instant::now() < end {
@@ -51,7 +52,7 @@ impl Session<'_> {
         self.finish_detachments(true);
     }
 
-    /// Lets go of programs whose locks were in the way; `must_end`: whether or not they still are.
+    /// Tries again to detach from programs whose locks were held; with `must_end`, even without the lock.
     pub(super) fn finish_detachments(&mut self, must_end: bool) {
         for detachment in std::mem::take(&mut self.detachments) {
             if !self.finish_detachment(&detachment, must_end) {

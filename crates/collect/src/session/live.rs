@@ -1,6 +1,8 @@
-//! What a session shows while it records: all that came since it was asked last, as a recording in its own directory.
+//! Live reading of a session: the records since the last request, written as a recording into the session's runtime
+//! directory.
 //!
-//! One process follows at a time: it has a lock, and removes what it has read. What a follower that was killed left is replaced.
+//! There is one live reader at a time: it holds a lock, and removes each recording after reading it. A recording left
+//! by a killed reader is replaced.
 
 use super::snapshots::{Contents, Running};
 use super::writer::Job;
@@ -26,40 +28,42 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Who has not asked for so long is gone, and nothing is kept for it.
+/// Time without a request after which the live reader is considered gone, and nothing is kept for it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What programs that have ended leave in memory until it is shown, in bytes; those that end then are told of.
+/// Maximum size of the copies of ended programs that are kept for the reader, in bytes; further ended programs are only
+/// counted.
 const ENDED: usize = 64 << 20;
-/// Bytes of a CPU's kernel pages that are shown at a time; the rest stays on disk until the next.
+/// Maximum size of a CPU's kernel pages in one reply, in bytes; the rest stays on disk for the next.
 const AT_ONCE: usize = 16 << 20;
-/// Pages of each CPU that the first time shows.
+/// Number of each CPU's latest pages in the first reply.
 const FIRST: u64 = 16;
 
-/// What is kept for who follows.
+/// The state kept for a live reader.
 pub(super) struct Live {
     asked: Instant,
-    /// Stamps before this were shown.
+    /// The timestamp up to which records have been shown.
     since: u64,
-    /// As of the first time: stamps stay the same times, whatever is learnt of the clock meanwhile.
+    /// The clock at the first request, so that timestamps keep their times while the clock is refined.
     clock: TraceClock,
-    /// Of a session that writes to disk: the files of kernel pages, oldest first, and how much of each was shown.
+    /// The files of kernel pages of a session that writes to disk, oldest first, each with the number of bytes shown.
     files: BTreeMap<Cpu, VecDeque<(File, u64)>>,
-    /// Programs that have ended since the last time.
+    /// Programs that have ended since the last request.
     ended: Vec<Running>,
-    /// Those that there was no room for.
+    /// The number of ended programs for which there was no room.
     left_out: u64,
 }
 
-/// Where it is shown, in the session's directory.
+/// Name of the recording for the reader, in the session's directory.
 const PLACE: &str = "live";
 
-/// Removes what was shown; nobody reads it any more.
+/// Removes the last recording for a reader that is gone.
 pub(super) fn clean(runtime: &Path) {
     let _ = Dir::open_own(runtime).map(|runtime| runtime.remove_all(PLACE));
 }
 
 impl Session<'_> {
-    /// Shows what came since the last time, or what there is, if this is the first; what is left to do writes it.
+    /// Prepares the records since the last request, or on the first one the most recent records. Returns the job that
+    /// writes them.
     pub(super) fn show(&mut self) -> Result<Job, Error> {
         let now = self.clock.now()();
         if self.live.is_none() {
@@ -116,7 +120,7 @@ impl Session<'_> {
         }))
     }
 
-    /// A program has ended: what was not shown of it is taken along.
+    /// Copies the records of an ended program that have not been shown.
     pub(super) fn leave_program(&mut self, program: &Traced) {
         let Some(live) = &mut self.live else { return };
         let copies = self.collector.live(Whose::Only(program.number()), live.since);
@@ -130,7 +134,7 @@ impl Session<'_> {
         }
     }
 
-    /// Keeps nothing more for who no longer asks.
+    /// Drops the state of a live reader that has stopped sending requests.
     pub(super) fn forget_live(&mut self) {
         if self.live.as_ref().is_some_and(|live| live.asked.elapsed() > PATIENCE) {
             self.live = None;
@@ -139,7 +143,7 @@ impl Session<'_> {
         }
     }
 
-    /// The kernel's pages that were not shown.
+    /// Returns the kernel's pages that have not been shown.
     fn pages_to_show(&mut self, since: u64) -> Result<Vec<Pages>, Error> {
         let Some(kernel) = &self.kernel else { return Ok(Vec::new()) };
         let layout = kernel.formats.layout;
@@ -148,7 +152,7 @@ impl Session<'_> {
             let Sink::Memory(memory) = &self.sink else { return Ok(Vec::new()) };
             return Ok(memory.pages(since, &layout));
         }
-        // What can't be written now is shown when it can.
+        // Pages that can't be written now are shown once they are written.
         let flushed = kernel.flush();
         let pages = self.live.as_mut().map_or(Ok(Vec::new()), |live| live.pages(layout.page_size()));
         if let Err(error) = flushed {
@@ -157,12 +161,12 @@ impl Session<'_> {
         pages.map_err(Error::system("can't read the kernel's pages back"))
     }
 
-    /// The kernel's pages go on in the files of this chunk; those of the one before are complete.
+    /// Adds a chunk's files of kernel pages; those of the previous chunk are complete.
     pub(super) fn show_pages_of(&mut self, directory: &Directory) -> Result<(), Error> {
         if self.live.is_some() { self.show_pages_from(directory, false) } else { Ok(()) }
     }
 
-    /// Shows a chunk's pages: those to come, or also all that are there.
+    /// Adds a chunk's files of kernel pages: without the pages so far if `begins_now`, except the latest.
     fn show_pages_from(&mut self, directory: &Directory, begins_now: bool) -> Result<(), Error> {
         let (Some(live), Some(kernel)) = (&mut self.live, &self.kernel) else { return Ok(()) };
         let page_size = kernel.formats.layout.page_size() as u64;
@@ -187,7 +191,7 @@ impl Live {
         Self { asked, since, clock, files, ended, left_out: 0 }
     }
 
-    /// What came to the files of kernel pages.
+    /// Returns the new pages in the files of kernel pages.
     fn pages(&mut self, size: usize) -> io::Result<Vec<Pages>> {
         let mut all = Vec::new();
         for (cpu, files) in &mut self.files {
@@ -208,7 +212,7 @@ impl Live {
     }
 }
 
-/// The page there, if there is a whole one.
+/// Returns the page at this offset, if it is complete.
 fn page_at(file: &File, at: u64, size: usize) -> io::Result<Option<Arc<[u8]>>> {
     let mut page = vec![0; size];
     match file.read_exact_at(&mut page, at) {
@@ -231,7 +235,7 @@ mod tests {
             file
         };
         let mut live = Live::new(0, TraceClock::choose());
-        // A page that is cut off may be whole later, in the newest file.
+        // A truncated page may be completed later, in the newest file.
         live.files.insert(Cpu(3), [(file("aabb"), 2), (file("ccddx"), 0)].into());
         let shown = |live: &mut Live| -> Vec<u8> {
             live.pages(2)

@@ -1,4 +1,5 @@
-//! A recording, from its first second to its last: one that ends with its command, or a session that goes on until it is told.
+//! A recording from its first second to its last: one that ends with its command, or a session that continues until it
+//! is stopped.
 
 mod answers;
 mod bell;
@@ -68,27 +69,27 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 use writer::Writer;
 
-/// How often the recorder looks for what nobody tells it of.
+/// Time between two checks of everything that causes no wake-up.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// How long the programs that run already may take before a recording has begun without them.
+/// Longest wait, before recording begins, for programs that are running already.
 const FIRST_SCAN: Duration = Duration::from_secs(2);
 
-/// How long the last programs may take to be taken up when a recording ends.
+/// Longest wait at the end of a recording for programs that have just registered.
 const LAST_PROGRAMS: Duration = Duration::from_millis(500);
 
-/// The time until recording begins, beyond which it is told.
+/// Preparation time beyond which the summary gets a note.
 const SLOW_START: Duration = Duration::from_secs(3);
 
-/// Who wants to know how far a recording is.
+/// Receives the progress of a recording.
 pub trait Watch {
-    /// It is recording: for so long, and with so many programs.
+    /// Reports the time since recording began, and the number of programs.
     fn recording(&mut self, since: Duration, programs: usize);
-    /// It is doing `what` with what was recorded: so many bytes of so many are done.
+    /// Reports the progress of `what`, an operation on the recorded data: `done` of `total` bytes.
     fn working(&mut self, what: &'static str, done: u64, total: u64);
 }
 
-/// Nobody does.
+/// Ignores the progress of a recording.
 struct Nobody;
 
 impl Watch for Nobody {
@@ -96,23 +97,23 @@ impl Watch for Nobody {
     fn working(&mut self, _: &'static str, _: u64, _: u64) {}
 }
 
-/// What became of a recording.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Where it lies.
+    /// The directory of the recording.
     pub directory: Directory,
-    /// What it holds.
+    /// The summary of the recording.
     pub summary: Summary,
-    /// How the command ended; `None` if there was none, or it is still running.
+    /// The exit status of the command; `None` if there was none, or it is still running.
     pub status: Option<ExitStatus>,
-    /// The command, if it is still running.
+    /// The command's process id, if it is still running.
     pub running: Option<u32>,
 }
 
-/// Records as `options` say, until the command ends, the time is over, or `stop` becomes readable.
+/// Records with these options until the command ends, the duration is over, or `stop` becomes readable.
 ///
 /// # Errors
-/// Why nothing is recorded, or why what was recorded could not be finished. Nothing is changed on the machine then.
+/// If recording could not start, or could not be completed. No change to the machine is left then.
 pub fn record(
     options: &Options,
     guardian: Option<&mut Guardian>,
@@ -124,7 +125,7 @@ pub fn record(
         .and_then(|session| session.begun(watch));
     let mut session = begun.inspect_err(|_| directory.remove())?;
     let result = session.run(stop, watch);
-    // Also after an error: what is in the rings belongs to the trace, and programs must be let go.
+    // After an error as well: the rest of the rings belongs to the trace, and programs must be detached from.
     let recorded = session.finish(watch)?;
     result?;
     let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
@@ -132,25 +133,26 @@ pub fn record(
     Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
 }
 
-/// What became of a session.
+/// The result of a session.
 #[derive(Debug)]
 pub struct Kept {
-    /// How the command ended; `None` if there was none, or it is still running.
+    /// The exit status of the command; `None` if there was none, or it is still running.
     pub status: Option<ExitStatus>,
-    /// Why the last recordings could not be completed, if they could not.
+    /// The reasons that the last recordings could not be completed, if any.
     pub problems: Vec<String>,
-    /// What could not be written.
+    /// The data that could not be written.
     pub missing: Missing,
-    /// What it was to record and did not.
+    /// Missing events, with the reasons.
     pub shortfall: Shortfall,
 }
 
-/// Keeps a session until its command ends, the time is over, it is told to stop, or `stop` becomes readable. `ready` is called when it
-/// records; from then on it answers [requests](Request), and `write_now`, if there is one: a signalfd(2) that does not block, each of whose signals asks
-/// for a snapshot of what is in memory, or for another chunk of what is on disk.
+/// Runs a session until its command ends, the duration is over, a request stops it, or `stop` becomes readable. `ready`
+/// is called when it records. From then on it answers [requests](Request), and signals from `write_now`, a non-blocking
+/// signalfd(2): each one requests a snapshot from a flight recorder, or another chunk from a session that writes to
+/// disk.
 ///
 /// # Errors
-/// Why nothing is recorded, and nothing is left then; or why it ended.
+/// If recording could not start, in which case nothing is left behind; or the reason that it ended.
 pub fn keep_session<'a>(
     options: &'a Options,
     guardian: Option<&'a mut Guardian>,
@@ -166,7 +168,7 @@ pub fn keep_session<'a>(
     ready();
     let result = session.run(stop, &mut Nobody);
     let ended = session.finish(&mut Nobody);
-    // Also if that failed: there may be others.
+    // After an error as well: there may be other recordings.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
     let Ended { status, problems, missing, shortfall, .. } = ended?;
     result.map(|()| Kept { status, problems, missing, shortfall })
@@ -180,50 +182,50 @@ struct Session<'a> {
     kernel: Option<Kernel>,
     /// Kernel events that were overwritten because those of the present chunk can't be written.
     kernel_lost: u64,
-    /// When they last could not be.
+    /// The time of the last failure to write them.
     kernel_failed: Option<Instant>,
     collector: Collector,
     bell: Bell,
-    /// Where what is recorded goes.
+    /// The destination of the records.
     sink: Sink,
-    /// Of a session that is not just one recording.
+    /// The output of a session, which has several recordings.
     outlet: Option<Outlet>,
-    /// The tracepoints that are wanted now.
+    /// The tracepoints that are enabled at present.
     user: UserEvents,
-    /// What their rules have chosen.
+    /// The matches of the rules so far.
     coverage: Coverage,
-    /// The processes that were named.
+    /// The processes that the user named.
     pids: Vec<i32>,
     programs: Vec<Traced>,
     /// Programs that are about to be.
     intake: Intake,
     /// The supply of pages for the programs' rings.
     supply: Supply,
-    /// Programs that are about to be let go.
+    /// Programs that are being detached from.
     detachments: Vec<Detachment>,
-    /// Programs whose areas other jobs attach to at this moment.
+    /// Programs with areas to which other jobs are attaching.
     postponed: Vec<Job>,
-    /// Requests whose processes are being taken up.
+    /// Requests to attach to processes that are in progress.
     attaching: Vec<Attaching>,
     /// The limit of descriptors that the command gets.
     descriptors: Rlimit,
-    /// How many programs there were.
+    /// The number of programs so far.
     numbered: usize,
-    /// Looks for programs that do not announce themselves.
+    /// The search for programs that have not registered.
     search: Search,
     /// The CPUs of the recorder's threads.
     placement: Placement,
-    /// The time of the collector's last report of rings that have moved on, and the number of programs at that time.
+    /// The time of the collector's last report of rings that have advanced, and the number of programs at that time.
     placed: (Instant, usize),
     skipped: Skipped,
     /// The command's processes, and the programs that were recorded.
     sightings: Sightings,
-    /// Whether a tracepoint was ever enabled, and whether there was ever an event.
+    /// True if a tracepoint was ever enabled, and true if there was ever an event.
     had_enabled: bool,
     has_events: bool,
     /// Programs for whose traces there was no room.
     unplaced: HashSet<i32>,
-    /// Areas that were announced and are being taken up, by the numbers of their jobs.
+    /// Areas that were registered and are being attached to, by the numbers of their jobs.
     expected: HashMap<u64, answers::Area>,
     /// Areas that are recorded, or were counted as not recorded.
     accounted: HashSet<answers::Area>,
@@ -231,79 +233,80 @@ struct Session<'a> {
     misses: answers::Misses,
     child: Option<Child>,
     status: Option<ExitStatus>,
-    /// What every summary of this session says.
+    /// The common part of the session's summaries.
     template: Summary,
-    /// For who follows.
+    /// The state of the live reader, if there is one.
     live: Option<Live>,
     steal: Steal,
     /// Gaps that interrupts made in the recorder's own loop when recording began.
     gaps: Vec<Gap>,
-    /// When that was looked at.
+    /// The time of the last reading of steal time.
     looked: Instant,
-    /// Looks at the programs' threads.
+    /// Observes the programs' threads.
     watcher: Watcher,
-    /// The time at which recording began; before that, at which the session began to prepare it.
+    /// The time at which recording began; before that, the time at which preparation began.
     began: Instant,
     failed: bool,
-    /// It was told to stop.
+    /// True once a request has stopped the session.
     stopped: bool,
-    /// Signals that ask for what was recorded.
+    /// Signals that request a snapshot or another chunk.
     write_now: Option<BorrowedFd<'a>>,
 }
 
-/// Where what is recorded goes.
+/// The destination of the records.
 enum Sink {
-    /// To disk.
+    /// The present chunk, on disk.
     Chunk(Box<Chunk>),
-    /// Nowhere, until a snapshot is asked for.
+    /// Memory only, until a snapshot is requested.
     Memory(Memory),
 }
 
-/// How a session's recordings are numbered, finished and asked for.
+/// The recordings of a session: their series, the thread that completes them, and requests for them.
 struct Outlet {
     series: Series,
     writer: Writer,
     control: Control,
-    /// What went wrong with recordings before.
+    /// Errors of earlier recordings.
     notes: Vec<String>,
-    /// What those before lack.
+    /// The data that earlier recordings lack.
     missing: Missing,
-    /// How often there was a reason to take a snapshot that no person had.
+    /// The number of automatic triggers for a snapshot so far.
     triggers: u64,
-    /// How many were taken for such a reason, and when the last one was.
+    /// The number of snapshots taken for them, and the time of the last one.
     taken: u64,
     triggered: Option<Instant>,
-    /// The stamp from which on events rank a snapshot: those before it ranked the last one.
+    /// The timestamp from which on events rank a snapshot; earlier ones ranked the last one.
     unranked: u64,
-    /// How bad the finished snapshots are, of those that are ranked: each one's summary is read once.
+    /// Ranks of the finished snapshots, where ranked: each one's summary is read once.
     badness: HashMap<PathBuf, Option<f64>>,
-    /// When the present chunk began.
+    /// The time at which the present chunk began.
     rotated: Instant,
     /// The time at which the chunk's size is next read.
     size_due: Instant,
-    /// When the next one last could not be begun.
+    /// The time of the last failure to begin the next chunk.
     not_rotated: Option<Instant>,
-    /// Whether a flight recorder takes a last snapshot.
+    /// True if a flight recorder takes a last snapshot.
     last_snapshot: bool,
-    /// Who waits for all to be complete.
+    /// The clients that wait until all recordings are complete.
     enders: Vec<Asker>,
 }
 
-/// How a session ended.
+/// The result of a session, for its caller.
 struct Ended {
-    /// The last recording, of a session that writes to disk.
+    /// The last recording of a session that writes to disk.
     chunk: Option<(Directory, Summary)>,
     status: Option<ExitStatus>,
     running: Option<u32>,
-    /// Of a session: why recordings could not be completed.
+    /// The reasons that a session's recordings could not be completed.
     problems: Vec<String>,
-    /// Of a session: what could not be written.
+    /// The data that a session could not write.
     missing: Missing,
     shortfall: Shortfall,
 }
 
 impl<'a> Session<'a> {
-    /// Takes hold of what runs already, and starts the command. If that fails, programs are let go and nothing is left.
+    /// Attaches to running programs, and starts the command. On failure, programs are detached from and nothing is left
+    /// behind.
     fn begun(mut self, watch: &mut dyn Watch) -> Result<Self, Error> {
         match self.begin() {
             Ok(()) => Ok(self),
@@ -367,7 +370,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Address space that a program should reserve for this session and a few others.
+    /// Returns the address space that a program should reserve for this session and a few others, in bytes.
     fn reserve(&self) -> u64 {
         let geometry = self.options.geometry;
         let ring = geometry.data_size() + geometry.table_size();
@@ -375,9 +378,9 @@ impl<'a> Session<'a> {
         (2 * (rings * ring + geometry.commits_size()) + (64 << 20)).max(1 << 30) as u64
     }
 
-    /// Takes what is left everywhere and makes what is on disk what it is at rest.
+    /// Reads the rest of all buffers and completes the recordings.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Ended, Error> {
-        // A program that announced itself and ended at once is still taken up.
+        // A program that registered and ended at once is still recorded.
         self.take_all_announced_until(Instant::now() + LAST_PROGRAMS);
         self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
         self.programs.iter().for_each(Traced::disable);
@@ -412,14 +415,14 @@ impl<'a> Session<'a> {
             }
             Sink::Memory(_) => None,
         };
-        // Also if that failed: there may be others, and somebody who waits for them.
+        // After an error as well: there may be other recordings, and clients that wait for them.
         let finish = |outlet: Outlet| outlet.finish(chunk.as_ref(), &shortfall, self.options);
         let (problems, missing) = self.outlet.map(finish).unwrap_or_default();
         let running = self.child.as_ref().map(Child::id);
         Ok(Ended { chunk: chunk.transpose()?, status: self.status, running, problems, missing, shortfall })
     }
 
-    /// What a chunk that ends now has besides its programs' traces.
+    /// Returns the data of a chunk that ends now, other than its programs' traces.
     fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> Rest {
         let end = Sample::take();
         self.clock.refine(&end);

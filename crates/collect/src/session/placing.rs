@@ -1,13 +1,14 @@
-//! The placement of the session's threads: off the CPUs on which its programs record.
+//! Keeps the session's threads off the CPUs on which its programs record.
 
 use super::{Session, Sink};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at which rings have moved on.
+/// Time between two checks of the rings that have advanced.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Session<'_> {
-    /// Goes by what the collector saw since the last tick, and asks it again: soon where there is a new program, else once a second.
+    /// Applies the collector's answers since the last tick, and asks it again: at once after a new program, otherwise
+    /// once a second.
     pub(super) fn place(&mut self) {
         let (now, moved) = (Instant::now(), self.collector.moved());
         if !moved.is_empty() {
@@ -18,8 +19,9 @@ impl Session<'_> {
             self.collector.ask_what_moved();
         }
     }
-    /// Programs have recorded on these CPUs. A program at full speed uses up its first pages in a few milliseconds: where who gives it more
-    /// waits for a CPU behind it, it is told at once, and not with the next tick.
+    /// Notes that programs have recorded on these CPUs, and moves the recorder's threads. Called without waiting for
+    /// the next tick when a program runs short of pages: at full speed it uses up its first pages in a few
+    /// milliseconds, and the thread that supplies more may be waiting for the same CPU.
     pub(super) fn keep_off(&mut self, cpus: impl IntoIterator<Item = Vec<u32>>) {
         let now = Instant::now();
         self.placement.note(cpus.into_iter().flatten(), now);

@@ -1,4 +1,4 @@
-//! What it takes to record, made before anything is.
+//! Prepares a session before anything is recorded.
 
 use super::answers::Misses;
 use super::bell::Bell;
@@ -31,7 +31,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 impl<'a> Session<'a> {
-    /// Makes all that it takes to record, into `directory` alone or, as a session, into a series of recordings on a `ground`.
+    /// Creates everything that recording needs: for a single `directory`, or for a session with a series of recordings
+    /// on a `ground`.
     pub(super) fn prepare(
         options: &'a Options,
         mut guardian: Option<&'a mut Guardian>,
@@ -70,7 +71,7 @@ impl<'a> Session<'a> {
         let sink = match directory {
             Some(directory) => {
                 let mut chunk = chunk(directory, &template, &clock, kernel.as_ref())?;
-                // What runs when recording begins has its name.
+                // The dump is complete before recording begins, so that running threads have names.
                 chunk.settle()?;
                 Sink::Chunk(Box::new(chunk))
             }
@@ -134,7 +135,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Begins a chunk.
+/// Begins a chunk with the kernel's formats and a state dump.
 pub(super) fn chunk(
     directory: Directory,
     template: &Summary,
@@ -145,7 +146,7 @@ pub(super) fn chunk(
     Chunk::begin(directory, template.clone(), clock, Sample::take(), Purpose::Keeping)
 }
 
-/// What the collector's thread does by itself.
+/// Returns the task of the collector's thread beside its orders.
 fn work(options: &Options, clock: &TraceClock) -> Work {
     match (&options.session, options.geometry.overwrite) {
         (_, false) => Work::Empty(options.polling),

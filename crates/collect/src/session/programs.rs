@@ -1,4 +1,4 @@
-//! The session's programs: found, taken up, let go.
+//! The session's programs: attaching, recording, detaching.
 
 use super::summarise::{is_worth_a_line, summarise};
 use super::{Session, Sink};
@@ -13,17 +13,18 @@ use sordino_clock::Sample;
 use sordino_ring::control::FileId;
 use std::time::{Duration, Instant};
 
-/// How long a process may take that somebody named.
+/// Longest wait for a process that the user named.
 const NAMED: Duration = Duration::from_secs(10);
 /// Longest wait of a job for another one that attaches to the same area.
 const OTHER_JOB: Duration = Duration::from_secs(5);
-/// Jobs that may wait for other jobs.
+/// Maximum number of jobs that wait for other jobs.
 const MOST_POSTPONED: usize = 1000;
-/// Programs that are counted for which there was no room.
+/// Maximum number of programs without room that are counted.
 const MOST_UNPLACED: usize = 10_000;
 
 impl Session<'_> {
-    /// A process that the user named has to be recorded, or nothing is. Waits for it: nothing is recorded yet.
+    /// Attaches to a process that the user named, or fails: then nothing is recorded. Waits, since nothing is recorded
+    /// yet.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
         let refused = |reason: String| Error::Program { pid, reason };
         let ticket = self.submit_named(pid)?;
@@ -44,7 +45,7 @@ impl Session<'_> {
         }
     }
 
-    /// Hands over a process that somebody named; the number by which it comes back.
+    /// Submits a process that the user named. Returns the number of its job.
     pub(super) fn submit_named(&mut self, pid: i32) -> Result<u64, Error> {
         let gone = || Error::Program { pid, reason: "there is no such process".to_owned() };
         let user = user_of(pid).ok_or_else(gone)?;
@@ -105,14 +106,14 @@ impl Session<'_> {
 
     fn skip(&mut self, (pid, id): (i32, Option<FileId>), user: u32, error: &Error) {
         let reason = match error {
-            // The note has the process.
+            // The note names the process itself.
             Error::Program { reason, .. } => reason.clone(),
             _ => error.to_string(),
         };
         self.skipped.add((pid, id), user, reason, || identity(pid).name);
     }
 
-    /// Has those programs taken up that say that they are there, or that they have new tracepoints.
+    /// Submits the programs that have registered, for the first time or with new tracepoints.
     pub(super) fn take_announced(&mut self) {
         let announced = self.listener.accept();
         if self.listener.was_full() {
@@ -121,13 +122,13 @@ impl Session<'_> {
         for announced in announced {
             let (pid, user) = (announced.pid, announced.user);
             if self.options.kernel_only {
-                // It goes on when the connection closes.
+                // The program continues when the connection is closed.
                 continue;
             }
             if pid <= 0 {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
             } else if self.listener.is_private() || self.wants(pid) {
-                // Who comes by a private socket is wanted.
+                // Programs that know a private socket are always recorded.
                 let area = (pid, announced.inode);
                 let ticket = self.intake.submit(pid, user, Source::Announced(announced));
                 self.expected.insert(ticket, area);
@@ -135,7 +136,7 @@ impl Session<'_> {
         }
     }
 
-    /// The same with all that have connected, or until `end`: those who come all the time shall not keep a session from its end.
+    /// Submits all programs that have connected, until `end`: a stream of new ones must not keep a session from ending.
     pub(super) fn take_all_announced_until(&mut self, end: Instant) {
         loop {
             self.take_announced();
@@ -148,14 +149,14 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on with the programs that were attached to.
+    /// Processes the jobs that have returned.
     pub(super) fn take_up_finished(&mut self) {
         let finished = self.intake.finished();
         let postponed = std::mem::take(&mut self.postponed);
         finished.into_iter().chain(postponed).for_each(|job| self.take_up(job));
     }
 
-    /// The same; waits until all are, or until `end`.
+    /// Processes jobs until all have returned, or until `end`.
     pub(super) fn take_up_all_until(&mut self, end: Instant) {
         while self.intake.outstanding() > 0 && Instant::now() < end {
             for job in self.intake.finished_until(end) {
@@ -165,8 +166,8 @@ impl Session<'_> {
         std::mem::take(&mut self.postponed).into_iter().for_each(|job| self.take_up(job));
     }
 
-    /// Returns true if the job's answer has to wait: for another job, which attaches to the same area, as a program announces itself for
-    /// each of its modules; or until all of a large catalogue is read.
+    /// Returns true if the job's answer has to wait: for another job that attaches to the same area, because a program
+    /// registers once for each of its modules, or until a large catalogue has been read completely.
     fn is_early(&self, job: &Job) -> bool {
         let is_ready = |id: &FileId| self.programs.iter().any(|known| known.id() == *id && known.is_read());
         matches!(job.source, Source::Announced(_))
@@ -175,7 +176,8 @@ impl Session<'_> {
             && self.postponed.len() < MOST_POSTPONED
     }
 
-    /// Records what was attached to, and notes what could not be. A program that has announced itself goes on then.
+    /// Records the areas that were attached to, and notes those that could not be. A program that has registered then
+    /// continues.
     pub(super) fn take_up(&mut self, job: Job) {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
@@ -206,7 +208,7 @@ impl Session<'_> {
         for taken in taken {
             let (id, name) = (taken.claim.id(), taken.identity.name.clone());
             if let Err(error) = self.begin_program(taken) {
-                // Where there is no room on the disk, there may be some with the next look.
+                // Without room on the disk now, there may be some at the next check.
                 if matches!(error, Error::Output { .. }) {
                     is_to_be_seen_again = true;
                     self.note_unplaced(pid);
@@ -241,7 +243,7 @@ impl Session<'_> {
                 announced.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
-                    // Who announces what it has not is no program that anything is missing of.
+                    // A process that registers another one's area is not missing from the recording.
                     if !matches!(hidden, Hidden::NotItsOwn) {
                         self.count_unrecorded((pid, announced.inode));
                     }
@@ -255,7 +257,8 @@ impl Session<'_> {
         }
     }
 
-    /// A process is not recorded, which who asks why there is no event has to know. One that registers and ends at once is in no scan.
+    /// Notes that a process is not recorded, for the explanation of missing events. A process that registers and ends
+    /// at once is in no scan.
     fn note_not_reached(&mut self, pid: i32, name: impl FnOnce() -> String, reason: &str) {
         if !matches!(self.options.programs, Programs::All) && !self.sightings.has(pid) {
             self.sightings.add(pid, &name(), None);
@@ -263,7 +266,7 @@ impl Session<'_> {
         self.sightings.not_reached(pid, reason);
     }
 
-    /// A program has no place for its trace: what it records meanwhile is missing.
+    /// Counts a program without room for its trace: its records are missing meanwhile.
     fn note_unplaced(&mut self, pid: i32) {
         let Sink::Chunk(chunk) = &mut self.sink else { return };
         if self.unplaced.len() < MOST_UNPLACED && self.unplaced.insert(pid) {
@@ -271,7 +274,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks for new tracepoints of programs that have announced themselves again.
+    /// Reads new tracepoints of programs that have registered again.
     fn refresh_known(&mut self, known: &[FileId]) {
         for index in 0..self.programs.len() {
             if known.contains(&self.programs[index].id()) {
@@ -280,19 +283,19 @@ impl Session<'_> {
         }
     }
 
-    /// Lets go of the programs whose areas a process has replaced by others.
+    /// Detaches from the programs whose areas a process has replaced by others.
     fn let_go_replaced(&mut self, replaced: &[FileId]) {
         let replaced = self.programs.iter().filter(|program| replaced.contains(&program.id()));
         let replaced: Vec<usize> = replaced.map(|program| program.number()).collect();
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
 
-    /// Looks for tracepoints that are new in all programs.
+    /// Reads new tracepoints of all programs.
     pub(super) fn refresh(&mut self) {
         (0..self.programs.len()).for_each(|index| self.refresh_one(index));
     }
 
-    /// Looks for new tracepoints of a program.
+    /// Reads new tracepoints of a program.
     fn refresh_one(&mut self, index: usize) {
         let first = self.programs[index].declared().len();
         let refreshed = self.programs[index].refresh(&self.user, &self.clock);
@@ -309,7 +312,7 @@ impl Session<'_> {
         }
     }
 
-    /// Something that whoever reads the recording should know.
+    /// Adds a note for the readers of the recording.
     pub(super) fn tell(&mut self, note: String) {
         let notes = match (&mut self.sink, &mut self.outlet) {
             (Sink::Chunk(chunk), _) => &mut chunk.summary.notes,
@@ -319,10 +322,10 @@ impl Session<'_> {
         note_once(notes, note);
     }
 
-    /// A process has ended: that may be a reason for a snapshot.
+    /// Handles the end of a process, which may trigger a snapshot.
     pub(super) fn has_gone(&mut self, number: usize) {
         if let Sink::Memory(_) = self.sink {
-            // It may have asked for one just before.
+            // The program may have requested one just before.
             self.collector.look();
             self.hear_reports();
         }
@@ -336,7 +339,7 @@ impl Session<'_> {
         self.let_go(number);
     }
 
-    /// Takes what a program's rings hold, and lets go of it.
+    /// Reads the rest of a program's rings, and detaches from it.
     pub(super) fn let_go(&mut self, number: usize) {
         let Some(index) = self.programs.iter().position(|program| program.number() == number) else { return };
         self.refresh_one(index);
@@ -358,10 +361,10 @@ impl Session<'_> {
     }
 }
 
-/// As many notes are kept of what may happen again and again.
+/// Maximum number of notes on events that may be repeated.
 const MOST_NOTES: usize = 200;
 
-/// Adds a note, but not each time it happens again; the oldest make room for new ones.
+/// Adds a note unless it is there already; the oldest notes are dropped for new ones.
 pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
     if !notes.contains(&note) {
         notes.push(note);

@@ -1,4 +1,4 @@
-//! What a session does when it is asked.
+//! Carries out the requests to a session.
 
 use super::control::{Asker, Reply, Request};
 use super::{Session, Sink, writer};
@@ -63,7 +63,7 @@ impl Session<'_> {
         }
     }
 
-    /// Records other tracepoints from now on; the rules among `events` that choose nothing so far.
+    /// Changes the enabled tracepoints. Returns the rules among `events` that choose nothing so far.
     fn change(&mut self, events: &str) -> Result<Reply, String> {
         let typed = UserEvents::new([events.to_owned()])?.patterns();
         self.user = self.user.and(events)?;
@@ -75,7 +75,7 @@ impl Session<'_> {
         Ok(Reply::Changed { rules })
     }
 
-    /// Takes up a process that a request named. Whoever asked is answered when all processes of the request have come back.
+    /// Records a process that a request named. The client is answered when all processes of the request have returned.
     pub(super) fn take_up_requested(&mut self, job: Job) {
         let (ticket, pid) = (job.ticket, job.pid);
         let taken_up = self.take_up_named(job);
@@ -98,21 +98,21 @@ impl Session<'_> {
     }
 }
 
-/// A request to record processes that are being taken up.
+/// A request to record processes to which the intake is attaching.
 pub(super) struct Attaching {
     asker: Asker,
-    /// Processes that have not come back.
+    /// The jobs that have not returned.
     tickets: Vec<u64>,
-    /// Why the first one is not recorded that could not be.
+    /// The reason for the first process that could not be recorded.
     refused: Option<String>,
 }
 
-/// When who asked is answered.
+/// The time of the reply to a client.
 enum Answer {
     Now(Reply),
-    /// When this is done.
+    /// When this job is done.
     Written(writer::Job),
-    /// When the processes with these tickets have come back.
+    /// When the processes with these tickets have returned.
     Attached(Vec<u64>),
     /// When the session has ended.
     Ended,

@@ -1,4 +1,4 @@
-//! A session's loop: what happens while it records.
+//! A session's loop while it records.
 
 use super::search::{BETWEEN_STEPS, STEP};
 use super::{Session, Sink, TICK, Watch};
@@ -12,10 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Time after which a program is tried again whose lock is in the way, or whose answer has to wait.
+/// Time until the next attempt for a program whose lock is held, or whose answer has to wait.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// How long after the last try that failed the kernel's files are known to be written again: several tries take less.
+/// Time after the last failed attempt after which the kernel's files count as working again: several attempts take
+/// less.
 const KERNEL_SETTLED: Duration = Duration::from_secs(3);
 
 impl Session<'_> {
@@ -45,7 +46,7 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until something happens, and sees to it; whether to stop.
+    /// Waits until something happens, and handles it. Returns true if `stop` is readable.
     fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
         let pidfds = self.programs.iter().map(|program| program.pidfd.as_fd());
         let all =
@@ -63,15 +64,15 @@ impl Session<'_> {
         if ready(&waiting[self.programs.len() + 1]) {
             self.bell.silence();
         }
-        // The kernel makes a whole socket before it sees that nobody has connected.
+        // Checked first, because accept(2) creates a whole socket before it finds that nobody has connected.
         let has_connections =
             waiting[self.programs.len() + 2..].iter().any(ready) || self.listener.has_silent();
-        // First: what a program asked for that announced itself and ended at once is done while it is there.
+        // First, so that the requests of a program that registered and ended at once are handled while it exists.
         if has_connections {
             self.take_announced();
         }
         self.take_up_finished();
-        // People before programs: there may be room for one snapshot only.
+        // Requests by people come before those by programs: there may be room for one snapshot only.
         self.answer_signals();
         self.hear_reports();
         self.answer_requests();
@@ -82,20 +83,20 @@ impl Session<'_> {
         Ok(stopped)
     }
 
-    /// Whether the command, or every process that was named, has ended.
+    /// Returns true if the command, or every process that was named, has ended.
     fn has_ended(&mut self) -> Result<bool, Error> {
         let ended = self.child.as_mut().map(Child::try_wait).transpose();
         if let Some(status) = ended.map_err(Error::system("can't wait for the command"))?.flatten() {
             (self.status, self.child) = (Some(status), None);
             return Ok(true);
         }
-        // One that is about to be taken up may be a child of the last.
+        // A program that is being attached to may be a child of the last one.
         let is_empty = self.programs.is_empty() && self.intake.outstanding() == 0;
         Ok(is_empty && matches!(self.options.programs, Programs::Pids(_)))
     }
 
     fn tick(&mut self) {
-        // Without its directory nobody could stop it.
+        // Without its runtime directory nobody could stop it.
         self.stopped |= self.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.intake.look_after();
         self.place();
@@ -109,17 +110,18 @@ impl Session<'_> {
         self.rotate_if_due();
     }
 
-    /// Returns true if work is left that is done in short steps, so that it does not delay a program that shares the CPU.
+    /// Returns true if work is left that is done in short steps, so that it does not delay a program that shares the
+    /// CPU.
     fn has_steps(&self) -> bool {
         self.is_steal_due() || self.watcher.is_busy() || self.search.is_busy()
     }
 
-    /// Does a bit of it.
+    /// Performs a short step of this work.
     fn step(&mut self) {
         if self.is_steal_due() {
             return self.look_at_steal();
         }
-        // Both: a session that looks at many threads always does finds programs, too.
+        // Both, so that a session with many threads to visit finds programs, too.
         let begin = Instant::now();
         while self.watcher.is_busy() && begin.elapsed() < STEP {
             self.watcher.step(&self.programs, &self.clock);
@@ -131,10 +133,10 @@ impl Session<'_> {
         self.steal.is_due(self.looked.elapsed())
     }
 
-    /// Whether the kernel's pages can be written, and what it has overwritten because they can't.
+    /// Checks if the kernel's pages can be written, and which were overwritten because they can't.
     fn look_at_kernel(&mut self) {
         let Some(Problem { reason, lost }) = self.kernel.as_ref().and_then(Kernel::problem) else {
-            // The kernel kept all that could not be written, and by now it is.
+            // The kernel kept everything that could not be written, and it has been written by now.
             let is_over = self.kernel_lost == 0
                 && self.kernel_failed.take_if(|failed| failed.elapsed() > KERNEL_SETTLED).is_some();
             if let (true, Sink::Chunk(chunk)) = (is_over, &mut self.sink) {
@@ -150,12 +152,12 @@ impl Session<'_> {
         }
     }
 
-    /// What the collector has to say.
+    /// Handles the collector's reports.
     pub(super) fn hear_reports(&mut self) {
         for report in self.collector.reports() {
             match report {
-                // A session goes on in memory, and tries again.
                 Report::Used { cpus } => self.keep_off([cpus]),
+                // A session keeps the records in memory, and tries again.
                 Report::OutputFailed => self.failed |= self.outlet.is_none(),
                 Report::Triggered { number, point, at, copies } => self.triggered(number, point, at, copies),
             }

@@ -1,11 +1,11 @@
-//! The search for programs that do not announce themselves: started before the session, in containers, or with their environment taken
-//! away.
+//! The search for programs that do not register: those started before the session, in containers, or without their
+//! environment.
 //!
-//! A look at all processes takes milliseconds, and the CPU on which it is done may be a program's. So the search goes in rounds, and a
-//! round in steps of some microseconds between which the session sleeps. A round looks at the processes that
-//! [events](crate::process_events) name, and once more at those that are new: a program that was executed a moment ago has not made its
-//! area yet, or loads the library later. All processes are walked through at the start, when events were missed, and each minute; each
-//! ten seconds where no event names programs that are executed.
+//! Examining all processes takes milliseconds, and may happen on the CPU of a recorded program. So the search consists
+//! of rounds, and a round of steps of some microseconds between which the session sleeps. A round examines the
+//! processes reported by [events](crate::process_events), and new ones once more: a program that was executed a moment
+//! ago has not created its area yet, or loads the library later. All processes are walked through at the start, when
+//! events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::{Session, TICK};
 use crate::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
@@ -15,53 +15,54 @@ use crate::process_events::{ProcessEvent, ProcessEvents};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Looks at a process until it is known to have no area of its own.
+/// Number of checks of a process after which it is known to have no area of its own.
 const LOOKS: u8 = 10;
-/// The first looks, which are taken in successive rounds.
+/// Number of the first checks, which are made in successive rounds.
 const SOON: u8 = 5;
-/// Time between two of the later looks: a program may load the library some seconds after it was executed.
+/// Time between two of the later checks: a program may load the library some seconds after it was executed.
 const LATER: Duration = Duration::from_secs(1);
-/// Time after which a step ends: what it has begun then takes some microseconds more.
+/// Time after which a step ends. The check in progress then takes some microseconds more.
 pub(super) const STEP: Duration = Duration::from_micros(20);
 /// Pause between two steps.
 pub(super) const BETWEEN_STEPS: Duration = Duration::from_millis(2);
-/// Shortest time from one walk through all processes of a session to the next.
+/// Shortest time between two walks through all processes, for a session.
 const WALK: Duration = Duration::from_secs(1);
-/// Longest time between two walks where executing another program is no event.
+/// Longest time between two walks where exec causes no event.
 const WALK_FOR_EXEC: Duration = Duration::from_secs(10);
-/// Longest time between two walks where it is one: a look at a process may have failed.
+/// Longest time between two walks where exec causes an event: a check of a process may have failed.
 const WALK_ANYWAY: Duration = Duration::from_secs(60);
-/// Processes that may be remembered beyond those of the last walk: with events alone, those that end are not forgotten.
+/// Maximum number of processes that are remembered beyond those of the last walk, which removes ended ones. Events
+/// alone do not.
 const MOST_NEW: usize = 10_000;
 
-/// The state of the search, and the processes that it knows.
+/// The state of the search, and the known processes.
 #[derive(Debug)]
 pub(super) struct Search {
     events: ProcessEvents,
     /// True if the present round may have unread events.
     reads_events: bool,
-    /// Processes that are left of this round, parents mostly before their children.
+    /// Processes left in this round, parents mostly before their children.
     queue: BTreeSet<i32>,
     walk: Option<Walk>,
     /// True if any process may have changed since the last walk began.
     needs_walk: bool,
     walked: Instant,
-    /// The number of the last walk.
+    /// The number of walks so far.
     walks: u32,
-    /// Processes that the last walk found.
+    /// The number of processes that the last walk found.
     found: usize,
     /// The start of the present round, and the time that its steps have taken.
     began: Instant,
     taken: Duration,
     known: HashMap<i32, Known>,
-    /// Processes that are to be looked at again in the next round.
+    /// Processes to be examined again in the next round.
     young: BTreeSet<i32>,
-    /// Processes that are to be looked at again [`LATER`] than the last time that this was done.
+    /// Processes to be examined again once [`LATER`] has passed since the last such round.
     older: BTreeSet<i32>,
     looked_older: Instant,
-    /// Processes whose areas are looked for beside the session.
+    /// Processes that the intake is examining.
     submitted: HashSet<i32>,
-    /// Processes that were looked at since the session began, each as often as it was.
+    /// The number of checks of processes since the session began.
     looked_at: u64,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct Search {
 #[derive(Debug)]
 struct Known {
     incarnation: Incarnation,
-    /// The process that started it, as of the first look.
+    /// The process that started it, as of the first check.
     parent: Option<i32>,
     looks: u8,
     /// True if the process is to be recorded.
@@ -81,7 +82,7 @@ struct Known {
 }
 
 impl Search {
-    /// For a session that `has_programs`, or is never to search.
+    /// Creates a search for a session that `has_programs`; otherwise it never runs.
     pub(super) fn new(has_programs: bool) -> Self {
         let now = Instant::now();
         let watch = if has_programs { ProcessEvents::watch } else { ProcessEvents::by_last_number };
@@ -110,12 +111,12 @@ impl Search {
         self.reads_events || self.walk.is_some() || !self.queue.is_empty()
     }
 
-    /// Processes that were looked at since the session began.
+    /// Returns the number of checks of processes since the session began.
     pub(super) const fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// Processes that may not be looked into.
+    /// Returns the number of processes that the recorder has no permission to inspect.
     pub(super) fn hidden(&self) -> u64 {
         self.known.values().filter(|known| known.is_hidden).count() as u64
     }
@@ -150,7 +151,7 @@ impl Search {
         self.needs_walk = self.walk.is_none();
     }
 
-    /// The next process of the round to be looked at; `None` if there was something else to do, or the round is over.
+    /// Returns the next process of the round; `None` if this call did something else, or the round is over.
     fn next(&mut self) -> Option<i32> {
         if self.reads_events {
             match self.events.next() {
@@ -171,7 +172,7 @@ impl Search {
         None
     }
 
-    /// Forgets the processes that are gone.
+    /// Removes the processes that are gone.
     fn end_walk(&mut self) {
         self.walk = None;
         self.known.retain(|_, known| known.walk == self.walks);
@@ -184,7 +185,7 @@ impl Search {
         self.older.remove(&pid);
     }
 
-    /// Takes in a look at a process; whether it was the first at this incarnation of it.
+    /// Records a check of a process. Returns true if it is the first one of this program.
     fn note(&mut self, pid: i32, glance: &Glance) -> bool {
         let walk = self.walks;
         match self.known.get_mut(&pid) {
@@ -201,7 +202,7 @@ impl Search {
         }
     }
 
-    /// Counts a look at a process; whether to look for its areas.
+    /// Counts a check of a process. Returns true if its areas are to be searched.
     fn count_look(&mut self, pid: i32) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
         if !known.is_wanted || known.looks >= LOOKS {
@@ -216,7 +217,7 @@ impl Search {
         true
     }
 
-    /// The process is known to have an area, or none: it is not looked at again before it executes another program.
+    /// Ends the checks of a process until it executes another program: it is known to have an area, or none.
     fn settle(&mut self, incarnation: Incarnation) {
         if let Some(known) = self.of(incarnation) {
             known.looks = LOOKS;
@@ -225,7 +226,7 @@ impl Search {
         }
     }
 
-    /// The process that somebody named was looked into.
+    /// Ends the checks of a process that the user named and that was searched.
     pub(super) fn settle_named(&mut self, pid: i32) {
         let glance = glance(pid);
         self.note(pid, &glance);
@@ -244,12 +245,13 @@ impl Search {
         self.known.get_mut(&incarnation.0).filter(|known| known.incarnation == incarnation)
     }
 
-    /// The looks at this incarnation of a process so far.
+    /// Returns the number of checks of the process's present program.
     fn looks(&self, pid: i32) -> u8 {
         self.known.get(&pid).map_or(0, |known| known.looks)
     }
 
-    /// A process's areas were looked for; whether it `has_any`, and whether that was in vain for want of room.
+    /// Records the result of searching a process: true if it `has_any` area, and true if recording one failed for lack
+    /// of room.
     pub(super) fn take_back(&mut self, incarnation: Incarnation, has_any: bool, is_in_vain: bool) {
         self.submitted.remove(&incarnation.0);
         if is_in_vain {
@@ -259,7 +261,7 @@ impl Search {
         }
     }
 
-    /// The process that started this one.
+    /// Returns the process that started this one.
     fn parent_of(&mut self, pid: i32) -> Option<i32> {
         match self.known.get(&pid) {
             Some(known) => known.parent,
@@ -269,7 +271,7 @@ impl Search {
 }
 
 impl Session<'_> {
-    /// Begins a round of the search when it is time.
+    /// Begins a round of the search if it is due.
     pub(super) fn search_if_due(&mut self) {
         if !self.options.kernel_only && self.search.is_due() {
             let pause = if self.outlet.is_none() { TICK } else { WALK };
@@ -277,7 +279,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks at all processes at once, before anything is recorded.
+    /// Examines all processes at once, before anything is recorded.
     pub(super) fn search_all(&mut self) {
         self.search.begin_round(Duration::ZERO);
         while self.search.is_busy() {
@@ -285,7 +287,7 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on with a round for some microseconds.
+    /// Continues a round for some microseconds.
     pub(super) fn search_step(&mut self) {
         let begin = Instant::now();
         while self.search.is_busy() {
@@ -309,11 +311,11 @@ impl Session<'_> {
         if is_new {
             self.note_new(pid, &glance.name, glance.incarnation);
         }
-        // One that has announced itself is being taken up, and is not taken for one that ran before.
+        // A process that has registered is being attached to, and must not count as one that ran before.
         if !self.search.count_look(pid) || self.expected.values().any(|(announced, _)| *announced == pid) {
             return;
         }
-        // One without a stack is about to end, or may not be looked into.
+        // A process without a stack is about to end, or must not be inspected.
         if glance.incarnation.2 == 0 {
             return self.note_if_hidden(pid, glance.incarnation);
         }
@@ -322,7 +324,7 @@ impl Session<'_> {
         self.intake.submit(pid, user, Source::Seen { looks, incarnation });
     }
 
-    /// A process is new, or executes another program.
+    /// Notes that a process is new, or executes another program.
     fn note_new(&mut self, pid: i32, name: &str, incarnation: Incarnation) {
         let Some(ancestors) = self.ancestors() else { return };
         let is_wanted = descends(pid, &ancestors, |pid| self.search.parent_of(pid));
@@ -346,12 +348,12 @@ impl Session<'_> {
 
     /// Returns true if the process is one of those that the user selected.
     pub(super) fn wants(&mut self, pid: i32) -> bool {
-        // Commands of this very program are left out later: whether it is one may take long to find out.
+        // Commands of `sordino` itself are excluded later, because recognizing them may take long.
         let Some(ancestors) = self.ancestors() else { return true };
         descends(pid, &ancestors, |pid| self.search.parent_of(pid))
     }
 
-    /// The processes whose descendants are wanted; `None` if all are.
+    /// Returns the processes whose descendants are to be recorded; `None` for all processes.
     fn ancestors(&self) -> Option<Vec<i32>> {
         match &self.options.programs {
             Programs::All => None,
@@ -363,7 +365,7 @@ impl Session<'_> {
 
 /// Returns true if `pid` is one of `ancestors` or a descendant of one.
 fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Option<i32>) -> bool {
-    // As deep as any tree of processes; parents that change meanwhile could make a circle.
+    // Deeper than any real tree of processes; a change of parents meanwhile could make a cycle.
     for _ in 0..1000 {
         if ancestors.contains(&pid) {
             return true;
@@ -382,7 +384,7 @@ mod tests {
 
     #[test]
     fn descendants_of_a_command_are_wanted() {
-        // 10 -> 11 -> 12; 20 -> 21; a circle of 30 and 31.
+        // 10 -> 11 -> 12; 20 -> 21; a cycle of 30 and 31.
         let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
         for (pid, is_one) in [(10, false), (11, true), (12, true), (20, false), (21, false), (30, false)] {
             assert_eq!(descends(pid, &[11], |pid| parents.get(&pid).copied()), is_one, "{pid}");
@@ -407,13 +409,13 @@ mod tests {
         }
         assert!(!search.count_look(7));
         assert!(search.note(7, &glance_of(7, 2)) && search.count_look(7));
-        // It has an area.
+        // The process has an area.
         search.take_back((7, 1, 2), true, false);
         assert!(!search.count_look(7) && search.young.is_empty() && search.older.is_empty());
-        // There was no room for what it has.
+        // There was no room for its trace.
         search.take_back((7, 1, 2), true, true);
         assert!(search.young.contains(&7) && search.count_look(7));
-        // That is told of an earlier program.
+        // The result is about an earlier program.
         search.take_back((7, 1, 1), true, false);
         assert!(search.count_look(7));
     }
@@ -433,7 +435,7 @@ mod tests {
         }
         assert!(looked_at > 0 && search.found <= looked_at && !search.known.contains_key(&gone));
         assert!(search.known.contains_key(&(std::process::id() as i32)));
-        // Nothing has to be walked through again.
+        // No walk is needed again.
         let had = search.walks;
         search.needs_walk = false;
         search.begin_round(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! What a session was to record and has not so far.
+//! Events that a session was to record but has not so far.
 
 use super::Session;
 use crate::options::{IMPLIED, Programs};
@@ -7,7 +7,7 @@ use sordino_event::Pid;
 use sordino_event::condition::Context;
 
 impl Session<'_> {
-    /// Looks at the tracepoints that a program has declared, from the `first` on.
+    /// Checks the tracepoints that a program has declared, from index `first` on.
     pub(super) fn observe(&mut self, index: usize, first: usize) {
         let program = &self.programs[index];
         let (pid, name, user) = (program.trace.pid, &program.trace.identity.name, program.user());
@@ -24,7 +24,7 @@ impl Session<'_> {
         self.sightings.recorded(pid, declared, enabled);
     }
 
-    /// Rules that chose nothing, and the reason if there is no event of a program.
+    /// Returns the rules that have chosen nothing, and the reason if there is no event of a program.
     pub(super) fn shortfall(&self) -> Shortfall {
         Shortfall {
             rules: self.coverage.problems(),
@@ -33,8 +33,8 @@ impl Session<'_> {
         }
     }
 
-    /// The reason for not having had any event of a program; `None` if there was one, or none was asked for. Nor does a session that
-    /// records the kernel need one: it counts no events before a recording is complete.
+    /// Returns the reason that there is no event of a program; `None` if there was one, or none was requested. Also
+    /// `None` for a session that records the kernel, because events are counted only when a recording is complete.
     fn no_events(&self) -> Option<NoEvents> {
         let has_kernel = self.options.session.is_some() && !self.options.kernel.is_empty();
         if self.has_events || has_kernel || !self.user.wants_any() {
@@ -55,7 +55,7 @@ impl Session<'_> {
     }
 }
 
-/// The first reason for not recording any of a command's processes.
+/// Returns the first reason that none of a command's processes is recorded.
 fn not_recorded(processes: &[ProcessFound]) -> NoEventsReason {
     let any = |is: fn(&ProcessState) -> bool| processes.iter().any(|process| is(&process.state));
     if any(|state| matches!(state, ProcessState::NotReached { .. })) {

@@ -1,13 +1,13 @@
-//! The processes that a session was to record, and what was found in them: for who asks why there is no event.
+//! The processes that a session was to record, and the results, for the explanation of missing events.
 
 use crate::discover::Incarnation;
 use crate::intake::LOOKS_UNTIL_MADE;
 use crate::shortfall::{ProcessFound, ProcessState};
 
-/// Processes that are remembered: a command may start any number.
+/// Maximum number of processes that are remembered: a command may start any number.
 const MOST: usize = 16;
 
-/// Processes that were to be recorded: the command and what it started, and every program that was recorded.
+/// The processes to be recorded: the command and its descendants, and every program that was recorded.
 #[derive(Debug, Default)]
 pub(super) struct Sightings {
     known: Vec<Sighting>,
@@ -17,21 +17,21 @@ pub(super) struct Sightings {
 #[derive(Debug)]
 struct Sighting {
     found: ProcessFound,
-    /// Which program it executed; `None` until it was looked for.
+    /// The program that it executes; `None` until the process was searched.
     incarnation: Option<Incarnation>,
-    /// How often it was looked into in vain.
+    /// The number of searches without a result.
     looks: u8,
 }
 
 impl Sightings {
-    /// A process that is to be recorded is there, and executes a program called `name`.
+    /// Adds a process that is to be recorded and executes a program called `name`.
     pub(super) fn add(&mut self, pid: i32, name: &str, incarnation: Option<Incarnation>) {
         let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) else {
             let found = ProcessFound { pid, name: name.to_owned(), state: ProcessState::NotRegistered };
             return self.remember(Sighting { found, incarnation, looks: 0 });
         };
         if known.incarnation.is_none() {
-            // It was added when it was started, and may have registered since.
+            // Added when it was started; it may have registered since.
             known.incarnation = incarnation;
             return;
         }
@@ -44,8 +44,8 @@ impl Sightings {
         known.found.state = ProcessState::NotRegistered;
     }
 
-    /// Where there are too many, one of those is forgotten that do not tell the reason for having no event: whatever a script starts
-    /// before the program, the program is listed. The first process is the command itself, and stays.
+    /// Adds a process. If there are too many, drops one that does not explain missing events, so that the program is
+    /// listed, whatever a script started before it. The first process, the command itself, is never dropped.
     fn remember(&mut self, sighting: Sighting) {
         if self.known.len() == MOST {
             self.more += 1;
@@ -62,23 +62,23 @@ impl Sightings {
         self.known.push(sighting);
     }
 
-    /// Whether it is one of those that are remembered.
+    /// Returns true if the process is among those remembered.
     pub(super) fn has(&self, pid: i32) -> bool {
         self.known.iter().any(|known| known.found.pid == pid)
     }
 
-    /// A process was looked into, and nothing was there.
+    /// Records a search of a process that found nothing.
     pub(super) fn looked_into(&mut self, pid: i32) {
         if let Some(known) = self.waiting(pid) {
             known.looks = known.looks.saturating_add(1);
-            // Before, it may not have come to its constructors.
+            // Earlier, its constructors may not have run yet.
             if known.looks >= LOOKS_UNTIL_MADE {
                 known.found.state = ProcessState::NotLinked;
             }
         }
     }
 
-    /// A process could not be looked into, or not be recorded.
+    /// Records that a process could not be inspected, or not be recorded.
     pub(super) fn not_reached(&mut self, pid: i32, reason: &str) {
         if let Some(known) = self.waiting(pid) {
             known.found.state = ProcessState::NotReached { reason: reason.to_owned() };
@@ -90,7 +90,7 @@ impl Sightings {
         self.known.iter_mut().find(|known| known.found.pid == pid && !is_recorded(known))
     }
 
-    /// A process is recorded from now on.
+    /// Records that a process is recorded from now on.
     pub(super) fn take_up(&mut self, pid: i32, name: &str) {
         let recorded = ProcessState::Recorded { tracepoints: 0, enabled: 0 };
         match self.known.iter_mut().find(|known| known.found.pid == pid) {
@@ -103,10 +103,10 @@ impl Sightings {
         }
     }
 
-    /// Numbers of a recorded process's own tracepoints, and of those of them that are enabled.
+    /// Sets the numbers of a recorded process's own tracepoints, and of the enabled ones among them.
     pub(super) fn recorded(&mut self, pid: i32, tracepoints: usize, enabled: usize) {
         let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) else { return };
-        // One process has several sets of tracepoints where plug-ins bring their own copy of the library.
+        // A process has several sets of tracepoints if plug-ins contain their own copy of the library.
         if let ProcessState::Recorded { tracepoints: before, enabled: enabled_before } =
             &mut known.found.state
         {
@@ -114,7 +114,7 @@ impl Sightings {
         }
     }
 
-    /// The processes, and how many more there were.
+    /// Returns the processes, and the number of those that were dropped.
     pub(super) fn processes(&self) -> (Vec<ProcessFound>, u64) {
         (self.known.iter().map(|known| known.found.clone()).collect(), self.more)
     }
@@ -138,7 +138,7 @@ mod tests {
         }
         sightings.looked_into(7);
         assert_eq!(state(&sightings), ProcessState::NotLinked);
-        // It executes another program, of which nothing is known yet.
+        // It executes another program, about which nothing is known yet.
         sightings.add(7, "motor", Some((7, 1, 2)));
         assert_eq!(state(&sightings), ProcessState::NotRegistered);
         sightings.take_up(7, "motor");
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(at(30), Some(ProcessState::Recorded { tracepoints: 2, enabled: 0 }));
         assert!(matches!(at(31), Some(ProcessState::NotReached { .. })));
         assert_eq!((processes.len(), processes[0].pid, more), (MOST, 1, 59 - MOST as u64));
-        // Those that are recorded are not forgotten, and counted once.
+        // Recorded processes are not dropped, and are counted once.
         (60..90).for_each(|pid| sightings.take_up(pid, "motor"));
         (60..90).for_each(|pid| sightings.recorded(pid, 1, 1));
         assert_eq!(sightings.processes().1, 89 - MOST as u64);

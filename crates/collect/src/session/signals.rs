@@ -1,24 +1,25 @@
-//! Signals that ask a session for what it has, as signalfd(2) tells of them.
+//! Signals that request a snapshot or another chunk, received by signalfd(2).
 
 use super::{Session, Sink};
 use std::os::fd::BorrowedFd;
 
-/// `struct signalfd_siginfo`: its size, and where in it stand the signal, the sender's process and its user.
+/// Size of `struct signalfd_siginfo`, and the offsets of the signal, the sender's process and its user.
 const SIZE: usize = 128;
 const SIGNO: usize = 0;
 const PID: usize = 12;
 const UID: usize = 16;
 
-/// `SIGUSR1`; the other one that is asked for is `SIGUSR2`.
+/// `SIGUSR1`; the other one that is accepted is `SIGUSR2`.
 const USR1: u32 = 10;
 
 impl<'a> Session<'a> {
-    /// Where signals come. While others wait to be written, they stay with the kernel, and are answered then.
+    /// Returns the descriptor of the signals, unless other snapshots wait to be written: signals then stay pending and
+    /// are answered later.
     pub(super) fn heard_signals(&self) -> Option<BorrowedFd<'a>> {
         self.write_now.filter(|_| !self.has_backlog())
     }
 
-    /// Writes a snapshot, or goes on in another chunk, if a signal has come since this was called last.
+    /// Writes a snapshot, or begins another chunk, if a signal has arrived since the last call.
     pub(super) fn answer_signals(&mut self) {
         let Some(why) = self.heard_signals().and_then(came) else { return };
         match &self.sink {
@@ -34,7 +35,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The last signal that came and where from. Several at once are one.
+/// Describes the last pending signal and its sender. Several at once count as one.
 fn came(signals: BorrowedFd<'_>) -> Option<String> {
     let (mut last, mut info) = (None, [0; SIZE]);
     while matches!(rustix::io::read(signals, &mut info), Ok(SIZE)) {

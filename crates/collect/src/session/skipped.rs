@@ -1,35 +1,35 @@
-//! Programs that are not recorded, and why: each is named once, and nobody's fill the notes.
+//! Programs that are not recorded, and the reasons: each is named once, and no user's programs fill the notes.
 
 use crate::intake::is_trusted;
 use sordino_event::text::count;
 use sordino_ring::control::FileId;
 use std::collections::BTreeMap;
 
-/// Notes that are kept at most: over days there may be any number of programs.
+/// Maximum number of notes: over days there may be any number of programs.
 const MOST: usize = 200;
-/// Notes on programs of one user, but for root and the recorder's own.
+/// Maximum number of notes on programs of one user, except root and the recorder's own.
 const MOST_OF_A_USER: usize = 20;
-/// Users whose programs are counted beyond that.
+/// Maximum number of users whose further programs are counted.
 const MOST_USERS: usize = 32;
 
-/// Programs that are not recorded.
+/// The programs that are not recorded, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     notes: Vec<Skip>,
-    /// By user, programs that there were no notes on.
+    /// The number of programs without a note, by user.
     more: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
 struct Skip {
-    /// The process, and its area if that could be seen.
+    /// The process, and its area if that is known.
     who: (i32, Option<FileId>),
     user: u32,
     name: String,
     reason: String,
 }
 
-/// The user, the name and the reason that programs of one kind share.
+/// The user, the name and the reason, which are equal for programs of one kind.
 type SkipKind<'a> = (u32, &'a str, &'a str);
 
 impl Skip {
@@ -39,8 +39,8 @@ impl Skip {
 }
 
 impl Skipped {
-    /// Notes why a program is skipped. It is looked at several times: the last reason stands. `name` is asked for what is not noted yet
-    /// alone: who is refused all the time shall cost little.
+    /// Notes the reason for skipping a program. A program is examined several times, and the last reason replaces
+    /// earlier ones. `name` is called only for a program without a note, so that repeated refusals cost little.
     pub(super) fn add(
         &mut self,
         who: (i32, Option<FileId>),
@@ -60,14 +60,15 @@ impl Skipped {
             return;
         }
         let skip = Skip { who, user, name: name(), reason };
-        // Who makes up areas is noted once.
+        // A process that makes up areas is noted once.
         let is_same = |other: &Skip| other.who.0 == who.0 && other.kind() == skip.kind();
         self.notes.retain(|other| other.who != who && !is_same(other));
         self.notes.push(skip);
         self.notes.drain(..self.notes.len().saturating_sub(MOST));
     }
 
-    /// Forgets a program that is recorded after all: it may have been looked at before it was complete.
+    /// Removes the notes on a program that is recorded after all: it may have been examined before its area was
+    /// complete.
     pub(super) fn forget(&mut self, pid: i32, id: FileId) {
         self.notes.retain(|skip| skip.who.1 != Some(id) && skip.who != (pid, None));
     }
@@ -88,7 +89,7 @@ impl Skipped {
     }
 }
 
-/// One line for all programs of a kind.
+/// Formats one line for all programs of a kind.
 fn line((user, name, reason): SkipKind<'_>, pids: &[i32]) -> String {
     let programs = count(pids.len(), "program");
     match (name, pids) {
@@ -140,7 +141,7 @@ mod tests {
         for reason in ["one", "other", "other"] {
             skipped.add((5, Some(id)), 0, reason.to_owned(), String::new);
         }
-        // The same of another area of the same process, once.
+        // The same reason for another area of the same process counts once.
         skipped.add((5, Some(FileId { device: 1, inode: 3 })), 0, "other".to_owned(), String::new);
         assert_eq!(
             skipped.notes().collect::<Vec<_>>(),

@@ -1,4 +1,5 @@
-//! A flight recorder's snapshots: the newest of all rings and of the kernel's buffers, written while recording goes on.
+//! A flight recorder's snapshots: the newest contents of all rings and of the kernel's buffers, written while recording
+//! continues.
 
 use super::answers::Misses;
 use super::summarise::summarise;
@@ -29,24 +30,24 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What programs that have ended leave in memory, in bytes, for snapshots to come.
+/// Maximum size of the records of ended programs that are kept in memory for later snapshots, in bytes.
 const LEGACY: usize = 64 << 20;
-/// What each of them takes besides its events, about.
+/// Approximate memory for an ended program beside its records, in bytes.
 const EACH: usize = 16 << 10;
-/// As many snapshots wait to be written at most, each of them with a copy of all rings.
+/// Maximum number of snapshots that wait to be written, each with a copy of all rings.
 const BACKLOG: usize = 4;
 
-/// What a flight recorder keeps besides the rings and the kernel's buffers.
+/// The data that a flight recorder keeps beside the rings and the kernel's buffers.
 #[derive(Debug)]
 pub(super) struct Memory {
     kernel: History,
     /// Programs that have ended, oldest first.
     ended: VecDeque<Running>,
-    /// How many of them there was no more room for.
+    /// The number of ended programs for which there was no more room.
     forgotten: u64,
 }
 
-/// A program's newest data, and what they are.
+/// A program's newest records, and its trace's description.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     trace: ProgramTrace,
@@ -55,7 +56,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// As they are now.
+    /// Combines a program's present description with a copy of its records.
     pub(super) fn of(program: &Traced, copy: ProgramCopy) -> Self {
         Self { trace: program.trace.clone(), copy: Arc::new(copy), notes: program.notes.clone() }
     }
@@ -65,7 +66,7 @@ impl Running {
         EACH + packets.map(|packet| packet.bytes.len()).sum::<usize>()
     }
 
-    /// Whether there is anything from this stamp on.
+    /// Returns true if there is any record from this timestamp on.
     fn has_any_since(&self, since: u64) -> bool {
         let mut packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
         packets.any(|packet| packet.content.last_stamp >= since)
@@ -78,22 +79,22 @@ impl Memory {
         Self { kernel, ended: VecDeque::new(), forgotten: 0 }
     }
 
-    /// Where the kernel's pages of a CPU go.
+    /// Adds a CPU, and returns the file for its kernel pages.
     pub(super) fn add_cpu(&mut self, cpu: Cpu) -> io::Result<OwnedFd> {
         self.kernel.add(cpu)
     }
 
-    /// The kernel's pages with events from `since` on.
+    /// Returns the kernel's pages with events from `since` on.
     pub(super) fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
         self.kernel.pages(since, layout)
     }
 
-    /// How many programs that have ended it still has, and how many no longer.
+    /// Returns the number of ended programs that are kept, and of those that are not any more.
     pub(super) fn ended(&self) -> (usize, u64) {
         (self.ended.len(), self.forgotten)
     }
 
-    /// Keeps what a program left, and forgets the oldest that there is no room for.
+    /// Keeps the records of an ended program, and drops the oldest programs that exceed the limit.
     fn keep(&mut self, ended: Running) {
         if !ended.has_any_since(0) {
             return;
@@ -107,7 +108,7 @@ impl Memory {
     }
 }
 
-/// All that a snapshot is made of, for the thread that writes it.
+/// The contents of a snapshot, for the thread that writes it.
 pub(super) struct Contents {
     pub(super) directory: Directory,
     pub(super) summary: Summary,
@@ -122,31 +123,31 @@ pub(super) struct Contents {
     pub(super) kernel: Result<Vec<Emptied>, Error>,
     pub(super) stolen: Vec<Stolen>,
     pub(super) told: Vec<Told>,
-    /// What ranks it, if it is ranked.
+    /// The hits that rank the snapshot, if it is ranked.
     pub(super) hits: Option<Hits>,
 }
 
 impl Session<'_> {
-    /// The stamp that lies `last` back, or as much as this session's snapshots have.
+    /// Returns the timestamp `last` before now; without `last`, by the session's setting for snapshots.
     pub(super) fn since(&self, last: Option<Duration>) -> u64 {
         let last = last.or(self.options.session.as_ref().and_then(|session| session.snapshots.last));
         let back = last.map_or(u64::MAX, |last| self.clock.ticks_in(last));
         self.clock.now()().saturating_sub(back)
     }
 
-    /// Takes a snapshot now; what is left to do writes it.
+    /// Takes a snapshot now. Returns the job that writes it.
     pub(super) fn snapshot(&mut self, last: Option<Duration>, why: &str) -> Job {
         let since = self.since(last);
         let copies = self.collector.copy(since);
         self.snapshot_of(since, copies, why, None)
     }
 
-    /// Whether there is no memory for another one before those that were taken are written.
+    /// Returns true if there is no memory for another snapshot until earlier ones are written.
     pub(super) fn has_backlog(&self) -> bool {
         self.outlet.as_ref().is_some_and(|outlet| outlet.writer.open() >= BACKLOG)
     }
 
-    /// A program has asked for one, and the collector has copied.
+    /// Handles a program's request for a snapshot, for which the collector has copied the rings.
     pub(super) fn triggered(&mut self, number: usize, point: u16, at: u64, copies: Vec<ProgramCopy>) {
         let program = self.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
@@ -154,7 +155,8 @@ impl Session<'_> {
         self.snapshot_by_itself(&why, (why != ASKED).then_some(at), |_| copies);
     }
 
-    /// What ranks a snapshot that events asked for, up to this stamp. Those that came while the rings were copied may rank two.
+    /// Returns the hits that rank a snapshot, up to timestamp `at`. Those that come while the rings are copied may rank
+    /// two snapshots.
     fn hits_before(&mut self, at: u64) -> Option<Hits> {
         let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
         let since = std::mem::replace(&mut self.outlet.as_mut()?.unranked, at);
@@ -165,7 +167,7 @@ impl Session<'_> {
         })
     }
 
-    /// A program's end is a reason for one, unless another one was a moment ago.
+    /// Takes a snapshot because of a program's end, unless the last automatic one was a moment ago.
     pub(super) fn ended_badly(&mut self, why: &str) {
         let (Some(outlet), Some(session)) = (&mut self.outlet, &self.options.session) else { return };
         if outlet.triggered.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
@@ -175,7 +177,8 @@ impl Session<'_> {
         self.snapshot_by_itself(why, None, |session| session.collector.copy(session.since(None)));
     }
 
-    /// Takes one that no person asked for, unless there were enough of them. One that is to be ranked is by the events up to `ranked`.
+    /// Takes an automatic snapshot, within the limit for their number. A ranked one is ranked by the events up to
+    /// `ranked`.
     fn snapshot_by_itself(
         &mut self,
         why: &str,
@@ -193,20 +196,20 @@ impl Session<'_> {
         }
         (outlet.taken, outlet.triggered) = (outlet.taken + 1, Some(Instant::now()));
         let copies = copy(self);
-        // Of one that is not taken, they rank the next.
+        // Hits for a snapshot that is not taken rank the next one.
         let hits = ranked.and_then(|at| self.hits_before(at));
         let job = self.snapshot_of(self.since(None), copies, why, hits);
         self.write(job, None);
     }
 
-    /// Keeps what a program left for snapshots to come.
+    /// Keeps the records of an ended program for later snapshots.
     pub(super) fn keep(&mut self, program: Traced, copy: Option<ProgramCopy>) {
         let (Sink::Memory(memory), Some(copy)) = (&mut self.sink, copy) else { return };
         memory.keep(Running { trace: program.trace, copy: Arc::new(copy), notes: program.notes });
     }
 
     fn snapshot_of(&mut self, since: u64, copies: Vec<ProgramCopy>, why: &str, hits: Option<Hits>) -> Job {
-        // What comes out of the rings was declared before.
+        // First, so that all events from the rings are declared.
         self.refresh();
         let kernel = self.empty_kernel();
         let end = Sample::take();
@@ -249,7 +252,7 @@ impl Session<'_> {
         Box::new(move || contents.write())
     }
 
-    /// Moves what the kernel has into the history.
+    /// Moves the kernel's pages into the history.
     pub(super) fn empty_kernel(&mut self) -> Result<Vec<Emptied>, Error> {
         let (Some(kernel), Sink::Memory(memory)) = (&mut self.kernel, &mut self.sink) else {
             return Ok(Vec::new());
@@ -275,7 +278,7 @@ impl Contents {
         self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
         let begin = self.begin();
         let mut streams = self.programs.iter().flat_map(|program| &program.copy.streams);
-        // Before that nothing is missing: it is not there.
+        // Nothing is missing before that time, which the snapshot does not include.
         let from = if streams.any(|stream| stream.overwritten > 0) { begin } else { self.since };
         let begin = self.clock.sample_at(begin, &self.end);
         let summary = Summary { unrecorded: self.misses.since(from), ..self.summary };
@@ -305,7 +308,8 @@ impl Contents {
         chunk.finish(&self.clock, rest, &mut Nobody)
     }
 
-    /// The first stamp in it. One before the session began, or that is yet to come, only a broken program has.
+    /// Returns the first timestamp in the snapshot, limited to the time of the session: only a faulty program has
+    /// others.
     fn begin(&self) -> u64 {
         let packets =
             self.programs.iter().flat_map(|program| &program.copy.streams).flat_map(|stream| &stream.packets);
@@ -322,10 +326,10 @@ impl Contents {
     }
 }
 
-/// Writes what was copied of a ring, as far as it is not older than wanted.
+/// Writes the copied packets of a ring that are not older than `since`.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
     let is_wanted = |packet: &&Packet| packet.content.last_stamp >= since;
-    // What was lost before the first of them is not missing from it.
+    // Records lost before the first packet are not missing from the snapshot.
     let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);
     let (older, newer) = stream.packets.split_at(stream.gap);
@@ -343,7 +347,7 @@ fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option
     })
 }
 
-/// Writes packets, and leaves those out that can't be written; why the first of them can't.
+/// Writes packets, and leaves out those that can't be written. Returns the first error.
 fn write_packets<'a>(packets: impl Iterator<Item = &'a Packet>, output: &mut Output) -> Option<io::Error> {
     let mut failure = None;
     for packet in packets {

@@ -1,4 +1,4 @@
-//! How a session is.
+//! The status of a session.
 
 use super::{Session, Sink, cpu_seconds};
 use crate::drain::{ProgramFill, StreamFill};
@@ -14,35 +14,36 @@ use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How a session is.
+/// The status of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of this structure.
+    /// The version of this structure.
     pub schema: u32,
-    /// What it is called.
+    /// The name of the session.
     pub name: String,
-    /// Its recorder.
+    /// The recorder's process id.
     pub recorder: u32,
-    /// For how long it has been recording.
+    /// The time since recording began, in nanoseconds.
     pub duration_ns: u64,
-    /// What could not be written so far.
+    /// The data that could not be written so far.
     #[serde(default)]
     pub missing: Missing,
-    /// Whether its buffers overwrite and snapshots are taken of them; else it writes to disk.
+    /// True for a flight recorder: its buffers overwrite, and snapshots are taken. Otherwise the session writes to
+    /// disk.
     pub overwrite: bool,
-    /// Where its recordings are.
+    /// The directory of its recordings.
     pub output: PathBuf,
-    /// The newest hundred of those that are there, oldest first, the one that is being written last.
+    /// The newest hundred recordings, oldest first, the one in progress last.
     pub recordings: Vec<RecordingStatus>,
-    /// How many are being finished.
+    /// The number of recordings that are being completed.
     pub open: usize,
-    /// How often an event, or a program's end, was a reason to take a snapshot.
+    /// The number of times that an event, or a program's end, triggered a snapshot.
     pub triggers: u64,
     /// The rules by which tracepoints are recorded.
     pub user: Vec<String>,
-    /// The kernel's events.
+    /// The recorded events of the kernel.
     pub kernel: Vec<String>,
-    /// The programs.
+    /// The programs that are recorded, and ended ones that are incomplete.
     pub programs: Vec<ProgramStatus>,
     /// Unanswered hits that the present chunk, or memory, lacks, of running and of ended programs.
     #[serde(default)]
@@ -50,34 +51,34 @@ pub struct Status {
     /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: Unrecorded,
-    /// Programs that have ended and of which snapshots still have something.
+    /// The number of ended programs whose records are kept for snapshots.
     pub ended: usize,
-    /// Programs that have ended and of which they no longer have.
+    /// The number of ended programs whose records are no longer kept.
     pub forgotten: u64,
     /// CPU time that the recorder took, in seconds.
     pub recorder_cpu_seconds: f64,
-    /// The CPUs of its threads.
+    /// The CPUs of the recorder's threads.
     #[serde(default)]
     pub recorder_cpus: RecorderCpus,
-    /// Processes that it has looked at in `/proc` to find programs, each as often as it did.
+    /// The number of checks of processes in `/proc` to find programs.
     #[serde(default)]
     pub processes_looked_at: u64,
     /// The memory of the programs' rings.
     #[serde(default)]
     pub memory: MemoryStatus,
-    /// What it was to record and has not so far.
+    /// Missing events so far, with the reasons.
     #[serde(default)]
     pub shortfall: Shortfall,
-    /// What else there is to know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
 /// The memory of the programs' rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Bytes that they have.
+    /// Bytes in use by the rings.
     pub used: u64,
-    /// Bytes that they may have (`--max-memory`).
+    /// Bytes that the rings may use (`--max-memory`).
     pub budget: u64,
     /// The number of times that a ring did not get the memory that it needed.
     pub short: u64,
@@ -86,74 +87,74 @@ pub struct MemoryStatus {
 /// One of a session's recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordingStatus {
-    /// Where it lies.
+    /// Path of the recording.
     pub directory: PathBuf,
-    /// Why it was taken, if it is a snapshot.
+    /// The reason of a snapshot; `None` for other recordings.
     pub reason: Option<String>,
-    /// How bad that is, of a snapshot that is ranked.
+    /// The rank of a snapshot that is ranked.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// Its events, if they were counted.
+    /// The number of events, if they were counted.
     pub events: Option<u64>,
-    /// The programs' events of one that is not complete yet, up to each ring's last whole sub-buffer on disk. Who asks counts them, see
-    /// [`user_events_so_far`](crate::user_events_so_far), and not the recorder.
+    /// The number of the programs' events in a recording in progress, up to each ring's last complete sub-buffer on
+    /// disk. The client counts them with [`user_events_so_far`](crate::user_events_so_far), not the recorder.
     #[serde(default)]
     pub user_events_so_far: Option<u64>,
-    /// Bytes.
+    /// Size of the recording in bytes.
     pub bytes: u64,
     /// Records that are known to be missing.
     pub lost: u64,
-    /// Whether it is complete.
+    /// True if the recording is complete.
     pub finished: bool,
 }
 
 /// A program that is being recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramStatus {
-    /// Its process.
+    /// The id of its process.
     pub pid: i32,
-    /// The process in its own pid namespace.
+    /// The process id in its own pid namespace.
     pub own_pid: i32,
-    /// Its name.
+    /// The name of the process.
     pub name: String,
-    /// Its rings.
+    /// The state of its rings.
     pub rings: Vec<RingStatus>,
-    /// Hits that came before the recorder's answer.
+    /// Hits before the recorder's answer.
     #[serde(default)]
     pub unanswered: Unanswered,
-    /// What else there is to know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A ring.
+/// The state of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RingStatus {
-    /// Whose; `None` for the shared one.
+    /// The ring's CPU; `None` for the shared ring.
     pub cpu: Option<u32>,
     /// Bytes that wait to be written, or to be overwritten.
     pub filled: u64,
-    /// Bytes that it holds at most.
+    /// Capacity of the ring in bytes.
     pub size: u64,
     /// Bytes of the present chunk on disk.
     pub bytes: u64,
-    /// Records lost because it was full.
+    /// Records lost because the ring was full.
     pub ring_full: u64,
     /// Records lost because they were too large.
     pub too_large: u64,
     /// Sub-buffers that could not be written to disk.
     pub unwritten: u64,
-    /// Bytes of records in them.
+    /// Bytes of records in these sub-buffers.
     #[serde(default)]
     pub unwritten_bytes: u64,
-    /// What is wrong with it.
+    /// A description of an error, if there is one.
     pub problem: Option<String>,
 }
 
-/// As many recordings are told of: each one's summary is read.
+/// Maximum number of recordings that are listed: each one's summary is read.
 const MOST: usize = 100;
 
 impl Session<'_> {
-    /// What of the present chunk could not be written.
+    /// Returns the data of the present chunk that could not be written.
     fn missing(&self, fills: &[ProgramFill]) -> Missing {
         let Sink::Chunk(chunk) = &self.sink else { return Missing::default() };
         let mut missing = chunk.summary.missing();
@@ -171,13 +172,13 @@ impl Session<'_> {
         missing
     }
 
-    /// The memory of the programs' rings.
+    /// Returns the memory of the programs' rings.
     pub(super) fn memory(&self) -> MemoryStatus {
         let Memory { used, budget, short } = self.intake.memory();
         MemoryStatus { used, budget, short }
     }
 
-    /// How it is now.
+    /// Returns the present status.
     pub(super) fn status(&mut self) -> Status {
         let fills = self.collector.fill();
         self.has_events |= fills.iter().any(ProgramFill::has_any);
@@ -256,7 +257,7 @@ impl MemoryStatus {
     }
 }
 
-/// A program that has ended and of which something could not be written.
+/// Returns an ended program of which something could not be written.
 fn ended_incomplete(program: &ProgramSummary) -> Option<ProgramStatus> {
     let rings = program.streams.iter().filter(|stream| stream.unwritten > 0).map(|stream| RingStatus {
         cpu: stream.cpu,

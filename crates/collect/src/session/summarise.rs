@@ -1,11 +1,11 @@
-//! What a summary says of a program whose rings were read to their end.
+//! Summarizes a program whose rings were read to their end.
 
 use crate::drain::StreamEnd;
 use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::summary::{ProgramSummary, StreamSummary};
 
-/// What a summary says of a program, and the files that do not tell yet that their end is missing.
+/// Returns a program's summary, and the files that do not show yet that their end is missing.
 pub(super) fn summarise(
     trace: &ProgramTrace,
     notes: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) fn summarise(
     (summary, streams.into_iter().filter_map(|stream| stream.output?.unclosed()).collect())
 }
 
-/// Whether anything happened in a stream.
+/// Returns true if a stream has data, losses or an error.
 pub(super) fn is_worth_a_line(stream: &StreamEnd) -> bool {
     stream.bytes() > 0 || stream.lost.total > 0 || stream.corrupt.is_some() || stream.failure.is_some()
 }

@@ -1,4 +1,4 @@
-//! The thread that finishes what was recorded, while recording goes on.
+//! The thread that completes recordings while recording continues.
 
 use super::bell::Bell;
 use super::control::Asker;
@@ -9,13 +9,13 @@ use crate::threads;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// What it has to do: make a recording complete.
+/// A job that completes a recording.
 pub(super) type Job = Box<dyn FnOnce() -> Result<(Directory, Summary), Error> + Send>;
 
-/// What became of a job.
+/// The result of a job.
 pub(super) struct Done {
     pub(super) result: Result<(Directory, Summary), Error>,
-    /// Who waits for it.
+    /// The client that waits for it.
     pub(super) whom: Option<Asker>,
 }
 
@@ -24,12 +24,12 @@ enum Order {
     Remove(Directory),
 }
 
-/// Does one job after the other.
+/// The thread that performs jobs one after the other.
 pub(super) struct Writer {
     jobs: Option<Sender<Order>>,
     done: Receiver<Done>,
     thread: Option<JoinHandle<()>>,
-    /// Jobs that are not done.
+    /// The number of jobs that are not done.
     open: usize,
 }
 
@@ -55,13 +55,13 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), done, thread: Some(thread), open: 0 })
     }
 
-    /// Has it do a job, for whom it may concern.
+    /// Adds a job; `whom` is the client that waits for it.
     pub(super) fn give(&mut self, job: Job, whom: Option<Asker>) {
         let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Order::Write(job, whom)).is_ok());
         self.open += usize::from(given);
     }
 
-    /// Has it remove a recording: that of gigabytes takes long, and programs that start would wait meanwhile.
+    /// Adds the removal of a recording: removing gigabytes takes long, and new programs would wait meanwhile.
     pub(super) fn remove(&mut self, directory: Directory) {
         match &self.jobs {
             Some(jobs) => _ = jobs.send(Order::Remove(directory)),
@@ -69,19 +69,19 @@ impl Writer {
         }
     }
 
-    /// How many jobs are not done.
+    /// Returns the number of jobs that are not done.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// What was done since this was asked last.
+    /// Returns the jobs that were done since the last call.
     pub(super) fn done(&mut self) -> Vec<Done> {
         let done: Vec<Done> = self.done.try_iter().collect();
         self.open -= done.len().min(self.open);
         done
     }
 
-    /// Waits for all that it was given.
+    /// Waits for all jobs, and returns the results.
     pub(super) fn finish(&mut self) -> Vec<Done> {
         self.jobs = None;
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -91,7 +91,7 @@ impl Writer {
     }
 }
 
-/// What can't be removed stays; it is not looked at again.
+/// Removes a recording. On failure it stays, and is not tried again.
 fn remove(directory: &Directory) {
     let _ = directory.remove_whole();
 }

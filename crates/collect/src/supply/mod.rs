@@ -1,14 +1,15 @@
-//! Pages for the rings of the programs that are recorded: who runs gets some, who idles gives some back.
+//! Supplies the rings of recorded programs with pages: rings in use get some, idle ones give some back.
 //!
-//! The thread that empties a ring sees that writers come near the end of its pages, and wakes a thread of this module. Making pages
-//! present takes as long as a program likes, so each user has a thread; root's programs and those of the recorder's user share one.
-//! A program whose thread hangs gets no more pages, and loses what finds no room: its own events, which are counted.
+//! The thread that empties a ring detects that writers approach the end of its pages, and wakes a thread of this
+//! module. A program can delay access to its pages for ever, so each user has a thread of its own; root's programs and
+//! those of the recorder's user share one. A program whose thread hangs gets no more pages and loses records without
+//! room: its own events, which are counted.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `supplier` | one user's thread |
 //! | `supplied` | one program's rings |
-//! | `ring` | one ring: when it gets pages, and gives them back |
+//! | `ring` | one ring: the times at which it gets pages and gives them back |
 
 mod ring;
 mod supplied;
@@ -24,15 +25,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use supplier::Supplier;
 
-/// Threads at most for users who are not trusted.
+/// Maximum number of threads for untrusted users.
 const MOST_SUPPLIERS: u32 = 16;
 
-/// The threads that give rings pages.
+/// The threads that supply rings with pages.
 #[derive(Debug)]
 pub(crate) struct Supply {
-    /// By account; that of trusted users is `None`.
+    /// The threads, by account; that of trusted users is `None`.
     suppliers: HashMap<Option<u32>, Arc<Supplier>>,
-    /// Rings of all programs.
+    /// The number of rings of all programs.
     rings: Arc<AtomicUsize>,
 }
 
@@ -41,20 +42,20 @@ impl Supply {
     pub(crate) fn begin() -> Self {
         let rings = Arc::<AtomicUsize>::default();
         let supplier = Arc::new(Supplier::new(Arc::clone(&rings), true));
-        // Where it can't be started, it is tried again with the first program, which is told.
+        // On failure, it is tried again with the first program, which reports the error.
         let _ = Supplier::start(&supplier);
         Self { suppliers: HashMap::from([(None, supplier)]), rings }
     }
 
-    /// Returns true if there is no room for one more supplier, which this user would need.
+    /// Returns true if this user needs another supplier and the limit is reached.
     fn is_full(&self, user: u32) -> bool {
         !self.suppliers.contains_key(&Some(user)) && self.suppliers.len() > MOST_SUPPLIERS as usize
     }
 
-    /// Has a program's rings get pages from now on.
+    /// Supplies a program's rings with pages from now on.
     ///
     /// # Errors
-    /// The rings get no pages besides those that they have; the text has the reason.
+    /// A description of the error, after which the rings get no pages beyond those that they have.
     pub(crate) fn add(
         &mut self,
         pid: i32,
@@ -64,7 +65,7 @@ impl Supply {
     ) -> Result<Arc<Supplied>, String> {
         let account = Some(claim.user()).filter(|user| !is_trusted(*user));
         self.suppliers.retain(|account, supplier| account.is_none() || supplier.is_needed());
-        // The programs of more users share a thread: one of these can then keep the others waiting for memory.
+        // Beyond the limit, users share threads: one of them can then block the others' supply.
         let account = account.map(|user| if self.is_full(user) { user % MOST_SUPPLIERS } else { user });
         let supplier = self
             .suppliers

@@ -1,11 +1,11 @@
-//! One ring: when it gets pages, and gives them back.
+//! One ring: the times at which it gets pages and gives them back.
 //!
 //! | a ring | has pages for |
 //! |---|---|
-//! | that was not used yet | what it [began](crate::intake) with; of a program that is alone, its part of [`ALONE`] |
-//! | that is used | [`WINDOW`] ahead of the writers; what they leave behind is given back |
-//! | that is used so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
-//! | that is idle for [`IDLE_AFTER`] | what [`kept`] returns |
+//! | not used yet | the portion with which it [began](crate::intake); if its program is alone, its part of [`ALONE`] |
+//! | in use | [`WINDOW`] ahead of the writers; pages behind them are given back |
+//! | in use so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
+//! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
 
 use super::supplied::Recipient;
 use sordino_ring::control::{Pager, Use};
@@ -14,36 +14,36 @@ use sordino_ring::position::Head;
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-/// Bytes ahead of the writers of a ring that is used.
+/// Size of the pages ahead of the writers of a ring in use, in bytes.
 const WINDOW: u64 = 4 << 20;
-/// Bytes for the rings of a program that no other one of its user's is recorded beside, an eighth of the budget at most: each CPU's has
-/// the same, though the program may use few of them, and may give it back soon.
+/// Size of the rings of a program whose user has no other recorded program, in bytes; at most an eighth of the budget.
+/// Each CPU's ring gets the same part, though the program may use few of them and may give it back soon.
 const ALONE: u64 = 64 << 20;
-/// Bytes that the idle rings of a session keep together, if they are not too many.
+/// Size that the idle rings of a session keep together, in bytes, unless there are too many of them.
 const IDLE: u64 = 32 << 20;
-/// Bytes of pages that a ring gets in one step: 0.1 ms, for which other rings wait.
+/// Size of the pages that a ring gets in one step, in bytes: 0.1 ms, for which other rings wait.
 const STEP: u64 = 256 << 10;
-/// Bytes after which a ring is used that was not, or was idle.
+/// Number of bytes after which a ring that was unused or idle counts as in use.
 const USED: u64 = 16 << 10;
-/// Writers that need pages again so soon are fast.
+/// Time within which writers that need pages again count as fast.
 const SOON: Duration = Duration::from_millis(100);
-/// Time after which a ring that got no memory is tried again.
+/// Time until the next attempt for a ring that got no memory.
 pub(super) const RETRY: Duration = Duration::from_millis(10);
-/// Time between a revocation and the taking of its pages.
+/// Time between a revocation and the removal of the pages.
 const SETTLED: Duration = Duration::from_millis(900);
 /// Time without a record after which a ring is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(4);
-/// The same in a session that has used up three quarters of its budget.
+/// The same for a session that uses more than three quarters of its budget.
 const IDLE_SHORT: Duration = Duration::from_secs(1);
 
-/// Returns the number of sub-buffers that an idle ring keeps, the writers' included, where there are so many rings: two at least, for the
-/// one behind the writers' may not be taken.
+/// Returns the number of sub-buffers that an idle ring keeps, the writers' included, given the number of all rings. At
+/// least two, because the one behind the writers' cannot be removed.
 pub(super) fn kept(geometry: Geometry, rings: usize) -> u32 {
     let each = (IDLE / rings.max(1) as u64).min(WINDOW);
     ((each >> geometry.bits) as u32).clamp(2, geometry.count)
 }
 
-/// Returns the bytes of a CPU's ring of a program that is alone and has so many of them.
+/// Returns the size of each CPU's ring in bytes for a program that is alone and has `rings` of them.
 fn bytes_alone(rings: usize, budget: u64) -> u64 {
     ALONE.min(budget / 8) / rings.max(1) as u64
 }
@@ -52,28 +52,29 @@ fn bytes_alone(rings: usize, budget: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Ring {
     pager: Pager,
-    /// Sub-buffers that writers may enter, those they are in included, where there is memory.
+    /// The number of sub-buffers that writers may enter, including the present one, if there is memory.
     target: u32,
-    /// True if the ring has fewer.
+    /// True if the ring has fewer than `target`.
     is_filling: bool,
-    /// True if the reader is to call when writers come to a mark.
+    /// True if the reader is to call the pager when writers reach a mark.
     is_marked: bool,
-    /// The time at which it last did.
+    /// The time of the last such call.
     called: Option<Instant>,
-    /// The head as it was last seen, the time since which it is, and true if it ever was another one.
+    /// The last observed head, the time since which it is unchanged, and true if it ever changed.
     head: Option<Head>,
     since: Instant,
     has_moved: bool,
     /// True if its program was alone when it began.
     is_alone: bool,
-    /// The time at which there was no memory for it, and true until there was some again, or it was idle.
+    /// The time at which there was no memory for it, and true until there was some again, or the ring was idle.
     short: Option<Instant>,
     was_short: bool,
-    /// The time at which sub-buffers were revoked, whose pages are to be taken.
+    /// The time at which sub-buffers were revoked whose pages are to be removed.
     revoked: Option<Instant>,
 }
 
-/// The urgency of a ring's next step, the least most: rings that are used come first, and of those the ones with the least ahead.
+/// The urgency of a ring's next step; the least is most urgent. Rings in use come first, and among those the ones with
+/// the fewest sub-buffers ahead.
 pub(super) type Urgency = (Reverse<bool>, u32);
 
 impl Ring {
@@ -98,7 +99,8 @@ impl Ring {
         self.pager.cpu().is_some()
     }
 
-    /// Begins; `alone` is the number of CPUs' rings of a program that is alone, and the budget of all rings.
+    /// Starts the supply; `alone` is, for a program that is alone, the number of its CPUs' rings and the budget of all
+    /// rings.
     pub(super) fn begin(&mut self, alone: Option<(usize, u64)>) {
         let alone = alone.filter(|_| self.is_cpus());
         let alone = alone.map(|(rings, budget)| self.sub_buffers(bytes_alone(rings, budget)));
@@ -109,25 +111,27 @@ impl Ring {
         self.mark(head, ahead);
     }
 
-    /// Returns the number of sub-buffers that have so many bytes.
+    /// Returns the number of sub-buffers of this size in bytes, at least one.
     fn sub_buffers(&self, bytes: u64) -> u32 {
         let geometry = self.pager.geometry();
         ((bytes >> geometry.bits) as u32).clamp(1, geometry.count)
     }
 
-    /// Has the reader call when half of what is open is used; of a ring that has little, or was not used yet, when it is used at all.
+    /// Makes the reader call the pager when half of the open sub-buffers is used; for a ring with few sub-buffers or
+    /// not used yet, on its first use.
     fn mark(&mut self, head: Head, ahead: u32) {
         let geometry = self.pager.geometry();
         let within = u64::from(head.start()) & (geometry.size() as u64 - 1);
         let half = (u64::from(ahead) + 1) << geometry.bits >> 1;
         let used = (within + USED).min(half).max(within + 1);
-        // When it is used for the first time, the recorder makes way for its program.
+        // On its first use, the recorder moves away from the program's CPU.
         let is_early = !self.has_moved || self.target < self.sub_buffers(WINDOW);
         self.pager.call_behind(head, if is_early { used } else { half.max(used) });
         self.is_marked = true;
     }
 
-    /// Returns the urgency of the next step; `None` if there is nothing to do. The writers may have come to the mark.
+    /// Returns the urgency of the next step; `None` if there is nothing to do. Also handles writers that have reached
+    /// the mark.
     pub(super) fn urgency(&mut self, now: Instant) -> Option<Urgency> {
         if self.is_marked && self.pager.is_called() {
             self.is_marked = false;
@@ -140,14 +144,14 @@ impl Ring {
         let Use { head, ahead, .. } = self.pager.look()?;
         let has_begun = !self.has_moved && self.head.is_some_and(|before| before != head);
         if has_begun && self.is_alone {
-            // It writes from the start, and nobody else needs the memory now.
+            // It has written from the start, and no other program needs the memory now.
             self.target = self.pager.geometry().count;
         }
         self.has_moved |= has_begun;
         Some((Reverse(self.has_moved), ahead))
     }
 
-    /// The writers have used half of what they had.
+    /// Raises the target, because the writers have used half of what they had.
     fn grow(&mut self, now: Instant) {
         let window = self.sub_buffers(WINDOW);
         let is_fast = self.called.is_some_and(|called| now - called < SOON) && self.target >= window;
@@ -155,7 +159,7 @@ impl Ring {
         (self.called, self.is_filling) = (Some(now), true);
     }
 
-    /// Opens the next sub-buffers, [`STEP`] bytes at most.
+    /// Opens the next sub-buffers, at most [`STEP`] bytes.
     pub(super) fn step(&mut self, recipient: &mut Recipient, now: Instant) {
         let Some(Use { head, ahead, is_whole }) = self.pager.look() else {
             self.is_filling = false;
@@ -178,7 +182,7 @@ impl Ring {
         self.short.is_some()
     }
 
-    /// Opens at most so many sub-buffers, as far as there is memory. Returns true if it did.
+    /// Opens at most `missing` sub-buffers, as far as there is memory. Returns true if it did.
     fn open(&mut self, recipient: &mut Recipient, missing: u32, now: Instant) -> bool {
         let geometry = self.pager.geometry();
         if self.target < geometry.count {
@@ -187,7 +191,7 @@ impl Ring {
         let most = missing.min(self.sub_buffers(STEP));
         let bytes = u64::from(most) << geometry.bits;
         if !recipient.claim.grow(bytes) {
-            // It makes do with what it has, which goes round.
+            // It continues with its present pages, which are reused in a circle.
             self.target = self.target.min(self.sub_buffers(WINDOW));
             self.trim(recipient);
             self.is_without(recipient, now);
@@ -207,7 +211,7 @@ impl Ring {
         }
     }
 
-    /// Tries again later; what it costs is counted once.
+    /// Schedules another attempt, and counts the shortage once.
     fn is_without(&mut self, recipient: &Recipient, now: Instant) {
         if !self.was_short {
             recipient.claim.note_short();
@@ -215,15 +219,15 @@ impl Ring {
         (self.short, self.was_short) = (Some(now), true);
     }
 
-    /// Gives back what the reader has read.
+    /// Gives back the pages that the reader has read.
     fn trim(&mut self, recipient: &Recipient) {
         if let Ok(bytes) = self.pager.trim(&recipient.program) {
             recipient.claim.shrink(bytes);
         }
     }
 
-    /// Takes pages back if the ring is idle, in two steps that are a tick apart: see [`Pager`]. Fills a used ring again that did not get the
-    /// pages that it needed.
+    /// Removes pages if the ring is idle, in two steps that are a tick apart: see [`Pager`]. Resumes filling a ring in
+    /// use that did not get the pages that it needed.
     pub(super) fn look_for_idle(
         &mut self,
         recipient: &Recipient,
@@ -236,7 +240,7 @@ impl Ring {
             self.is_filling |= !is_whole && ahead + 1 < self.target / 2;
         }
         if let Some(at) = self.revoked {
-            // All that was under way then has ended by then.
+            // All writers that were in progress at that time have ended after this.
             if at.elapsed() < SETTLED {
                 return;
             }

@@ -1,4 +1,4 @@
-//! One program's rings, as far as their pages are concerned.
+//! The supply of one program's rings with pages.
 
 use super::Waker;
 use super::ring::{Ring, Urgency};
@@ -14,9 +14,10 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Supplied {
     waker: Option<Waker>,
-    /// True from the first [`close`](Self::close) on: its supplier lets go of it when the step that is under way has ended.
+    /// True from the first [`close`](Self::close) on: the supplier drops the program when the step in progress has
+    /// ended.
     is_closing: AtomicBool,
-    /// Locked for a step, which lasts as long as a program likes.
+    /// Locked during a step, which the program can prolong for ever.
     rings: Mutex<Option<Rings>>,
 }
 
@@ -24,11 +25,11 @@ pub(crate) struct Supplied {
 struct Rings {
     recipient: Recipient,
     rings: Vec<Ring>,
-    /// Rings of all programs.
+    /// The number of rings of all programs.
     all: Arc<AtomicUsize>,
 }
 
-/// The program that the rings belong to.
+/// The program that owns the rings.
 #[derive(Debug)]
 pub(super) struct Recipient {
     pub(super) pid: i32,
@@ -54,8 +55,8 @@ impl Supplied {
         }
     }
 
-    /// Begins. The `only` program of its supplier gets pages before it needs them, unless others of its user came within a second: programs
-    /// that come one after another rarely live long.
+    /// Starts the supply. If the program is the `only` one of its supplier, it gets pages before it needs them, unless
+    /// others of its user registered within a second: programs that start one after another are usually short-lived.
     pub(super) fn begin(&mut self, only: bool, waker: Waker) {
         self.waker = Some(waker);
         let rings = self.rings.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +67,7 @@ impl Supplied {
         rings.iter_mut().for_each(|ring| ring.begin(is_alone.then_some((of_cpus, budget))));
     }
 
-    /// The waker for the thread that empties the rings, when they call their pagers.
+    /// Returns the waker for the thread that empties the rings.
     pub(crate) fn waker(&self) -> Option<Waker> {
         self.waker.clone()
     }
@@ -78,7 +79,7 @@ impl Supplied {
         rings.iter_mut().filter_map(|ring| ring.urgency(now)).min()
     }
 
-    /// Takes a step for the ring that needs it most.
+    /// Takes a step for the most urgent ring.
     pub(super) fn step(&self, now: Instant) {
         let mut locked = self.lock();
         let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
@@ -94,20 +95,20 @@ impl Supplied {
         locked.as_ref().is_some_and(|Rings { rings, .. }| rings.iter().any(Ring::is_short))
     }
 
-    /// Nobody panics with them locked, and each step is complete.
+    /// Ignores poisoning: no code panics while it holds the lock, and each step is complete.
     fn lock(&self) -> MutexGuard<'_, Option<Rings>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks which rings are idle, and takes pages of theirs back; each keeps so many sub-buffers as `kept` allows.
+    /// Removes pages from idle rings; each keeps as many sub-buffers as `kept` returns.
     pub(super) fn look_for_idle(&self, now: Instant, kept: impl Fn(Geometry) -> u32) {
         let mut locked = self.lock();
         let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
         rings.iter_mut().for_each(|ring| ring.look_for_idle(recipient, now, &kept));
     }
 
-    /// Leaves the program's pages alone from now on. Returns true if it does; it may do so later where it may not `wait` for a step to end,
-    /// which the program can delay.
+    /// Ends access to the program's pages. Returns true if it has ended. Without `wait`, it may end later: the program
+    /// can delay a step in progress.
     pub(crate) fn close(&self, wait: bool) -> bool {
         self.is_closing.store(true, Relaxed);
         let mut locked = match self.rings.try_lock() {

@@ -1,4 +1,4 @@
-//! One user's thread, which gives the rings of the user's programs pages.
+//! One user's thread, which supplies the rings of that user's programs with pages.
 
 use super::ring::{RETRY, kept};
 use super::supplied::Supplied;
@@ -10,17 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Thread, park, park_timeout};
 use std::time::{Duration, Instant};
 
-/// Time between two looks for idle rings.
+/// Time between two checks for idle rings.
 const TICK: Duration = Duration::from_secs(1);
-/// Length of its turns on a CPU: a writer at full speed does not wait for others to end theirs, which last milliseconds.
+/// Length of its time slice on a CPU: a writer at full speed must not wait for other threads' slices, which last
+/// milliseconds.
 const TURN: Duration = Duration::from_micros(100);
 
-/// Wakes a supplier's thread, and never waits.
+/// Wakes a supplier's thread without waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Thread);
 
 impl Waker {
-    /// Wakes the thread: a ring has called its pager.
+    /// Wakes the thread because a ring has called its pager.
     pub(crate) fn wake(&self) {
         self.0.unpark();
     }
@@ -29,9 +30,9 @@ impl Waker {
 #[derive(Debug)]
 pub(super) struct Supplier {
     state: Mutex<State>,
-    /// True if its thread stays when it has nothing to do: a program may need pages sooner than a thread starts.
+    /// True if its thread stays when it is idle: a program may need pages sooner than a thread starts.
     stays: bool,
-    /// Rings of all suppliers' programs.
+    /// The number of rings of all suppliers' programs.
     rings: Arc<AtomicUsize>,
 }
 
@@ -47,7 +48,7 @@ impl Supplier {
         Self { state: Mutex::default(), stays, rings }
     }
 
-    /// Nobody panics with it locked, and each change is complete.
+    /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +61,7 @@ impl Supplier {
     /// Adds a program, and starts the thread if there is none.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// If no thread could be started.
     pub(super) fn add(supplier: &Arc<Self>, mut program: Supplied) -> io::Result<Arc<Supplied>> {
         let mut state = supplier.lock();
         let thread = Self::thread(supplier, &mut state)?;
@@ -75,12 +76,12 @@ impl Supplier {
     /// Starts the thread before there is a program.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// If no thread could be started.
     pub(super) fn start(supplier: &Arc<Self>) -> io::Result<()> {
         Self::thread(supplier, &mut supplier.lock()).map(drop)
     }
 
-    /// Returns the thread, started if there was none.
+    /// Returns the thread, which is started if there is none.
     fn thread(supplier: &Arc<Self>, state: &mut State) -> io::Result<Thread> {
         if let Some(thread) = &state.thread {
             return Ok(thread.clone());
@@ -91,7 +92,7 @@ impl Supplier {
         Ok(thread)
     }
 
-    /// Ends the thread as soon as it can.
+    /// Ends the thread as soon as possible.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -102,7 +103,7 @@ impl Supplier {
     }
 
     fn run(&self) {
-        // Where the kernel has no such turns, other threads go first more often, and a burst may outrun this one.
+        // On kernels without such slices, other threads run first more often, and a burst may outrun this one.
         let _ = sordino_sched::set_turn(TURN);
         let mut ticked = Instant::now();
         loop {
@@ -132,7 +133,7 @@ impl Supplier {
         }
     }
 
-    /// The programs; `None` if the thread is to end, which it does where it has been idle.
+    /// Returns the programs; `None` if the thread is to end, as it does after being idle.
     fn supplied(&self, was_idle: bool) -> Option<Vec<Arc<Supplied>>> {
         let mut state = self.lock();
         state.supplied.retain(|program| !program.is_closed());
