@@ -39,7 +39,7 @@ pub(crate) struct Chunk {
     kernel: KernelTrace,
     /// Traces of programs to which nothing more is written.
     traces: Vec<ProgramTrace>,
-    /// The traces' files in which the missing end could not be recorded yet.
+    /// Files of these traces in which a missing end is not marked yet.
     unclosed: Vec<Output>,
 }
 
@@ -93,7 +93,7 @@ impl Chunk {
         self.summary.write(&self.directory)
     }
 
-    /// Adds a program's trace, to which nothing more is written except the missing end of the files in `unclosed`.
+    /// Adds a program's trace, which is complete except that the files in `unclosed` have a missing end to be marked.
     pub(crate) fn add(&mut self, (program, unclosed): (ProgramSummary, Vec<Output>), trace: ProgramTrace) {
         self.summary.programs.push(program);
         self.unclosed.extend(unclosed);
@@ -216,7 +216,7 @@ impl Chunk {
         }
     }
 
-    /// Records in the files whose end could not be written that it is missing.
+    /// Marks the missing end in files whose last packets could not be written.
     fn close_streams(&mut self) {
         for mut output in std::mem::take(&mut self.unclosed) {
             if let Err(error) = output.close() {

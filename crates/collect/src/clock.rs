@@ -37,7 +37,7 @@ impl TraceClock {
     pub(crate) fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
-        // The counter showed its offset's fraction when the time of day was a whole second.
+        // The time of day when the counter was 0.
         let realtime = clock.time(0).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
@@ -110,7 +110,6 @@ impl TraceClock {
         if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic }
     }
 
-    /// Returns the name of the recorded host.
     pub(crate) fn hostname(&self) -> &str {
         &self.hostname
     }

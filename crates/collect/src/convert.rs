@@ -153,7 +153,7 @@ impl KernelTrace {
     /// converted. Returns a note if the kernel's functions could not be named.
     ///
     /// # Errors
-    /// Returns the error of the first CPU whose conversion failed.
+    /// The error of the first CPU whose conversion failed.
     pub(crate) fn convert(
         &mut self,
         directory: &Directory,

@@ -213,7 +213,6 @@ impl Directory {
         self.dir.dir(name).map_err(Error::output(self.path.join(name)))
     }
 
-    /// Creates a file in the recording.
     pub(crate) fn create_file(&self, name: &str) -> Result<File, Error> {
         self.dir.create(name).map_err(Error::output(self.path.join(name)))
     }
@@ -229,7 +228,6 @@ impl Directory {
         error.to_string().replace(&*self.dir.proc_path().to_string_lossy(), &self.path.to_string_lossy())
     }
 
-    /// Reads the text of the summary.
     pub(crate) fn read_summary(&self) -> io::Result<String> {
         let is_planted = self.made.is_some() && !self.is_ours();
         self.dir.read_text(SUMMARY, if is_planted { MOST_OF_OTHERS } else { MOST_SUMMARY })

@@ -29,8 +29,8 @@ const PERIOD: Duration = Duration::from_micros(80);
 /// Longest wait for the next gap, and for all of them.
 const PATIENCE: Duration = Duration::from_micros(400);
 const ALL: Duration = Duration::from_millis(20);
-/// Shortest gap that counts as an interrupt: this, and that many of the loop's usual steps. A step takes some tens of
-/// nanoseconds, and microseconds where a processor is emulated or the clock is slow.
+/// Shortest gap that counts as an interrupt, as a time and in the loop's usual steps; the longer one applies. A step
+/// takes some tens of nanoseconds, and microseconds where a processor is emulated or the clock is slow.
 const SHORTEST: Duration = Duration::from_nanos(400);
 const STEPS: u64 = 4;
 /// The number of steps from which the usual one is determined.

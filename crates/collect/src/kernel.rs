@@ -306,7 +306,6 @@ fn ended_by(drain: Drain, error: tracefs::Error) -> Result<Vec<Drained>, tracefs
 }
 
 impl Formats {
-    /// Returns the recorded events.
     pub(crate) fn events(&self) -> impl Iterator<Item = &EventName> {
         self.events.iter().map(|(event, _)| event)
     }
@@ -332,7 +331,6 @@ pub(crate) fn page_name(cpu: Cpu) -> String {
     format!("cpu{cpu}")
 }
 
-/// Creates the file for a CPU's pages.
 pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> std::io::Result<OwnedFd> {
     Ok(raw.create(page_name(cpu))?.into())
 }

@@ -139,7 +139,7 @@ pub enum End {
 pub enum Programs {
     /// This command and all programs that it starts.
     Command(CommandLine),
-    /// These processes, and programs that they start as far as these register.
+    /// These processes, and programs started by them that register.
     Pids(Vec<i32>),
     /// All programs linked with sordino, including those that start later.
     All,

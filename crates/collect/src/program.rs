@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) trace: ProgramTrace,
-    /// The claim of its area, which no other entry of this session has.
+    /// The claim of its area, exclusive within this recorder.
     claim: Arc<Claim>,
     /// The supply of pages for its rings, unless these have all their pages.
     supplied: Option<Arc<Supplied>>,
@@ -50,7 +50,6 @@ pub(crate) struct Traced {
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
     gated: Vec<(u16, Want)>,
-    /// The reader of its catalogue.
     reader: Reader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -396,7 +395,6 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
 }
 
 impl Detachment {
-    /// Returns the program's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

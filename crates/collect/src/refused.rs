@@ -3,7 +3,7 @@
 use crate::discover::identity;
 use std::collections::HashMap;
 
-/// Maximum number of users, with reasons, whose refused connections are counted separately.
+/// Maximum number of pairs of user and reason that are counted separately.
 const MOST_USERS: usize = 32;
 
 /// The reason for refusing a connection.

@@ -122,12 +122,10 @@ impl Series {
         Self { dir, kind, last: ground.last, finished }
     }
 
-    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Returns the finished recordings.
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = &Directory> {
         self.finished.iter().map(|(directory, _)| directory)
     }

@@ -101,7 +101,7 @@ pub(crate) struct Orderer {
 #[derive(Debug)]
 pub(crate) struct Orders {
     received: Receiver<Order>,
-    /// The number of orders, a futex word on which the thread sleeps together with others.
+    /// The number of orders: one of the futex words on which the thread sleeps.
     knocks: Arc<AtomicU32>,
 }
 
@@ -109,7 +109,7 @@ impl Orderer {
     /// Sends an order. It is lost if the thread has ended.
     pub(crate) fn give(&self, order: Order) {
         let _ = self.sender.send(order);
-        // Pairs with the acquire in `wake_words`: after reading the new number, the order is visible.
+        // Pairs with the acquire in `wake_words`: a thread that reads the new number also sees the order.
         self.knocks.fetch_add(1, Release);
         // The thread either does not sleep, or is woken.
         let _ = futex::wake(&self.knocks, futex::Flags::empty(), 1);

@@ -116,7 +116,7 @@ impl StreamEnd {
         self.output.as_ref().map_or(0, Output::bytes)
     }
 
-    /// Returns the counts of what was read from the ring but is not on disk.
+    /// Returns the packets and bytes that were read from the ring but are not on disk.
     pub(crate) fn unwritten(&self) -> Unwritten {
         self.output.as_ref().map_or(Unwritten::default(), Output::unwritten)
     }

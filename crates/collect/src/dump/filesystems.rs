@@ -43,7 +43,7 @@ const LOCAL: [&str; 14] = [
     "iso9660", "zfs",
 ];
 
-/// Returns true for fuse, fuseblk and the like of fuse.sshfs.
+/// Returns true for `fuse` and its variants, such as fuseblk and fuse.sshfs.
 fn is_program(kind: &str) -> bool {
     kind.starts_with("fuse")
 }

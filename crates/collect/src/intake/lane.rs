@@ -80,7 +80,7 @@ impl Lane {
         state.ready() + state.locked.len()
     }
 
-    /// Returns true if the lane uses one of the permitted threads, be it for a call that hangs.
+    /// Returns true if the lane uses one of the permitted threads, including one that hangs.
     pub(super) fn has_thread(&self) -> bool {
         let state = self.lock();
         state.has_thread || state.stuck > 0

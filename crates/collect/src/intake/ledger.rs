@@ -178,7 +178,6 @@ impl Inner {
 }
 
 impl Claim {
-    /// Returns the identity of the area.
     pub(crate) const fn id(&self) -> FileId {
         self.id
     }

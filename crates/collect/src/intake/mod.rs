@@ -38,7 +38,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Maximum number of threads, not counting those of root and of the recorder's own user, which are always permitted:
-/// somebody may own many user ids.
+/// one person may own many user ids.
 const MOST_LANES: usize = 16;
 /// Maximum number of a user's waiting programs, with the same exception.
 const MOST_WAITING: usize = 1024;

@@ -140,8 +140,8 @@ impl Job {
         self.refused.extend(opened.into_iter().map(|candidate| (candidate, reason.clone())));
     }
 
-    /// Records a timeout: of the search, or of making the last area's pages present. Returns true if the job is
-    /// complete.
+    /// Records the timeout of the present step: searching, attaching, or making pages present. Returns true if the job
+    /// is complete.
     pub(super) fn give_up(&mut self) -> bool {
         if let Source::Leaves(_) = self.source {
             self.refuse("timed out".to_owned());

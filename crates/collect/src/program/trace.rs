@@ -48,8 +48,8 @@ pub(crate) struct ProgramTrace {
 #[derive(Clone, Debug)]
 pub(super) struct TracePlace {
     recording: Arc<Dir>,
-    /// Path of the trace's directory, relative to the recording. It is opened only when needed, because a chunk may
-    /// include any number of ended programs.
+    /// Path of the trace's directory, relative to the recording. The directory is opened only when needed, because a
+    /// chunk may include any number of ended programs.
     name: String,
     uuid: Uuid,
     /// The clock as it is in the metadata.

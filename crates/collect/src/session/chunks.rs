@@ -91,7 +91,7 @@ impl Outlet {
                     Reply::Written { directory: directory.path().to_owned(), missing }
                 }
                 Err(error) => {
-                    // Others than this session's are not missing from it.
+                    // Earlier recordings do not count as missing from this session.
                     if !matches!(error, Error::Earlier(_)) {
                         self.missing.add_recording(error.to_string());
                     }

@@ -52,7 +52,7 @@ impl Collector {
 
     pub(super) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
-            // The thread ends only after this handle, or by a panic, which `stop` passes on.
+            // The thread ends only when this handle is stopped or dropped, or by a panic, which `stop` passes on.
             orders.give(order);
         }
     }

@@ -197,13 +197,12 @@ struct Session<'a> {
     /// The processes that the user named.
     pids: Vec<i32>,
     programs: Vec<Traced>,
-    /// Programs that are about to be.
+    /// Programs to which the recorder is attaching.
     intake: Intake,
-    /// The supply of pages for the programs' rings.
     supply: Supply,
     /// Programs that are being detached from.
     detachments: Vec<Detachment>,
-    /// Programs with areas to which other jobs are attaching.
+    /// Jobs whose answers wait for other jobs, or for a large catalogue.
     postponed: Vec<Job>,
     /// Requests to attach to processes that are in progress.
     attaching: Vec<Attaching>,
@@ -213,7 +212,6 @@ struct Session<'a> {
     numbered: usize,
     /// The search for programs that have not registered.
     search: Search,
-    /// The CPUs of the recorder's threads.
     placement: Placement,
     /// The time of the collector's last report of rings that have advanced, and the number of programs at that time.
     placed: (Instant, usize),
@@ -242,7 +240,6 @@ struct Session<'a> {
     gaps: Vec<Gap>,
     /// The time of the last reading of steal time.
     looked: Instant,
-    /// Observes the programs' threads.
     watcher: Watcher,
     /// The time at which recording began; before that, the time at which preparation began.
     began: Instant,

@@ -23,8 +23,8 @@ const MOST_POSTPONED: usize = 1000;
 const MOST_UNPLACED: usize = 10_000;
 
 impl Session<'_> {
-    /// Attaches to a process that the user named, or fails: then nothing is recorded. Waits, since nothing is recorded
-    /// yet.
+    /// Attaches to a process that the user named, without which recording does not start. Waits for it, since nothing
+    /// is recorded yet.
     pub(super) fn attach_named(&mut self, pid: i32) -> Result<(), Error> {
         let refused = |reason: String| Error::Program { pid, reason };
         let ticket = self.submit_named(pid)?;

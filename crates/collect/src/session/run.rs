@@ -133,7 +133,7 @@ impl Session<'_> {
         self.steal.is_due(self.looked.elapsed())
     }
 
-    /// Checks if the kernel's pages can be written, and which were overwritten because they can't.
+    /// Checks for errors in writing the kernel's pages, and for events that the kernel overwrote meanwhile.
     fn look_at_kernel(&mut self) {
         let Some(Problem { reason, lost }) = self.kernel.as_ref().and_then(Kernel::problem) else {
             // The kernel kept everything that could not be written, and it has been written by now.

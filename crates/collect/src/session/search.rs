@@ -348,7 +348,7 @@ impl Session<'_> {
 
     /// Returns true if the process is one of those that the user selected.
     pub(super) fn wants(&mut self, pid: i32) -> bool {
-        // Commands of `sordino` itself are excluded later, because recognizing them may take long.
+        // Commands of `sordino` itself are excluded later, because recognising them may take long.
         let Some(ancestors) = self.ancestors() else { return true };
         descends(pid, &ancestors, |pid| self.search.parent_of(pid))
     }

@@ -278,7 +278,7 @@ impl Contents {
         self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
         let begin = self.begin();
         let mut streams = self.programs.iter().flat_map(|program| &program.copy.streams);
-        // Nothing is missing before that time, which the snapshot does not include.
+        // Records from before that time are not part of the snapshot, so none of them is missing.
         let from = if streams.any(|stream| stream.overwritten > 0) { begin } else { self.since };
         let begin = self.clock.sample_at(begin, &self.end);
         let summary = Summary { unrecorded: self.misses.since(from), ..self.summary };

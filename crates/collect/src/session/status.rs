@@ -172,13 +172,11 @@ impl Session<'_> {
         missing
     }
 
-    /// Returns the memory of the programs' rings.
     pub(super) fn memory(&self) -> MemoryStatus {
         let Memory { used, budget, short } = self.intake.memory();
         MemoryStatus { used, budget, short }
     }
 
-    /// Returns the present status.
     pub(super) fn status(&mut self) -> Status {
         let fills = self.collector.fill();
         self.has_events |= fills.iter().any(ProgramFill::has_any);

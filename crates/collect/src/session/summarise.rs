@@ -1,4 +1,4 @@
-//! Summarizes a program whose rings were read to their end.
+//! Summarises a program whose rings were read to their end.
 
 use crate::drain::StreamEnd;
 use crate::output::Output;

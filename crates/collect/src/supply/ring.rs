@@ -144,7 +144,7 @@ impl Ring {
         let Use { head, ahead, .. } = self.pager.look()?;
         let has_begun = !self.has_moved && self.head.is_some_and(|before| before != head);
         if has_begun && self.is_alone {
-            // It has written from the start, and no other program needs the memory now.
+            // The program writes from the start, and no other one needs the memory now.
             self.target = self.pager.geometry().count;
         }
         self.has_moved |= has_begun;
@@ -240,7 +240,7 @@ impl Ring {
             self.is_filling |= !is_whole && ahead + 1 < self.target / 2;
         }
         if let Some(at) = self.revoked {
-            // All writers that were in progress at that time have ended after this.
+            // Writers that were in progress at the revocation have ended by then.
             if at.elapsed() < SETTLED {
                 return;
             }
