@@ -277,6 +277,63 @@ impl Cause {
         }
     }
 
+    /// Returns the name of the system call, the signal or the interrupt that it is.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Syscall { call: name }
+            | Self::SignalHandler { signal: name, .. }
+            | Self::Irq { name, .. }
+            | Self::Vector { name }
+            | Self::Softirq { name, .. }
+            | Self::Nmi { handler: name } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of the interrupt or the softirq that it is.
+    pub fn number(&self) -> Option<i64> {
+        match self {
+            Self::Irq { number, .. } | Self::Softirq { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Returns the state in which the thread slept.
+    pub fn state(&self) -> Option<TaskState> {
+        match self {
+            Self::Blocked { state, .. } => Some(*state),
+            _ => None,
+        }
+    }
+
+    /// Returns the thread that had the CPU; `None` also where the trace does not tell.
+    pub fn behind(&self) -> Option<&Thread> {
+        match self {
+            Self::Waiting { behind, .. } | Self::LateTimer { behind, .. } => behind.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the system call that the thread was in while it did not run, or `a page fault`.
+    pub fn within(&self) -> Option<&str> {
+        match self {
+            Self::Blocked { in_page_fault: true, .. } => Some("a page fault"),
+            Self::Waiting { syscall, .. }
+            | Self::Throttled { syscall, .. }
+            | Self::Blocked { syscall, .. } => syscall.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the sender of the signal, if the trace tells.
+    pub fn sender(&self) -> Option<&Waker> {
+        match self {
+            Self::SignalHandler { sender: Waker::Unknown, .. } => None,
+            Self::SignalHandler { sender, .. } => Some(sender),
+            _ => None,
+        }
+    }
+
     /// Returns true for an interrupt that the CPU enters and leaves by itself.
     pub(crate) const fn is_entered(&self) -> bool {
         matches!(self, Self::Irq { .. } | Self::Vector { .. })

@@ -146,6 +146,37 @@ pub struct Part {
     pub wakers: Vec<Woken>,
 }
 
+impl Part {
+    /// Returns the sender of more than half of the interrupts.
+    pub fn main_sender(&self) -> Option<&Sender> {
+        self.senders.first().filter(|sender| sender.count * 2 > self.count)
+    }
+
+    /// Returns the file that half of the time or more was for.
+    pub fn main_file(&self) -> Option<&ReadFile> {
+        self.files.first().filter(|file| file.time.0 >= self.time.0 / 2)
+    }
+
+    /// Returns the thread that had the CPU for half of the time or more while a limit kept this one from it.
+    pub fn main_beside(&self) -> Option<&Thread> {
+        self.beside.first().filter(|beside| beside.time.0 >= self.time.0 / 2)?.thread.as_ref()
+    }
+
+    /// Returns the thread or the interrupt that ended the longest of its sleep, if the trace tells.
+    pub fn waker(&self) -> Option<&Waker> {
+        Some(&self.woken()?.by)
+    }
+
+    /// Returns the kind of lock that the waker held.
+    pub(crate) fn lock(&self) -> Option<Lock> {
+        self.woken()?.lock
+    }
+
+    fn woken(&self) -> Option<&Woken> {
+        self.wakers.first().filter(|woken| woken.by != Waker::Unknown)
+    }
+}
+
 /// A sender of interrupts to another CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sender {
@@ -261,6 +292,17 @@ pub struct Inversion {
     /// The time of the inversion.
     #[serde(rename = "time_ns", serialize_with = "number::span")]
     pub time: Nanos,
+}
+
+impl Inversion {
+    /// Returns true if it can be the reason that `cause` took time.
+    pub fn explains(&self, cause: &Cause) -> bool {
+        match (cause, &self.how) {
+            (Cause::Waiting { .. }, Inverted::Runnable) => cause.behind() == Some(&self.by),
+            (Cause::Blocked { .. }, Inverted::InSyscall { .. } | Inverted::HeldUp { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The ways in which a thread of lower priority keeps the explained one waiting.

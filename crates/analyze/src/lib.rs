@@ -78,6 +78,7 @@ mod thread;
 mod timers;
 mod track;
 mod usual;
+mod words;
 
 pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
@@ -95,3 +96,4 @@ pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
 pub use table::{Certainty, Entry, TABLE};
+pub use words::{Cases, Phrase, Phrases, Word};

@@ -4,14 +4,16 @@ mod chain;
 mod choice;
 mod gaps;
 mod interval;
+mod phrase;
 mod ranking;
 mod words;
 
 use crate::TimeFormat;
 use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
-use sordino_analyze::{Cause, Explanation, Findings, Limit, Part, Unpaired};
+use sordino_analyze::{Findings, Unpaired};
 use sordino_event::text::count;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 pub use choice::rule_arguments;
@@ -42,9 +44,11 @@ pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut imp
         page.gap();
         interval::write(index + 1, explanation, format.time, &mut page);
     }
-    if findings.intervals.iter().any(is_throttled) {
+    let parts = findings.intervals.iter().flat_map(|explanation| &explanation.parts);
+    let notes: BTreeSet<_> = parts.filter_map(|part| part.cause.note()).collect();
+    for note in notes {
         page.gap();
-        page.prose(Style::Plain, "", FAIR_SERVER);
+        page.prose(Style::Plain, "", note);
     }
     ranking::write(findings, format.time, &mut page);
     gaps::write(findings, format.time, &mut page);
@@ -59,18 +63,6 @@ pub fn write_findings_json(findings: &Findings, out: &mut impl Write) -> io::Res
     let mut line = serde_json::to_vec(findings)?;
     line.push(b'\n');
     out.write_all(&line)
-}
-
-/// The explanation of the limit of real-time threads, which holds for every priority;
-/// `kernel/sched/deadline.c`, `fair_server_init`.
-const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8, the fair server gives ordinary threads \
-    50 ms of each second on a CPU that real-time threads fill. Its settings are in \
-    /sys/kernel/debug/sched/fair_server. Older kernels do so by sched_rt_runtime_us.";
-
-/// Returns true if the limit of real-time threads kept the explained one from its CPU.
-fn is_throttled(explanation: &Explanation) -> bool {
-    let is_its = |part: &Part| matches!(part.cause, Cause::Throttled { limit: Limit::RealTime, .. });
-    explanation.parts.iter().any(is_its)
 }
 
 /// Returns the number and the lengths of the intervals, or the reason if there are none.

@@ -1,7 +1,8 @@
 //! The text of one interval: its headline, its parts, and notes.
 
 use super::chain::woken;
-use super::words::{DETAILS_MAX, cause, cpu, file, inversion, lost, sent, stage, thread, tied_headline};
+use super::phrase::cause;
+use super::words::{DETAILS_MAX, cpu, file, inversion, lost, sent, stage, thread, tied_headline};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};

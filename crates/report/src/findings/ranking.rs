@@ -1,6 +1,6 @@
 //! The causes of the time over a whole recording.
 
-use super::words::cause;
+use super::phrase::cause;
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, TIE, shown};
 use crate::span::{share, span};
