@@ -45,7 +45,8 @@ impl Store {
     /// If the shield's description or the machine's state can't be read.
     pub fn status(&self) -> Result<Status, Error> {
         let (shield, unfinished) = self.seen()?;
-        let mut status = Status { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, unfinished };
+        let mut status =
+            Status { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, unfinished };
         if let Some(shield) = shield {
             status.look(shield)?;
         }

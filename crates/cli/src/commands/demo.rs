@@ -44,7 +44,8 @@ const SHOWN: usize = 5;
 /// As many are looked at to find the planted ones.
 const LOOKED_AT: usize = 2000;
 /// The contents of a planted disturbance's time when records of it may be among the lost ones.
-const LOST: &str = "no gap, as far as records are there; some are lost: run it again while nothing else uses the disk";
+const LOST: &str =
+    "no gap, as far as records are there; some are lost: run it again while nothing else uses the disk";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(shield) = shield::current() {
