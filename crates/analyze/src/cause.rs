@@ -1,4 +1,4 @@
-//! What can take a thread's time.
+//! The causes that can take a thread's time.
 
 use crate::number;
 use serde::{Serialize, Serializer};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// A thread as a finding names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Thread {
-    /// Its number; 0 is the idle thread.
+    /// The thread's number; 0 is the idle thread.
     #[serde(serialize_with = "number::tid")]
     pub tid: Tid,
-    /// Its name at that time, if the trace tells.
+    /// The thread's name at that time, if the trace has it.
     pub comm: Option<Arc<str>>,
-    /// Its priority at that time, if the trace tells.
+    /// The thread's priority at that time, if the trace has it.
     #[serde(serialize_with = "number::priority")]
     pub priority: Option<Priority>,
     /// True if the thread belongs to sordino's recorder, as recorded in the trace.
@@ -29,7 +29,7 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl Thread {
-    /// What `system` knows of the thread.
+    /// Returns the thread as `system` knows it.
     pub(crate) fn of(system: &System, tid: Tid) -> Self {
         Self {
             tid,
@@ -39,12 +39,12 @@ impl Thread {
         }
     }
 
-    /// Whether it stands for a CPU without work.
+    /// Returns true for the idle thread, which stands for a CPU without work.
     pub fn is_idle(&self) -> bool {
         self.tid == Tid(0)
     }
 
-    /// Whether it goes before `other`, as far as the trace tells.
+    /// Returns true if the scheduler prefers it to `other`, as far as the trace has both priorities.
     pub(crate) fn outranks(&self, other: &Self) -> bool {
         match (self.priority, other.priority) {
             (Some(own), Some(priority)) => !other.is_idle() && !other.stops_a_cpu() && own.outranks(priority),
@@ -52,13 +52,13 @@ impl Thread {
         }
     }
 
-    /// Whether it is the kernel's thread that stops a CPU, which goes before all others, whatever its priority says.
+    /// Returns true for the kernel's thread that stops a CPU, which runs before all others whatever its priority.
     fn stops_a_cpu(&self) -> bool {
         self.comm.as_deref().is_some_and(|comm| comm.starts_with("migration/"))
     }
 }
 
-/// What takes a thread's time. At any moment it is one of these.
+/// A cause that takes a thread's time; at any moment, exactly one does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -72,7 +72,7 @@ pub enum Cause {
     Unexplained,
     /// The thread's own system call, while it ran.
     Syscall {
-        /// Its name, or `syscall` and its number.
+        /// The call's name, or `syscall` and its number.
         call: Arc<str>,
     },
     /// sordino's own system call in the thread, while it ran: it wakes the recorder, as `--wakeup` asks for.
@@ -81,7 +81,7 @@ pub enum Cause {
     SignalHandler {
         /// The signal's name, or `signal` and its number.
         signal: Arc<str>,
-        /// Who sent it.
+        /// The sender of the signal.
         sender: Waker,
     },
     /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
@@ -92,35 +92,35 @@ pub enum Cause {
         /// True if the kernel is seen to get a huge page for it.
         huge: bool,
     },
-    /// A device's interrupt.
+    /// An interrupt of a device.
     Irq {
-        /// Its number.
+        /// The number of the interrupt.
         number: i64,
-        /// Its handler.
+        /// The name of its handler.
         name: Arc<str>,
     },
     /// An interrupt that the kernel keeps for itself, such as the local timer.
     Vector {
-        /// As the kernel's events call it.
+        /// The name that the kernel's events have for it.
         name: Arc<str>,
     },
     /// Work that interrupt handlers left for later.
     Softirq {
-        /// Its number.
+        /// The number of the softirq.
         number: i64,
-        /// Its name, or `softirq` and its number.
+        /// The softirq's name, or `softirq` and its number.
         name: Arc<str>,
     },
-    /// A non-maskable interrupt.
+    /// A non-maskable interrupt (NMI).
     Nmi {
         /// The function that handled it.
         handler: Arc<str>,
     },
     /// The thread could have run, but did not.
     Waiting {
-        /// Since what happened.
+        /// The event since which it waited.
         after: After,
-        /// Who ran on its CPU; thread 0 if that was idle, `None` if the trace does not tell.
+        /// The thread that ran on its CPU; thread 0 if the CPU was idle, `None` if that is not recorded.
         behind: Option<Thread>,
         /// The system call it was in.
         syscall: Option<Arc<str>>,
@@ -128,12 +128,12 @@ pub enum Cause {
     /// The thread could have run, but a limit kept it from its CPU. The scheduler shows it: it gave the CPU to the idle thread, or to a
     /// thread of a lower class, while this thread stood in that CPU's queue.
     Throttled {
-        /// Which limit.
+        /// The limit that was reached.
         limit: Limit,
         /// The system call it was in.
         syscall: Option<Arc<str>>,
     },
-    /// The thread slept.
+    /// The thread slept, or was stopped.
     Blocked {
         /// In which state: the letter of `ps`.
         #[serde(serialize_with = "letter")]
@@ -147,19 +147,20 @@ pub enum Cause {
     LateTimer {
         /// True for the time that the timer's slack allows.
         in_slack: bool,
-        /// Who had the CPU on which the timer's interrupt came; thread 0 if that was idle, `None` if the trace does not tell, or in the slack.
+        /// The thread that had the CPU on which the timer's interrupt came; thread 0 if the CPU was idle, `None` if that is
+        /// not recorded, or in the slack.
         behind: Option<Thread>,
     },
     /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
     Unknown,
     /// Nobody recorded whether the thread had a CPU: it may have run its own code, or not at all.
     Unrecorded {
-        /// Which events would have told.
+        /// The events that would have shown it.
         events: Unrecorded,
     },
 }
 
-/// Whose time is used up, so that a thread may not run.
+/// A limit of CPU time that is used up, so that a thread may not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -191,20 +192,20 @@ pub enum After {
     WakeUp,
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Waker {
-    /// Another thread.
+    /// A thread that woke it.
     Thread {
-        /// Which.
+        /// The thread that woke it.
         thread: Thread,
     },
     /// An interrupt, a softirq or a timer of it.
     Interrupt {
-        /// Which.
+        /// The kind of interrupt that woke it.
         cause: Box<Cause>,
-        /// On which CPU.
+        /// The CPU of the interrupt.
         #[serde(serialize_with = "number::cpu")]
         cpu: Option<Cpu>,
     },
@@ -212,7 +213,7 @@ pub enum Waker {
     Unknown,
 }
 
-/// What a thread slept on that another one ended by the same `futex`: on which the one waited and the other woke.
+/// The kind of futex on which a thread slept: the waker woke it by the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lock {
@@ -253,7 +254,7 @@ impl Limit {
 }
 
 impl Unrecorded {
-    /// What a trace with these events lacks to know whether threads have a CPU; `None` if nothing.
+    /// Returns the events that a trace lacks to know whether threads have a CPU; `None` if it has them all.
     pub(crate) fn of(recorded: Recorded) -> Option<Self> {
         match recorded {
             Recorded { switches: true, .. } => None,
@@ -264,7 +265,7 @@ impl Unrecorded {
 }
 
 impl Cause {
-    /// What an interrupt is called.
+    /// Returns the cause that an interrupt is.
     pub(crate) fn of_interrupt(interrupt: &Interrupt<'_>) -> Self {
         match *interrupt {
             Interrupt::Irq(number, name) => Self::Irq { number, name: text(name) },
@@ -349,7 +350,7 @@ impl Cause {
         matches!(self, Self::Own | Self::Syscall { .. } | Self::SignalHandler { .. } | Self::RecorderWakeUp)
     }
 
-    /// Whether `exit` ends what this began.
+    /// Returns true if `exit` ends the interrupt that this is.
     pub(crate) fn ends_with(&self, exit: &Interrupt<'_>) -> bool {
         match (self, exit) {
             (Self::Irq { number, .. }, Interrupt::Irq(exit, _)) => number == exit,

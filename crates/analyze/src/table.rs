@@ -7,7 +7,7 @@ use crate::words::{Cases, Phrases, Word};
 use serde::Serialize;
 use sordino_timeline::kernel::FaultReason;
 
-/// How certain it is that a cause took the time.
+/// The certainty that a cause took the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
@@ -19,14 +19,14 @@ pub enum Certainty {
     Estimated,
 }
 
-/// What is to be known of a kind of cause.
+/// A kind of cause: its name, evidence, certainty and words.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its identifier, `kind` in JSON. It stays the same from one version to the next.
+    /// The kind's identifier, `kind` in JSON, which stays the same from one version to the next.
     pub kind: &'static str,
     /// The events without which it is not found.
     pub needs: &'static [Missing],
-    /// How certain it is.
+    /// The certainty of such a cause.
     pub certainty: Certainty,
     /// The words for some causes of the kind.
     pub cases: Cases<Cause, Phrases>,

@@ -12,11 +12,11 @@ pub type Phrase = &'static [Word];
 /// so its phrase has none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
-    /// The text itself.
+    /// Text that is printed as it is.
     Text(&'static str),
     /// The name of the system call, the signal or the interrupt.
     Name,
-    /// The interrupt's number.
+    /// The number of the interrupt.
     Number,
     /// The state in which the thread slept: `asleep`.
     State,

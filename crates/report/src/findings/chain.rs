@@ -5,7 +5,7 @@ use crate::span::span;
 use sordino_analyze::{Link, Lock, Part, Waker, Woken};
 use sordino_event::Nanos;
 
-/// Who ended a sleep and by what, and below what it waited for.
+/// Returns lines about a waker: how it ended the sleep, and what its chain did meanwhile.
 pub(super) fn woken(woken: &Woken) -> Vec<String> {
     let times = if woken.count == 1 { String::new() } else { format!(" {} times", woken.count) };
     let by = waker(&woken.by);
@@ -25,7 +25,7 @@ pub(super) fn woken(woken: &Woken) -> Vec<String> {
     std::iter::once(format!("woken{times} by {by}{how}{meanwhile}")).chain(before).collect()
 }
 
-/// What a thread of a chain did; as many of those it waited behind are named.
+/// Returns the times of what a thread of a chain did, with the first three threads that it waited behind.
 fn did(link: &Link) -> String {
     const NAMED: usize = 3;
     let waited = link.waited.iter().take(NAMED).map(|wait| {
@@ -48,7 +48,8 @@ fn did(link: &Link) -> String {
     all.join(", ")
 }
 
-/// What most of a sleep waited for, where a thread ended it and one thread of the chain did one thing for half of that time or more.
+/// Returns the work that most of a sleep waited for, behind a comma: where a thread ended it, and one thread of the chain did
+/// one thing for half of that time or more.
 pub(super) fn awaited(part: &Part) -> String {
     let Some(woken) = part.wakers.first() else { return String::new() };
     let each = |link: &Link| {

@@ -10,7 +10,7 @@ use sordino_event::Cpu;
 use sordino_event::text::count;
 use sordino_timeline::TaskState;
 
-/// As many functions, wakers, links of a chain, inversions, losses are listed.
+/// The number of functions, wakers, links of a chain, inversions and losses that are listed at most.
 pub(super) const DETAILS_MAX: usize = 5;
 
 /// `hog/123 (RT 95)`, as far as it is known; `sordino's recorder sordino-collect/123 (nice 0)`.
@@ -49,7 +49,7 @@ pub(super) fn state(state: TaskState) -> &'static str {
     }
 }
 
-/// Who woke the thread.
+/// Returns the waker of a thread in words.
 pub(super) fn waker(waker: &Waker) -> String {
     match waker {
         Waker::Thread { thread } => self::thread(thread),
@@ -64,12 +64,12 @@ pub(super) fn file(read: &ReadFile) -> String {
     format!("inode {} of device {}{by}", read.file.inode, read.file.device)
 }
 
-/// `cpu1`.
+/// Returns a CPU's name, such as `cpu1`.
 pub(super) fn cpu(cpu: Option<Cpu>) -> String {
     cpu.map_or("an unknown CPU".into(), |cpu| format!("cpu{cpu}"))
 }
 
-/// What an inversion of priorities is, from the waiting thread's view.
+/// Returns an inversion of priorities in words, from the waiting thread's view.
 pub(super) fn inversion(inversion: &Inversion) -> String {
     let by = thread(&inversion.by);
     match &inversion.how {
@@ -83,7 +83,7 @@ pub(super) fn inversion(inversion: &Inversion) -> String {
     }
 }
 
-/// What took most of an interval, as one sentence without its full stop: `preempted 4.90 ms by hog/123 (RT 95)`.
+/// Returns the cause that took most of an interval, as one sentence without its full stop: `preempted 4.90 ms by hog/123 (RT 95)`.
 ///
 /// An inversion of priorities that is why it waited, and took at least half of that time, is named too.
 pub fn headline(explanation: &Explanation) -> String {
@@ -129,7 +129,7 @@ pub(super) fn stage(stage: &Stage) -> String {
     )
 }
 
-/// Which records are missing, where, when and why.
+/// Returns a loss in words: the missing records, where, when and why.
 pub(super) fn lost(lost: &Lost, time: TimeFormat) -> String {
     let records = match (lost.count, lost.uncounted) {
         (0, 1..) => "an unknown number of records".into(),
