@@ -7,58 +7,58 @@ use crate::{Measurement, Report, Step};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What a difference means, from the first report to another.
+/// Direction of a difference, from the first report to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// No more than runs of one machine differ.
+    /// The difference is within the variation between runs on one machine.
     Same,
     /// Shorter times, or a better verdict.
     Better,
     /// Longer times, or a worse verdict.
     Worse,
-    /// Something else: neither is better.
+    /// The values differ, and neither is better.
     Different,
-    /// One of both lacks it.
+    /// One of the two reports lacks the value.
     Unknown,
 }
 
-/// One thing that was compared.
+/// One value or setting that was compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What.
+    /// Name of the compared value or setting.
     pub what: String,
-    /// Each report's value, as text; `None` where it has none.
+    /// Each report's value as text; `None` in a report that lacks it.
     pub values: Vec<Option<String>>,
-    /// Against the first, each of the others.
+    /// Direction of each later report's difference from the first report.
     pub changes: Vec<Change>,
 }
 
-/// All rows.
+/// All rows, in three groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// 1; fields may be added.
+    /// Version of this structure as JSON: 1. Fields may be added.
     pub schema: u32,
-    /// What the reports are called.
+    /// Names of the reports, in order.
     pub names: Vec<String>,
-    /// How they were measured, where they differ: figures of different loads or durations say little about each other.
+    /// Conditions of measurement that differ: figures of different loads or durations are hardly comparable.
     pub conditions: Vec<Row>,
-    /// The static table, where it differs.
+    /// Rows of the static table that differ.
     pub settings: Vec<Row>,
-    /// Times.
+    /// Measured times: percentiles and the longest.
     pub times: Vec<Row>,
 }
 
-/// What is compared of each measurement.
+/// Figures that are compared for each measurement.
 const FIGURES: &[&str] = &["p50", "p99", "p99.9", "p99.99", "max"];
 
-/// Runs of one machine differ by this part in their percentiles.
+/// Relative difference of percentiles between runs on one machine.
 const PERCENTILES_DIFFER: f64 = 0.15;
-/// And by this in their longest time, which is a single sample.
+/// Relative difference of the longest time between runs: a single sample varies more.
 const LONGEST_DIFFER: f64 = 0.5;
-/// Nothing is told from less: cyclictest's histogram has microseconds.
+/// Smallest difference that counts: cyclictest's histogram has a resolution of 1 us.
 const RESOLUTION_NS: f64 = 1_500.0;
-/// The loop of npt is far finer.
+/// Smallest difference that counts in steps that read the cycle counter themselves.
 const LOOP_RESOLUTION_NS: f64 = 50.0;
 
 /// Compares each report with the first.
@@ -73,13 +73,13 @@ pub fn compare(reports: &[(String, Report)]) -> Comparison {
 }
 
 impl Comparison {
-    /// Whether any time or setting is worse than the first report's.
+    /// Returns true if a time or setting is worse than the first report's.
     pub fn is_worse(&self) -> bool {
         self.settings.iter().chain(&self.times).any(|row| row.changes.contains(&Change::Worse))
     }
 }
 
-/// A row of texts, if they differ at all.
+/// Compares texts: returns a row if they differ.
 fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) -> Change) -> Option<Row> {
     let (first, others) = values.split_first()?;
     if others.iter().all(|other| other == first) {
@@ -94,7 +94,7 @@ fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) ->
     Some(Row { what: what.to_owned(), values, changes })
 }
 
-/// What a report says of one condition.
+/// Reads one condition from a report.
 type Read = fn(&Report) -> String;
 
 fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
@@ -122,7 +122,7 @@ fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
     read.iter().filter_map(row).collect()
 }
 
-/// The lines of all steps, by step and name; several of one name are numbered.
+/// Keys of the lines of all steps: step, name, and a number that separates lines of one name.
 fn line_keys(reports: &[(String, Report)]) -> BTreeSet<(String, String, usize)> {
     let mut keys = BTreeSet::new();
     for step in reports.iter().flat_map(|(_, report)| &report.steps) {
@@ -148,13 +148,13 @@ fn settings(reports: &[(String, Report)]) -> Vec<Row> {
             _ => Change::Different,
         })
     };
-    // Which steps a report lacks stands among the conditions.
+    // A step that a report lacks is listed among the conditions.
     let has = |report: &Report, name: &str| report.steps.iter().any(|step| step.name == name);
     let in_all = |(step, ..): &(String, String, usize)| reports.iter().all(|(_, report)| has(report, step));
     line_keys(reports).into_iter().filter(in_all).filter_map(row).collect()
 }
 
-/// How bad a line's verdict is, from its text. Of what is not known, nothing follows.
+/// Rank of a line's verdict, read from its text: the higher, the worse. `None` if it was not measured.
 fn rank(text: &str) -> Option<u32> {
     match text.split(' ').next()? {
         "PASS" => Some(0),
@@ -178,7 +178,7 @@ fn times(reports: &[(String, Report)]) -> Vec<Row> {
     let rows = keys.into_iter().flat_map(|(step, what)| {
         let found: Vec<Option<&Measurement>> =
             reports.iter().map(|(_, report)| find(&report.steps, step, what)).collect();
-        // Of what stands alone, the longest is enough.
+        // A measurement that only one report has needs no more than its longest time.
         let is_alone = found.iter().flatten().count() < 2;
         let figures = if is_alone { &FIGURES[FIGURES.len() - 1..] } else { FIGURES };
         figures.iter().filter_map(move |figure| row(step, what, figure, &found))
@@ -249,7 +249,7 @@ mod tests {
             [median(1000, 1100), median(1000, 1200), median(1200, 1000)],
             [Change::Same, Change::Worse, Change::Better]
         );
-        // Microseconds are all that cyclictest tells.
+        // cyclictest has a resolution of one microsecond.
         assert_eq!(changes("wake-up", &[1000, 1000], &[2000, 2000])[0].1, Change::Same);
     }
 

@@ -1,62 +1,62 @@
-//! Under which conditions a report's figures were measured.
+//! Conditions under which a report's figures were measured.
 
 use serde::{Deserialize, Serialize};
 
-/// Which machine was measured.
+/// The machine that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineInfo {
-    /// Its host name.
+    /// The machine's host name.
     pub host: String,
-    /// Its processor's name.
+    /// The processor's model name.
     pub processor: String,
-    /// The CPUs that are online.
+    /// CPUs that are online, as a list.
     pub cpus: String,
-    /// Memory in MiB.
+    /// Size of the memory in MiB.
     pub memory_mib: u64,
-    /// Maker, model and firmware, where the machine tells.
+    /// Vendor, model and firmware, if the machine reports them.
     pub hardware: Option<String>,
     /// The kernel's release and version.
     pub kernel: String,
     /// The kernel's command line.
     pub command_line: String,
-    /// The distribution.
+    /// Name of the distribution.
     pub system: Option<String>,
-    /// The hypervisor's name, if there is one: `KVM`, or `unknown`.
+    /// Name of the hypervisor: `KVM`, or `unknown`. `None` on bare metal.
     pub hypervisor: Option<String>,
 }
 
-/// How it was measured.
+/// Settings of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The command as it was typed.
+    /// The command line as typed.
     pub command: String,
-    /// The CPUs that were measured.
+    /// CPUs that were measured, as a list.
     pub cpus: String,
-    /// How long each measurement was to take, in seconds.
+    /// Requested time of each measurement in seconds.
     pub duration_s: f64,
-    /// The load's name.
+    /// Name of the load.
     pub load: String,
-    /// Limits, as they were asked for.
+    /// Limits as they were requested.
     pub limits: Vec<String>,
-    /// Steps that have to be measured.
+    /// Names of the steps that must be measured.
     pub required: Vec<String>,
-    /// What was changed on the machine while it was measured.
+    /// Kernel settings that were changed during the measurement.
     pub held: Vec<Held>,
-    /// What should have been held and could not be, and what follows from that.
+    /// Settings that could not be changed, and the consequence of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_held: Vec<String>,
 }
 
-/// Something of the machine's that was held otherwise while it was measured, and was given back. A product that is to do as well has
-/// to set it, too.
+/// A kernel setting that was changed during the measurement and restored afterwards. A product has to make the same
+/// setting to reach the same figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The kernel's file.
+    /// Path of the kernel's file.
     pub place: String,
-    /// What it held before.
+    /// Value before the measurement.
     pub was: String,
-    /// What it held meanwhile.
+    /// Value during the measurement.
     pub held: String,
-    /// Why.
+    /// Reason for the change.
     pub why: String,
 }

@@ -1,68 +1,70 @@
-//! Times that were measured, as far as a report keeps them: figures, percentiles, and a histogram that loses nothing.
+//! Distributions of measured times as reports store them: figures, percentiles, and a histogram that counts every
+//! sample.
 
 use serde::{Deserialize, Serialize};
 use sordino_clock::Rate;
 use sordino_npt::Bucket;
 use std::collections::BTreeMap;
 
-/// How long something took, of many times.
+/// Distribution of a number of measured times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of measured times.
     pub count: u64,
-    /// The shortest.
+    /// Shortest time in nanoseconds.
     pub minimum_ns: f64,
-    /// The mean.
+    /// Arithmetic mean in nanoseconds.
     pub mean_ns: f64,
-    /// The longest.
+    /// Longest time in nanoseconds.
     pub maximum_ns: f64,
-    /// Those that so many samples can tell: one in a thousand takes a thousand of them.
+    /// Percentiles for which there are enough samples: p99.9 takes a thousand of them.
     pub percentiles: Vec<Percentile>,
-    /// All of them, ascending. A bin that is wide because its samples were only counted as over a bound ends with the longest.
+    /// Histogram of all samples, ascending. If samples over a bound were only counted, the last bin is wide and ends
+    /// with the longest time.
     pub histogram: Vec<Bin>,
 }
 
-/// A time that so many of a hundred are not longer than.
+/// A percentile: this part of all samples took at most this time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Of a hundred.
+    /// Part of the samples in percent.
     pub percent: f64,
-    /// The time.
+    /// The percentile's time in nanoseconds.
     pub time_ns: f64,
 }
 
-/// How many were between two times, both included.
+/// Number of samples between two times, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The shortest that it holds.
+    /// Lower edge of the bin.
     pub low_ns: f64,
-    /// The longest.
+    /// Upper edge of the bin.
     pub high_ns: f64,
-    /// How many.
+    /// Number of samples in the bin.
     pub count: u64,
 }
 
-/// The percentiles that are kept, of a million.
+/// Percentiles that reports store, in millionths.
 const PARTS: [u64; 7] = [500_000, 900_000, 990_000, 999_000, 999_900, 999_990, 999_999];
 
-/// A report's bins are as wide as this part of their times: what a plot can show.
+/// Width of a report's bins relative to their times: the resolution of a plot.
 const WIDTH: f64 = 0.03;
 
-/// Samples that are being collected: what is known exactly beside the bins.
+/// Samples while they are collected: bins, and figures that are known more precisely than the bins.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// Ascending.
+    /// Bins in ascending order.
     pub bins: Vec<Bin>,
-    /// The shortest.
+    /// Shortest time in nanoseconds.
     pub minimum_ns: f64,
-    /// The mean.
+    /// Arithmetic mean in nanoseconds.
     pub mean_ns: f64,
-    /// The longest.
+    /// Longest time in nanoseconds.
     pub maximum_ns: f64,
 }
 
 impl Samples {
-    /// Of single times in nanoseconds.
+    /// Counts single times, given in nanoseconds.
     pub fn of(times: impl IntoIterator<Item = u64>) -> Self {
         let mut counts = BTreeMap::<u64, u64>::new();
         times.into_iter().for_each(|time| *counts.entry(time).or_default() += 1);
@@ -81,7 +83,8 @@ impl Samples {
 }
 
 impl Samples {
-    /// Of counted cycles, of which the longest is known exactly. Buckets may come from several histograms.
+    /// Converts counted cycles to times. Buckets may come from several histograms; `longest` is the exact maximum in
+    /// cycles.
     pub fn of_cycles(buckets: impl IntoIterator<Item = Bucket>, longest: u64, rate: &Rate) -> Self {
         let mut counts = BTreeMap::<(u64, u64), u64>::new();
         buckets
@@ -122,20 +125,20 @@ impl From<Samples> for Distribution {
 }
 
 impl Percentile {
-    /// Those that reports have, of a hundred.
+    /// Percentiles that reports store, in percent.
     pub(crate) fn kept() -> [f64; PARTS.len()] {
         PARTS.map(|parts| parts as f64 / 1e4)
     }
 }
 
 impl Distribution {
-    /// A percentile, if there were enough samples for it.
+    /// Returns a percentile in nanoseconds; `None` if there were too few samples for it.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         self.percentiles.iter().find(|each| (each.percent - percent).abs() < 1e-9).map(|each| each.time_ns)
     }
 }
 
-/// The end of the bin that holds the sample of this rank.
+/// Upper edge of the bin that contains the sample of this rank.
 fn percentile(bins: &[Bin], count: u64, parts: u64) -> f64 {
     let rank = (u128::from(parts) * u128::from(count)).div_ceil(1_000_000);
     let mut seen = 0;
@@ -148,7 +151,7 @@ fn percentile(bins: &[Bin], count: u64, parts: u64) -> f64 {
     0.0
 }
 
-/// Neighbours together, as long as a bin does not get wider than [`WIDTH`]. Every sample stays.
+/// Merges neighbouring bins as long as the result is at most [`WIDTH`] wide. Every sample stays counted.
 fn coarse(bins: &[Bin]) -> Vec<Bin> {
     let mut coarse: Vec<Bin> = Vec::new();
     for bin in bins {

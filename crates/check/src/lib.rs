@@ -1,12 +1,13 @@
-//! Whether a machine is fit for real time, and what disturbs it.
+//! The check of a machine's fitness for real-time work, and of the sources that disturb it.
 //!
 //! A [`Report`] has one [`Step`] for each question, in the order in which engineers ask them: how the machine is set
-//! ([`table`]), what the hardware takes, for how long a thread is stopped, how late a thread wakes under load, whether a higher
-//! priority preempts a lower one. Each step has a [`Verdict`] with its reason and what to do next. [`Limits`] are what the user
-//! asks for; without any, figures are figures and nothing passes or fails.
+//! ([`table`]), how much time the hardware takes, for how long a thread is stopped, how late a thread wakes under load,
+//! whether a thread preempts one of a lower priority. Each step has a [`Verdict`] with its reason and the next thing to
+//! do. [`Limits`] are the user's requirements; without them, a measurement neither passes nor fails.
 //!
-//! Steps, limits, tables, the readers of what other programs and the kernel's tracers print, and the reports are pure: text to
-//! data, data to text. Only [`preemption`] measures by itself, and [`Sources`] reads the kernel's files.
+//! Steps, limits, tables, reports, and the parsers of the output of other programs and of the kernel's tracers are
+//! pure: text to data, data to text. Only [`preemption`] measures by itself, and only [`Sources`] reads the kernel's
+//! files.
 
 #![forbid(unsafe_code)]
 

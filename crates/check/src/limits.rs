@@ -1,4 +1,4 @@
-//! What the user asks of a machine.
+//! Limits that the user sets for a machine.
 
 mod file;
 
@@ -8,46 +8,47 @@ use crate::{Distribution, Step, Verdict};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the times of steps may be at most, and which steps have to be measured.
+/// Upper limits for the times of steps, and the steps that must be measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Each step's, by its name.
+    /// Limits by the step's name.
     pub steps: BTreeMap<String, Vec<Limit>>,
-    /// The steps that have to be measured.
+    /// Names of the steps that must be measured.
     pub required: Vec<String>,
 }
 
-/// A time that is not to be exceeded.
+/// Upper limit of a percentile, or of the longest time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// By which percentile; 100: by the longest.
+    /// The percentile in percent; 100 stands for the longest time.
     pub percent: f64,
-    /// The time.
+    /// The longest permitted time.
     pub time: Duration,
 }
 
 impl Limits {
-    /// One more; of two for the same percentile, the stricter holds as well.
+    /// Adds a limit. Of two limits for one percentile, both apply, so the stricter decides.
     pub fn add(&mut self, step: &str, limit: Limit) {
         let limits = self.steps.entry(step.to_owned()).or_default();
         limits.push(limit);
         limits.sort_by(|a, b| a.percent.total_cmp(&b.percent).then(a.time.cmp(&b.time)));
     }
 
-    /// The longest time that a step may take, if there is such a limit.
+    /// Returns the strictest limit of a step's longest time, if it has one.
     pub fn longest(&self, step: &str) -> Option<Duration> {
         let limits = self.steps.get(step)?.iter().filter(|limit| limit.percent >= 100.0);
         limits.map(|limit| limit.time).min()
     }
 
-    /// Each as a line for people.
+    /// Formats each limit as a line of text.
     pub fn texts(&self) -> Vec<String> {
         let all = self.steps.iter().flat_map(|(step, limits)| limits.iter().map(move |limit| (step, limit)));
         all.map(|(step, limit)| format!("{step}: {limit}")).collect()
     }
 
-    /// Judges a step's measurements by its limits: FAIL with the worst that exceeds one, PASS if there are limits and all hold. A step
-    /// that has its own verdict already, or that was not measured, keeps it.
+    /// Judges a step's measurements by its limits: FAIL with the longest time that exceeds one, PASS if there are
+    /// limits and all are kept, NOT MEASURED if there are too few samples for one. A step that has its own verdict
+    /// already, or no measurements, keeps its verdict.
     pub fn judge(&self, step: &mut Step) {
         if step.verdict != Verdict::Info || step.measurements.is_empty() {
             return;
@@ -91,7 +92,7 @@ impl Limit {
         if self.percent >= 100.0 { "max".to_owned() } else { format!("p{}", self.percent) }
     }
 
-    /// What exceeds it; `None` if the samples can't tell.
+    /// Returns the time that exceeds the limit, if one does; `None` if there are too few samples to know.
     fn excess(&self, times: &Distribution) -> Option<Option<f64>> {
         let time = if self.percent >= 100.0 { times.maximum_ns } else { times.percentile(self.percent)? };
         Some((time > self.time.as_nanos() as f64).then_some(time))
@@ -108,7 +109,7 @@ fn text(time: Duration) -> String {
     humantime::format_duration(time).to_string()
 }
 
-/// Nanoseconds with the unit that fits.
+/// Formats nanoseconds with the unit that fits.
 pub fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n < 1e3 => format!("{n:.0} ns"),
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_one_cpu_exceeds_fails_the_step_with_that_cpu() {
-        // The worst of them, wherever it stands.
+        // The reason names the worst CPU, not the first.
         let mut step = measured("npt", &[900, 5_000, 2_000]);
         limits("[npt]\nmax = \"1us\"").judge(&mut step);
         assert_eq!(step.verdict, Verdict::Fail);

@@ -1,31 +1,31 @@
-//! Load as rteval makes it, kept away from what is measured.
+//! Load as rteval generates it, kept away from the measured CPUs.
 
 use crate::Sources;
 use sordino_sched::CpuList;
 use std::path::Path;
 
-/// What disturbs a machine on purpose.
+/// A program that loads the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Many threads that write to each other: the scheduler's load.
+    /// Many threads that send to each other: load for the scheduler.
     Hackbench,
-    /// A kernel that is compiled: processes, files, memory.
+    /// A compilation of the kernel: load from processes, files and memory.
     Compile,
-    /// Timers, page faults, context switches, calculation.
+    /// stress-ng: timers, page faults, context switches, calculation.
     StressNg,
 }
 
-/// CPUs of one node, with a load of their own: its memory is that node's, as it is first touched there.
+/// CPUs of one NUMA node that have a load of their own. Its memory is that node's, because it is first touched there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The node; `None` where the machine has no nodes.
+    /// The node; `None` on a machine without nodes.
     pub node: Option<u32>,
-    /// Its CPUs that are loaded.
+    /// CPUs of the node that are loaded.
     pub cpus: CpuList,
 }
 
-/// Where load may run while `measured` is: on all other CPUs, but not on those that share a core with one of them, if others are left.
-/// With it, what has to be known of that.
+/// Returns the CPUs for the load while `measured` are measured: all other CPUs, except for those that share a core with
+/// a measured one, if any are left then. The second value are notes for the report.
 pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<Place>, Vec<String>) {
     let mut notes = Vec::new();
     let others = online.without(measured);
@@ -54,7 +54,7 @@ pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<P
     (places, notes)
 }
 
-/// The CPUs that share a core with one of `cpus`, and are none of them.
+/// CPUs that share a core with one of `cpus` and do not belong to `cpus`.
 fn siblings(sources: &Sources, cpus: &CpuList) -> CpuList {
     let of = |cpu: &u32| {
         let text = sources.text(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))?;
@@ -65,7 +65,7 @@ fn siblings(sources: &Sources, cpus: &CpuList) -> CpuList {
 }
 
 impl Load {
-    /// Its name, as `--load` takes it.
+    /// Name of the load on the command line (`--load`).
     pub fn name(self) -> &'static str {
         match self {
             Self::Hackbench => "hackbench",
@@ -74,7 +74,7 @@ impl Load {
         }
     }
 
-    /// The programs that it needs, and the Debian packages that have them.
+    /// Returns the programs that the load needs, and the Debian packages that contain them.
     pub fn needs(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Hackbench => (&["hackbench"], "rt-tests"),
@@ -86,18 +86,18 @@ impl Load {
         }
     }
 
-    /// The command for so many CPUs, to be started again whenever it ends. A compilation reads the kernel's sources at `source` and writes
-    /// to `build` alone.
+    /// Returns the command that loads `cpus` CPUs, to be started again whenever it ends. A compilation reads the
+    /// kernel's sources at `source` and writes only to `build`.
     pub fn command(self, cpus: usize, source: &Path, build: &Path) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let cpus = cpus.max(1);
         match self {
-            // 40 processes a group, as rteval.
+            // 40 processes a group, as in rteval.
             Self::Hackbench => {
                 words(&["hackbench", "-P", "-g", &cpus.to_string(), "-l", "1000", "-s", "1000"])
             }
             Self::Compile => {
-                // As much as any configuration compiles; `clean`, so that there is something to do again.
+                // allmodconfig compiles as much as any configuration; `clean` leaves the next run as much to compile.
                 let script = format!(
                     "build=$2; set -- make -s -C \"$1\" O=\"$2\"; test -e \"$build/.config\" || \"$@\" allmodconfig; \
                      \"$@\" clean; exec \"$@\" -k -j{} vmlinux",

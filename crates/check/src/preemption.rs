@@ -1,8 +1,8 @@
-//! Whether a thread of a higher priority preempts one of a lower: the papers' preempt-test.
+//! The papers' preempt-test: measures how fast a thread preempts one of a lower priority.
 //!
-//! On one CPU, threads of rising priorities wait. The lowest wakes the next, which takes the CPU from it at once, wakes its own next, and
-//! so on. Each measures how long that took; and when the lowest has its CPU back, all others must have run, whatever the times were: if
-//! not, priorities are not kept.
+//! Threads of rising priorities wait on one CPU. The lowest wakes the next, which preempts it at once and wakes its own
+//! next, and so on. Each thread measures the time from being woken to its first instruction. When the lowest thread has
+//! its CPU back, all others must have run, however long that took: otherwise the kernel did not respect priorities.
 
 use crate::Samples;
 use sordino_clock::{Rate, cycles};
@@ -13,60 +13,62 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Clone, Debug)]
 pub struct Preemption {
-    /// From a thread's waking another to that one's first instruction.
+    /// Times from the call that wakes a thread to that thread's first instruction.
     pub times: Samples,
-    /// How often the lowest began.
+    /// Number of rounds that the lowest thread started.
     pub rounds: u64,
-    /// How often a lower thread went on before all those above it had run.
+    /// Number of rounds in which the lowest thread continued before all others had run.
     pub out_of_order: u64,
 }
 
-/// Why nothing was measured.
+/// Reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The CPU can't be had.
+    /// The thread could not be bound to the CPU.
     #[error("can't run on CPU {cpu}: {source}")]
     Affinity {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u32,
-        /// What the kernel says.
+        /// Error that the kernel returned.
         source: io::Error,
     },
-    /// Priorities can't be had.
+    /// A real-time priority could not be set.
     #[error(transparent)]
     Policy(#[from] BadPolicy),
     /// A thread could not be started.
     #[error("can't start a thread: {0}")]
     Thread(io::Error),
-    /// The clock did not run.
+    /// The rate of the cycle counter could not be measured.
     #[error("no time passed while the clock's rate was measured")]
     Clock,
 }
 
-/// The priorities: above the kernel's threaded interrupt handlers (50), below what it relies on (99).
+/// The lowest thread's priority. All are above the kernel's threaded interrupt handlers (50) and below its most urgent
+/// threads (99).
 const LOWEST: u8 = 60;
-/// How many threads.
+/// Number of threads and priorities.
 const LEVELS: u8 = 8;
-/// What is left to others between two rounds.
+/// Pause between two rounds, in which other threads can run.
 const REST: Duration = Duration::from_micros(200);
 
-/// What the threads share. Each order is the strongest: one CPU runs them all, and they are not measured between these.
+/// State shared by the threads. All accesses are sequentially consistent, the strongest order: one CPU runs all
+/// threads, and the wake-ups that are measured take far longer.
 struct Shared {
-    /// Each level's last round.
+    /// Last round of each level.
     rounds: Vec<AtomicU64>,
-    /// When the level below woke it, in cycles.
+    /// Time at which the level below woke it, in cycles.
     woken_at: Vec<AtomicU64>,
     ready: AtomicU32,
     is_over: AtomicBool,
 }
 
-/// Measures on `cpu` for that long, or until `stop`.
+/// Measures on `cpu` for `time`, or until `stop` is set.
 ///
 /// # Errors
-/// Why nothing was measured.
+/// Returns an error if the CPU, the priority, the threads or the clock were not available.
 pub fn run(cpu: u32, time: Duration, stop: &AtomicBool) -> Result<Preemption, Error> {
     let rate = Rate::measure(Duration::from_millis(50)).ok_or(Error::Clock)?;
     let fresh = || (0..LEVELS).map(|_| AtomicU64::new(0)).collect();
@@ -109,7 +111,7 @@ pub fn run(cpu: u32, time: Duration, stop: &AtomicBool) -> Result<Preemption, Er
     })
 }
 
-/// The longest in cycles and all in a histogram.
+/// The longest time in cycles, and a histogram of all.
 type Noted = (u64, Histogram);
 
 fn go_to(level: u8, cpu: u32) -> Result<(), Error> {
@@ -117,7 +119,7 @@ fn go_to(level: u8, cpu: u32) -> Result<(), Error> {
     Ok(set_policy(Policy::Fifo(LOWEST + level))?)
 }
 
-/// A thread that waits to be woken.
+/// Body of all threads but the lowest: waits, measures, wakes the next.
 fn woken(level: u8, cpu: u32, next: Option<&Thread>, shared: &Shared) -> Result<Noted, Error> {
     let mut noted = (0, Histogram::new());
     let is_there = go_to(level, cpu);
@@ -126,7 +128,7 @@ fn woken(level: u8, cpu: u32, next: Option<&Thread>, shared: &Shared) -> Result<
     let own = &shared.rounds[usize::from(level)];
     let (below, woken_at) = (&shared.rounds[usize::from(level) - 1], &shared.woken_at[usize::from(level)]);
     loop {
-        // Wakes also without a reason.
+        // `park` may return spuriously.
         while below.load(SeqCst) == own.load(SeqCst) {
             if shared.is_over.load(SeqCst) {
                 return Ok(noted);
@@ -148,7 +150,7 @@ fn wake(level: u8, next: Option<&Thread>, shared: &Shared) {
     }
 }
 
-/// The lowest thread: how many rounds there were, and how many out of order.
+/// Body of the lowest thread: returns the number of rounds, and of those that were out of order.
 fn begin(
     cpu: u32,
     time: Duration,
@@ -168,7 +170,7 @@ fn begin(
         wake(1, Some(next), shared);
         if shared.rounds.iter().any(|of_level| of_level.load(SeqCst) != round) {
             out_of_order += 1;
-            // One that lags is let to come, so that each is counted once.
+            // Lets a late thread catch up, so that its delay is counted once.
             thread::sleep(REST);
         }
     }

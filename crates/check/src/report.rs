@@ -1,30 +1,30 @@
-//! What a check found: the model that every report is written from, and read back into.
+//! The report's data model, which all output formats are written from and saved reports are read into.
 
 use crate::{Distribution, MachineInfo, Settings};
 use serde::{Deserialize, Serialize};
 use sordino_event::text::count;
 use std::fmt;
 
-/// Of [`Report`] as JSON. Fields may be added to it; what is there keeps its name and meaning.
+/// Version of a [`Report`] as JSON. Fields may be added; existing ones keep their names and meanings.
 pub const SCHEMA: u32 = 1;
 
-/// What came of a step.
+/// Verdict of a step or line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be, or within its limit.
+    /// Good, or within its limit.
     Pass,
-    /// Nobody gave a limit, or nothing follows from it.
+    /// No limit was set, or nothing follows from the value.
     Info,
-    /// This machine or this user can't measure it.
+    /// This machine or this user cannot measure it.
     NotMeasured,
-    /// It disturbs real-time work, and can be changed.
+    /// It disturbs real-time work and can be changed.
     Warn,
-    /// A limit is exceeded, or the kernel does not keep a promise.
+    /// A limit is exceeded, or the kernel breaks a guarantee.
     Fail,
 }
 
-/// As reports have it.
+/// Prints the verdict in capital letters.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -37,125 +37,125 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All that a check found.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
-    /// The version of sordino that measured.
+    /// Version of sordino that wrote the report.
     pub version: String,
-    /// When it began, RFC 3339.
+    /// Start time in RFC 3339.
     pub began: String,
-    /// Whether somebody ended it before it was through: later steps are missing or short.
+    /// True if the check was interrupted: later steps are missing or short.
     pub interrupted: bool,
-    /// Which machine.
+    /// The machine that was measured.
     pub machine: MachineInfo,
-    /// What was asked for, and held.
+    /// Options of the check, and settings that were changed for it.
     pub settings: Settings,
-    /// In the order in which they were made.
+    /// Steps in the order in which they were made.
     pub steps: Vec<Step>,
 }
 
 /// One question and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Its name: what `--require` and thresholds call it.
+    /// Short name, used by `--require` and limits.
     pub name: String,
-    /// What it is, for people.
+    /// Title for people to read.
     pub title: String,
-    /// The answer.
+    /// Verdict of the step.
     pub verdict: Verdict,
-    /// Why it is that.
+    /// Reason for the verdict.
     pub reason: String,
-    /// What to do next, if there is something.
+    /// Command or advice to continue with, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Single facts, each with a verdict of its own.
+    /// Single facts, each with its own verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
-    /// Figures.
+    /// Measured times, one set for each CPU or kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measurements: Vec<Measurement>,
-    /// What took the time in the longest of them that a trace shows, where one was kept.
+    /// Explanation of the longest time that a recorded trace contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
-    /// The commands that were run for it.
+    /// Commands that were run for the step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
-    /// What else has to be known to judge the figures.
+    /// Facts that are needed to judge the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What took the time, as `sordino explain` says it.
+/// Explanation of a time, in the words of `sordino explain`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
-    /// In a sentence without its full stop.
+    /// One sentence without its full stop.
     pub headline: String,
-    /// All of it, in lines.
+    /// The whole explanation, in lines.
     pub details: String,
-    /// Where the trace is, from the report's directory on; `None` if it was not kept.
+    /// Path of the trace, relative to the report's directory; `None` if it was not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
 }
 
-/// A fact about how the machine is set.
+/// One fact about the machine's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// What.
+    /// Name of the setting.
     pub name: String,
-    /// What it is.
+    /// Value of the setting.
     pub value: String,
-    /// Whether that is good.
+    /// Verdict on the value.
     pub verdict: Verdict,
-    /// Why it matters.
+    /// Reason why the setting matters.
     pub why: String,
-    /// What would make it better.
+    /// Change that would improve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Times that were measured.
+/// One set of measured times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Of what: `CPU 1`.
+    /// Measured object, such as `CPU 1`.
     pub what: String,
-    /// The times.
+    /// Distribution of the times.
     pub times: Distribution,
-    /// Who interrupted the CPU meanwhile.
+    /// Sources that interrupted the CPU during the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupters: Vec<Interrupter>,
-    /// For how long a hypervisor kept the CPU from running meanwhile, in milliseconds, where that was looked at.
+    /// Time in milliseconds for which a hypervisor kept the CPU from running during the measurement, if it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_ms: Option<u64>,
 }
 
-/// Who interrupted, and how often.
+/// A source of interruptions, with their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupter {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// How often.
+    /// Number of its interruptions.
     pub count: u64,
 }
 
-/// A command that was run, and how it ended.
+/// A command that was run, and its exit status if it failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// As a shell takes it.
+    /// The command line, quoted for a shell.
     pub line: String,
-    /// How it ended, unless it was ended by us: `exit status: 1`.
+    /// Exit status such as `exit status: 1`; `None` if the command succeeded or was stopped by sordino.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl Measurement {
-    /// Times of which nothing else is known.
+    /// Creates a measurement without interrupters and stolen time.
     pub fn new(what: impl Into<String>, times: impl Into<Distribution>) -> Self {
         Self { what: what.into(), times: times.into(), interrupters: Vec::new(), stolen_ms: None }
     }
 
-    /// Who took the CPU, in the order of the report, at most so many; and how many others there are.
+    /// Formats the interrupters in the report's order, at most `most` of them, and the number of the others.
     pub fn who(&self, most: usize) -> Option<String> {
         let stolen = self.stolen_ms.filter(|ms| *ms > 0).map(|ms| format!("the hypervisor for {ms} ms"));
         let names = self.interrupters.iter().take(most).map(|who| format!("{} {}", who.count, who.name));
@@ -167,7 +167,7 @@ impl Measurement {
 }
 
 impl Step {
-    /// One that was made, with nothing in it yet.
+    /// Creates an empty step with the verdict [`Verdict::Info`].
     pub fn new(name: &str, title: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -183,7 +183,7 @@ impl Step {
         }
     }
 
-    /// The same, which could not be measured.
+    /// Turns the step into one that could not be measured.
     #[must_use]
     pub fn not_measured(mut self, reason: impl Into<String>, next: Option<String>) -> Self {
         self.verdict = Verdict::NotMeasured;
@@ -192,21 +192,21 @@ impl Step {
         self
     }
 
-    /// Says what the culprit is where a limit is exceeded.
+    /// Appends the explanation's headline to the reason if a limit is exceeded.
     pub fn blame(&mut self) {
         if let (Verdict::Fail, Some(explained)) = (self.verdict, &self.explained) {
             self.reason = format!("{}; {}", self.reason, explained.headline);
         }
     }
 
-    /// The longest of all times measured, and of what.
+    /// Returns the measurement with the longest time.
     pub fn worst(&self) -> Option<&Measurement> {
         self.measurements.iter().max_by(|a, b| a.times.maximum_ns.total_cmp(&b.times.maximum_ns))
     }
 }
 
 impl Report {
-    /// Whether the answer is "no": a step failed, or one was not measured that is required, or is not there at all.
+    /// Returns true if the check failed: a step has failed, or a required step is missing or was not measured.
     pub fn has_failed(&self) -> bool {
         let is_missing = |name: &String| {
             let step = self.steps.iter().find(|step| step.name == *name);

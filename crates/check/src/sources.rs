@@ -1,27 +1,27 @@
-//! The kernel's files, as far as they are there.
+//! Access to the kernel's files, some of which may be missing.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Where `proc`, `sys` and `etc` are: `/`, or a tree that a test made.
+/// Directory that contains `proc`, `sys` and `etc`: `/`, or a test's tree.
 #[derive(Clone, Debug)]
 pub struct Sources {
     root: PathBuf,
 }
 
 impl Sources {
-    /// Below this directory.
+    /// Uses the files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// What a file holds, without the white space around it; `None` if it can't be read, for whatever reason.
+    /// Returns a file's content without surrounding white space; `None` if it cannot be read for any reason.
     pub fn text(&self, path: &str) -> Option<String> {
         let bytes = fs::read(self.root.join(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// The names in a directory that start so, by number where they end with one.
+    /// Returns the names in a directory that start with `prefix`, ordered by their trailing number if they have one.
     pub fn names(&self, directory: &str, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

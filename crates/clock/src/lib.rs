@@ -1,11 +1,12 @@
-//! Read the machine's clocks, and sample how they relate.
+//! Reads the machine's clocks, and samples them together.
 //!
-//! Records are stamped with the CPU's cycle counter ([`cycles`]): the cheapest clock, and one that the kernel can
-//! stamp its own events with. [`Sample`] reads it together with the clocks that people know, [`Rate`] says how
-//! fast it runs, [`cycles_usable`] whether it runs evenly on this machine.
+//! The timestamp of a record is the CPU's cycle counter ([`cycles`]): the cheapest clock, and one that the kernel can
+//! use for its own events. [`Sample`] reads it together with the kernel's clocks, [`Rate`] is its frequency, and
+//! [`cycles_usable`] checks that it runs evenly on this machine.
 //!
-//! Real-time: [`cycles`], [`cycles_in_order`] and [`nanoseconds`] neither block nor allocate, and make no system call where
-//! the kernel's vDSO serves the clock (everywhere but on machines with an odd clock source). The rest is for later.
+//! Real-time: [`cycles`], [`cycles_in_order`] and [`nanoseconds`] neither block nor allocate, and make no system call
+//! where the kernel's vDSO serves the clock (everywhere but on machines with an odd clock source). All other functions
+//! may block, allocate and make system calls.
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64.rs"]
@@ -17,25 +18,26 @@ pub use counter::{cycles, cycles_in_order};
 pub use machine::{Unusable, cycles_usable};
 pub use rate::{Rate, Sample};
 
-/// The kernel's clocks.
+/// The kernel's clocks that sordino uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Clock {
-    /// Since the Unix epoch; set and slewed.
+    /// Time since the Unix epoch; set and slewed.
     Realtime = libc::CLOCK_REALTIME,
-    /// Since some point before boot; slewed, stops in suspend.
+    /// Time since some point before boot; slewed, stops in suspend.
     Monotonic = libc::CLOCK_MONOTONIC,
-    /// The same, never slewed.
+    /// Time since some point before boot; never slewed, stops in suspend.
     MonotonicRaw = libc::CLOCK_MONOTONIC_RAW,
-    /// As `Monotonic`, counting suspend too.
+    /// Time since boot; slewed, continues in suspend.
     Boottime = libc::CLOCK_BOOTTIME,
 }
 
-/// What `clock` says, in nanoseconds.
+/// Reads `clock`, in nanoseconds.
 #[inline]
 pub fn nanoseconds(clock: Clock) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills in `time`; all of `Clock` exist on every kernel that sordino runs on.
+    // SAFETY: clock_gettime(2) writes to `time`, which is valid for writes; every kernel that sordino supports has each
+    // `Clock`.
     unsafe { libc::clock_gettime(clock as i32, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }

@@ -1,16 +1,16 @@
-//! Whether this machine's cycle counter is a clock.
+//! Checks that this machine's cycle counter can serve as a clock.
 
 use std::fmt;
 use std::fs;
 
-/// Why the cycle counter is no clock here.
+/// Reason why the cycle counter is unusable as a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// The processor does not promise that the counter runs evenly: this flag is missing.
+    /// The processor lacks this flag, so it does not guarantee that the counter runs evenly.
     Flag(&'static str),
-    /// The kernel found that it does not, and took it off the list of clock sources.
+    /// The kernel has found the counter unstable and removed it from the list of clock sources.
     Distrusted,
-    /// What tells could not be read.
+    /// The processor's flags or the list of clock sources could not be read.
     Unknown,
 }
 
@@ -24,10 +24,10 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// Whether the cycle counter runs at one rate, never stops, and is the same on all CPUs.
+/// Checks that the cycle counter runs at a constant rate, never stops, and agrees on all CPUs.
 ///
 /// # Errors
-/// Why not.
+/// Returns the reason why the counter is unusable.
 pub fn cycles_usable() -> Result<(), Unusable> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").map_err(|_| Unusable::Unknown)?;
     let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";

@@ -1,27 +1,27 @@
-//! How the clocks relate: samples of all of them, and rates between two samples.
+//! Samples of all clocks, and the cycle counter's rate between two samples.
 
 use crate::{Clock, cycles_in_order, nanoseconds};
 use std::time::Duration;
 
-/// All clocks, read at the same time as far as that is possible.
+/// Readings of all clocks, as close together as possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The cycle counter.
+    /// Value of the cycle counter.
     pub cycles: u64,
-    /// How many cycles passed while the clocks were read: the sample's uncertainty.
+    /// Number of cycles that passed while the clocks were read: the sample's uncertainty.
     pub width: u64,
-    /// `CLOCK_MONOTONIC` in nanoseconds; so the others.
+    /// Time of `CLOCK_MONOTONIC` in nanoseconds.
     pub monotonic: u64,
-    /// `CLOCK_MONOTONIC_RAW`.
+    /// Time of `CLOCK_MONOTONIC_RAW` in nanoseconds.
     pub monotonic_raw: u64,
-    /// `CLOCK_REALTIME`.
+    /// Time of `CLOCK_REALTIME` in nanoseconds.
     pub realtime: u64,
-    /// `CLOCK_BOOTTIME`.
+    /// Time of `CLOCK_BOOTTIME` in nanoseconds.
     pub boottime: u64,
 }
 
 impl Sample {
-    /// The narrowest of some twenty tries: one that was not interrupted.
+    /// Takes 20 samples and returns the narrowest, which was most probably not interrupted.
     pub fn take() -> Self {
         (0..20).map(|_| Self::once()).min_by_key(|sample| sample.width).unwrap_or_default()
     }
@@ -37,17 +37,17 @@ impl Sample {
     }
 }
 
-/// How fast the cycle counter runs.
+/// Frequency of the cycle counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Cycles in a second, by `CLOCK_MONOTONIC_RAW`.
+    /// Cycles per second of `CLOCK_MONOTONIC_RAW`.
     pub hertz: f64,
-    /// By how much that may be wrong, as a fraction.
+    /// Relative uncertainty of `hertz`.
     pub uncertainty: f64,
 }
 
 impl Rate {
-    /// From two samples, the earlier first; `None` if no time passed between them.
+    /// Computes the rate from two samples, the earlier first; `None` if no time passed between them.
     pub fn between(earlier: &Sample, later: &Sample) -> Option<Self> {
         let cycles = later.cycles.checked_sub(earlier.cycles)? as f64;
         let seconds = later.monotonic_raw.checked_sub(earlier.monotonic_raw)? as f64 / 1e9;
@@ -58,14 +58,14 @@ impl Rate {
         Some(Self { hertz: cycles / seconds, uncertainty })
     }
 
-    /// Measures for about so long. Sleeps.
+    /// Measures the rate for about `time`, during which the calling thread sleeps.
     pub fn measure(time: Duration) -> Option<Self> {
         let earlier = Sample::take();
         std::thread::sleep(time);
         Self::between(&earlier, &Sample::take())
     }
 
-    /// So many cycles in nanoseconds.
+    /// Converts cycles to nanoseconds.
     pub fn nanoseconds(&self, cycles: u64) -> f64 {
         cycles as f64 * 1e9 / self.hertz
     }

@@ -1,4 +1,4 @@
-//! Opening a name below a descriptor.
+//! Opens a name below a directory's descriptor.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
@@ -7,21 +7,21 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::OnceLock;
 
-/// The way in which names are resolved.
+/// Method by which names are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By openat2(2), in the kernel.
+    /// openat2(2): the kernel resolves the whole path.
     Kernel,
-    /// One component at a time: before Linux 5.6, and where a container's seccomp filter does not know the call.
+    /// openat(2) for each component: before Linux 5.6, and in containers whose seccomp filter rejects openat2(2).
     Steps,
 }
 
 impl Way {
-    /// The kernel's, where it can be had.
+    /// Returns [`Kernel`](Self::Kernel) if openat2(2) works, checked once.
     pub(crate) fn best() -> Self {
         static BEST: OnceLock<Way> = OnceLock::new();
         *BEST.get_or_init(|| {
-            // Not with O_PATH: openat2 refuses that flag together with O_NONBLOCK.
+            // O_PATH would not do here: openat2 rejects it together with O_NONBLOCK.
             match openat2(rustix::fs::CWD, ".", OFlags::RDONLY | FLAGS, Mode::empty(), RESOLVE) {
                 Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Self::Steps,
                 _ => Self::Kernel,
@@ -33,13 +33,14 @@ impl Way {
 const RESOLVE: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// Whatever lies there is not waited for, becomes nobody's terminal, and is passed on to no other program.
+/// Opening never blocks on a FIFO, never acquires a controlling terminal, and the descriptor is closed on exec.
 const FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens `name`, a relative path of plain names, below `dir`.
 ///
 /// # Errors
-/// `InvalidInput` if it is no such path; `NotADirectory` or `FilesystemLoop` if a component is a link; what the kernel says.
+/// `InvalidInput` if `name` is no such path; `NotADirectory` or `FilesystemLoop` if a component is a link; otherwise
+/// the kernel's error.
 pub(crate) fn open(
     dir: BorrowedFd<'_>,
     name: &Path,
@@ -70,7 +71,7 @@ pub(crate) fn open(
     again(|| openat(from, last.as_os_str(), flags | FLAGS, mode))
 }
 
-/// A call that a signal interrupted, or that met a rename (openat2 says EAGAIN), is made again, but not for ever.
+/// Repeats a call that a signal interrupted or that raced with a rename (openat2 returns EAGAIN), at most 32 times.
 fn again(mut call: impl FnMut() -> rustix::io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     const TRIES: usize = 32;
     let mut result = call();

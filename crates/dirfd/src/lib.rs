@@ -1,14 +1,14 @@
-//! Files of a directory that is held by its descriptor.
+//! File operations below a directory that is held by its descriptor.
 //!
-//! A recorder with all rights writes beside programs that may rename its directories away and put links in their place. A [`Dir`]
-//! is opened once; from then on, files are made, read, replaced and removed below its descriptor. Nothing that a path named once
-//! is looked up again, and no symbolic link is followed.
+//! A recorder that runs as root writes beside programs that may rename its directories and put symbolic links in their
+//! place. A [`Dir`] is opened once; from then on, files are created, read, replaced and removed below its descriptor.
+//! No path is resolved a second time, and no symbolic link is followed.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
-//! | `make` | makes directories, and says whether one that exists may be used |
-//! | `tree` | whole directories: their size, their removal, another owner, their vetting |
+//! | `make` | makes directories, and checks that an existing one may be used |
+//! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
 //!
 //! Not for the recording path: every call allocates and makes system calls.
 //!
@@ -37,22 +37,22 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Rights of files: their owner's alone. A recording names processes, addresses and data of all users.
+/// Permissions of files: the owner's alone, because a recording contains processes, addresses and data of all users.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// Rights of directories, likewise.
+/// Permissions of directories: the owner's alone.
 const DIR_MODE: Mode = Mode::RWXU;
 
 /// A directory that is held by its descriptor.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
-    /// For messages only: the directory may have been renamed since.
+    /// Path for messages only: the directory may have been renamed since.
     path: PathBuf,
     way: Way,
 }
 
 impl Dir {
-    /// Opens the directory at `path`, which is resolved as its caller wrote it, links included.
+    /// Opens the directory at `path`. Symbolic links in `path` are followed.
     ///
     /// # Errors
     /// The kernel's error.
@@ -62,23 +62,24 @@ impl Dir {
         Ok(Self { fd, path: path.to_owned(), way: Way::best() })
     }
 
-    /// The path by which it was opened, for messages.
+    /// Returns the path by which the directory was opened, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path that leads to this directory wherever it lies by now, as long as this process holds it. For readers that want a path.
+    /// Returns a path that leads to this directory even if it was renamed, as long as this process holds it; for code
+    /// that needs a path.
     pub fn proc_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd()).into()
     }
 
-    /// Returns true if `path`, links not followed, is this directory.
+    /// Returns true if `path`, without following a link, is this directory.
     pub fn is_at(&self, path: &Path) -> bool {
         let there = rustix::fs::lstat(path);
         there.is_ok_and(|there| self.identity().is_ok_and(|own| own == (there.st_dev, there.st_ino)))
     }
 
-    /// Device and inode.
+    /// Returns the directory's device and inode.
     ///
     /// # Errors
     /// The kernel's error.
@@ -87,75 +88,77 @@ impl Dir {
         Ok((status.st_dev, status.st_ino))
     }
 
-    /// A directory in it.
+    /// Opens the directory `name` in this one.
     ///
     /// # Errors
-    /// `NotADirectory` if it is a link or a file; what the kernel says.
+    /// `NotADirectory` if it is a link or a file; otherwise the kernel's error.
     pub fn dir(&self, name: impl AsRef<Path>) -> io::Result<Self> {
         let fd = self.at(name.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Self { fd, path: self.path.join(name), way: self.way })
     }
 
-    /// Makes a file that is not there yet, for its owner alone.
+    /// Creates a file with mode 0600.
     ///
     /// # Errors
-    /// `AlreadyExists`, also if a link is there; what the kernel says.
+    /// `AlreadyExists` if there is a file or link of that name; otherwise the kernel's error.
     pub fn create(&self, name: impl AsRef<Path>) -> io::Result<File> {
         self.at(name.as_ref(), OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, FILE_MODE).map(File::from)
     }
 
-    /// Opens a regular file to read it. Never waits, whatever lies there.
+    /// Opens a regular file for reading. Never blocks, whatever kind of file it is.
     ///
     /// # Errors
-    /// `InvalidInput` if it is no regular file; what the kernel says.
+    /// `InvalidInput` if it is no regular file; otherwise the kernel's error.
     pub fn read(&self, name: impl AsRef<Path>) -> io::Result<File> {
         let file = self.at(name.as_ref(), OFlags::RDONLY, Mode::empty())?;
         if is_regular(&file)? { Ok(file.into()) } else { Err(no_file()) }
     }
 
-    /// The text of a regular file of at most `most` bytes.
+    /// Reads the text of a regular file of at most `most` bytes.
     ///
     /// # Errors
-    /// `InvalidData` if it is longer or no UTF-8; those of [`read`](Self::read).
+    /// `InvalidData` if the file is longer or not UTF-8; otherwise the errors of [`read`](Self::read).
     pub fn read_text(&self, name: impl AsRef<Path>, most: u64) -> io::Result<String> {
         text_of(self.read(name)?, most)
     }
 
-    /// Opens a regular file of ours, which has no other name, to read and write it.
+    /// Opens a regular file of this user that has no other name, for reading and writing.
     ///
     /// # Errors
-    /// `PermissionDenied` if it is another user's, others may write to it, or it has a second name; those of [`read`](Self::read).
+    /// `PermissionDenied` if the file is another user's, if others may write to it, or if it has a second name;
+    /// otherwise the errors of [`read`](Self::read).
     pub fn edit(&self, name: impl AsRef<Path>) -> io::Result<File> {
         let name = name.as_ref();
-        // Before it is opened for writing: a file of somebody else's is never.
+        // The file is vetted before it is opened for writing: no other user's file ever is.
         make::vet_file(&self.at(name, OFlags::RDONLY, Mode::empty())?)?;
         let file = self.at(name, OFlags::RDWR, Mode::empty())?;
         make::vet_file(&file)?;
         Ok(file.into())
     }
 
-    /// Replaces a file as a whole, or makes it: whoever reads it sees the old content or the new. The new content is written to
-    /// `.NAME.new` first.
+    /// Replaces or creates a file as a whole: readers get either the old or the new content. The new content is written
+    /// to `.NAME.new` first.
     ///
     /// # Errors
-    /// The kernel's error; the old content is there then.
+    /// The kernel's error; the old content is kept then.
     pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.replace_with(name, content, |_| Ok(()))
     }
 
-    /// The same for content that is on the disk before the file has its name: a power cut leaves the old content or the new.
+    /// Replaces a file like [`replace`](Self::replace), with the new content on disk before the file gets its name: a
+    /// power failure leaves the old or the new content.
     ///
     /// # Errors
-    /// `AlreadyExists` or what the kernel says of the new file; the old content is there then.
+    /// `AlreadyExists`, or the kernel's error for the new file; the old content is kept then.
     pub fn replace_durably(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.replace_with(name, content, File::sync_all)
     }
 
-    /// The same for a file that belongs to another user and group: it does before it has its name, which that user may give to
-    /// another file at any moment.
+    /// Replaces a file like [`replace_durably`](Self::replace_durably), for another user and group. The new file
+    /// belongs to them before it gets its name, because that user may give the name to another file at any moment.
     ///
     /// # Errors
-    /// `AlreadyExists` or what the kernel says of the new file; the old content is there then.
+    /// `AlreadyExists`, or the kernel's error for the new file; the old content is kept then.
     pub fn replace_durably_for(&self, name: &str, content: &[u8], (uid, gid): (u32, u32)) -> io::Result<()> {
         self.replace_with(name, content, |file| {
             rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
@@ -170,7 +173,7 @@ impl Dir {
         settle: impl Fn(&File) -> io::Result<()>,
     ) -> io::Result<()> {
         let new = format!(".{name}.new");
-        // Of a writer that was killed.
+        // Left behind by a writer that was killed.
         let _ = self.remove_file(&new);
         let mut file = self.create(&new)?;
         let written = file.write_all(content).and_then(|()| settle(&file));
@@ -178,7 +181,7 @@ impl Dir {
         replaced.inspect_err(|_| _ = self.remove_file(&new))
     }
 
-    /// Gives a file in it another name in it; what has that name is replaced.
+    /// Renames a file within the directory. An existing file `to` is replaced.
     ///
     /// # Errors
     /// The kernel's error.
@@ -186,7 +189,7 @@ impl Dir {
         Ok(renameat(&self.fd, plain(from)?, &self.fd, plain(to)?)?)
     }
 
-    /// Removes a file, or a link itself.
+    /// Removes a file or a symbolic link.
     ///
     /// # Errors
     /// The kernel's error.
@@ -202,7 +205,7 @@ impl Dir {
         Ok(unlinkat(&self.fd, plain(name)?.as_path(), AtFlags::REMOVEDIR)?)
     }
 
-    /// Returns true if the name exists, a link that leads nowhere included.
+    /// Returns true if the name exists, even as a dangling link.
     pub fn has(&self, name: impl AsRef<Path>) -> bool {
         plain(name).is_ok_and(|name| statat(&self.fd, name.as_path(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
@@ -218,7 +221,7 @@ impl AsFd for Dir {
     }
 }
 
-/// What to do about a place that can't be written to, to be put behind the error; empty where that is not known.
+/// Returns advice to append to the error of a failed write; empty if there is none.
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -233,11 +236,11 @@ pub fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// The text of the regular file at `path`, which is resolved as its caller wrote it, of at most `most` bytes. Never waits, whatever lies
-/// there.
+/// Reads the text of the regular file at `path`, of at most `most` bytes. Symbolic links in `path` are followed. Never
+/// blocks, whatever kind of file it is.
 ///
 /// # Errors
-/// Those of [`Dir::read_text`].
+/// The errors of [`Dir::read_text`].
 pub fn read_regular(path: &Path, most: u64) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -261,7 +264,7 @@ fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
 
-/// A name in the directory itself: one component, neither `.` nor `..`.
+/// Checks that a name is a single component, neither `.` nor `..`.
 fn plain(name: impl AsRef<Path>) -> io::Result<PathBuf> {
     let name = name.as_ref();
     let mut parts = name.components();

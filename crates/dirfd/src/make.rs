@@ -1,4 +1,4 @@
-//! Directories that are made, and whether one that exists may be used.
+//! Makes directories, and checks that an existing one may be used.
 
 use super::{DIR_MODE, Dir, beneath, is_regular, no_file, plain};
 use beneath::Way;
@@ -11,16 +11,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that was made, or was there.
+/// A directory that was made or already existed.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// The directory.
+    /// The directory, opened.
     pub dir: Arc<Dir>,
     /// The directory in which it was made.
     pub parent: Arc<Dir>,
     /// The directory's name in `parent`.
     pub name: OsString,
-    /// True if it did not exist before.
+    /// True if the directory did not exist before.
     pub is_new: bool,
 }
 
@@ -35,14 +35,15 @@ impl Made {
 }
 
 impl Dir {
-    /// Makes the directory at `path`, for its owner alone, and those above it that are missing. The part of `path` that exists is
-    /// resolved as its caller wrote it, links included, but for the last component.
+    /// Makes the directory at `path` with mode 0700, and missing directories above it. Symbolic links in `path` are
+    /// followed, except for the last component.
     ///
     /// # Errors
-    /// `NotADirectory` if a link or a file is there; `PermissionDenied` if what was made is not ours; what the kernel says.
+    /// `NotADirectory` if `path` is a link or a file; `PermissionDenied` if the new directory does not belong to this
+    /// user; otherwise the kernel's error.
     pub fn make(path: &Path) -> io::Result<Made> {
-        // A relative path begins in the working directory itself. The path of that leads elsewhere if somebody renames a directory.
-        // `/`, `.` and `..` have no name of their own.
+        // A relative path starts at the working directory itself, not at its path, which leads elsewhere if somebody
+        // renames a directory. `/`, `.` and `..` have no name of their own.
         let path = if path.file_name().is_none() { path.canonicalize()? } else { path.to_owned() };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "name a directory below the root"));
@@ -62,22 +63,23 @@ impl Dir {
         }
         let Some(parent) = path.parent() else { return Err(io::ErrorKind::NotFound.into()) };
         let above = Self::open_or_make(parent)?;
-        // `..`, in a directory that is there by now.
+        // `path` ends with `..`, in a directory that exists by now.
         let Some(name) = path.file_name() else { return Self::open(path) };
-        // What leads to a recording is as any new directory: the umask decides.
+        // Directories above a recording get the usual mode, which the umask decides.
         above.make_dir(name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map(|(dir, _)| dir)
     }
 
-    /// Makes the directory `name` in it, for its owner alone; `AlreadyExists` if there is something of that name.
+    /// Makes the directory `name` in this one, with mode 0700.
     ///
     /// # Errors
-    /// Those of [`make`](Self::make).
+    /// `AlreadyExists` if the name exists; otherwise the errors of [`make`](Self::make).
     pub fn make_new(&self, name: impl AsRef<Path>) -> io::Result<Self> {
         let (dir, is_new) = self.make_dir(name.as_ref(), DIR_MODE)?;
         if is_new { Ok(dir) } else { Err(io::ErrorKind::AlreadyExists.into()) }
     }
 
-    /// Opens the directory `name` in it, which is made if there is nothing of that name; whether it was made.
+    /// Opens the directory `name` in this one, and makes it if the name does not exist. The flag is true if it was
+    /// made.
     fn make_dir(&self, name: impl AsRef<Path>, mode: Mode) -> io::Result<(Self, bool)> {
         let name = plain(name)?;
         let is_new = match mkdirat(self.as_fd(), &name, mode) {
@@ -87,7 +89,7 @@ impl Dir {
         };
         let opened = self.dir(&name);
         if is_new && opened.is_err() {
-            // For want of descriptors, say: who tries again makes it again.
+            // Opening may fail for lack of descriptors: a later attempt makes the directory again.
             let _ = self.remove_dir(&name);
         }
         let dir = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -107,7 +109,8 @@ impl Dir {
         Ok((dir, is_new))
     }
 
-    /// Why this directory may not be written to or believed: it is another user's, or others may write to it. `None` if it may.
+    /// Returns the reason why this directory must not be written to or trusted: it is another user's, or others may
+    /// write to it. `None` if it may be used.
     ///
     /// # Errors
     /// The kernel's error.
@@ -120,8 +123,9 @@ impl Dir {
         Ok(distrust(status.st_uid, status.st_mode, own))
     }
 
-    /// Closes a directory of this user to its group, where a umask of 002 left it open. Others than the group are not closed out, and
-    /// nothing is changed for root: a directory that root shares is meant to be shared.
+    /// Removes the group's write permission from a directory of this user, which a umask of 002 has granted. A
+    /// directory that others can write to is left unchanged, and so is every directory if this process is root: a
+    /// directory that root shares is meant to be shared.
     ///
     /// # Errors
     /// The kernel's error.
@@ -134,10 +138,10 @@ impl Dir {
         Ok(rustix::fs::fchmod(self.as_fd(), mode - Mode::WGRP)?)
     }
 
-    /// Opens the directory at `path`, whose last component is no link and which only its owner, us, may change.
+    /// Opens the directory at `path`, whose last component must not be a link, and which only this user may change.
     ///
     /// # Errors
-    /// `PermissionDenied` with the reason; `NotADirectory`; what the kernel says.
+    /// `PermissionDenied` with the reason; `NotADirectory`; otherwise the kernel's error.
     pub fn open_own(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -149,7 +153,8 @@ impl Dir {
     }
 }
 
-/// Why `user` must not rely on a directory of this owner and mode, and what to do about it; root's are relied on by all.
+/// Returns the reason why `user` must not trust a directory of this owner and mode, with a remedy. Everybody trusts
+/// root's directories.
 pub fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
     if owner != 0 && owner != user {
         return Some(format!("it belongs to user {owner}: remove it"));
@@ -157,7 +162,7 @@ pub fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
     (mode & 0o022 != 0).then(|| format!("its mode {:o} lets others write there: chmod go-w", mode & 0o7777))
 }
 
-/// Refuses a file that is not ours alone.
+/// Rejects a file that others could have written.
 pub(crate) fn vet_file(file: &OwnedFd) -> io::Result<()> {
     let status = fstat(file)?;
     let own = geteuid().as_raw();

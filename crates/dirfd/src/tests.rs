@@ -1,11 +1,11 @@
-//! Both ways of resolving names, and what an attacker would put into the way.
+//! Tests of both methods of resolving names, with obstacles that an attacker could place.
 
 use super::*;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
-/// Runs a test in a directory of its own, for both ways of resolving names.
+/// Runs a test in a new directory, once for each method of resolving names.
 fn both_ways(test: impl Fn(&Path, Dir)) {
     for way in [Way::Kernel, Way::Steps] {
         let place = tempfile::tempdir().unwrap();
@@ -17,7 +17,8 @@ fn both_ways(test: impl Fn(&Path, Dir)) {
     }
 }
 
-/// Whether files can be given to other users; if not, says so past the test harness, which swallows the output of tests that pass.
+/// Returns true if files can be given to other users. If not, prints so to standard error itself, because the test
+/// harness swallows the output of tests that pass.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -61,10 +62,10 @@ fn no_link_is_followed_and_no_name_leads_out() {
             assert!(dir.make_new(name).is_err(), "{name}");
         }
         assert!(dir.has("dead") && !dir.has("none"));
-        // The link itself is replaced.
+        // `replace` replaces the link itself.
         dir.replace("link", b"new").unwrap();
         assert_eq!(dir.read_text("link", 9).unwrap(), "new");
-        // So is one where the new content is written first.
+        // It also replaces a link at the temporary name.
         symlink("../outside", path.join(".link.new")).unwrap();
         dir.replace("link", b"newer").unwrap();
         assert_eq!(dir.read_text("link", 9).unwrap(), "newer");

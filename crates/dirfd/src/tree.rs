@@ -1,4 +1,4 @@
-//! Whole directories.
+//! Operations on whole directories.
 
 use super::{Dir, make, plain};
 use rustix::fs::{
@@ -13,18 +13,19 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Directories below one another, at most: nothing of ours is nearly as deep.
+/// Greatest depth of directories; sordino's own are far less deep.
 const MOST_DEPTH: usize = 32;
-/// Names in a directory, at most: a stranger's may have any number.
+/// Greatest number of names in a directory: another user's may have any number.
 const MOST_NAMES: usize = 1 << 20;
 
 impl Dir {
-    /// The names in it, sorted.
+    /// Returns the sorted names in the directory.
     ///
     /// # Errors
-    /// `OutOfMemory` if there are more than 2^20; what the kernel says.
+    /// `OutOfMemory` if there are more than 2^20; otherwise the kernel's error.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
-        // Its own place in the directory: reading through the descriptor that is held would go on where the last reader stopped.
+        // A descriptor of its own has its own offset: reading through the held one would continue where the last reader
+        // stopped.
         let fd = rustix::fs::openat(
             self.as_fd(),
             ".",
@@ -55,7 +56,7 @@ impl Dir {
         self.names().map(|names| names.is_empty())
     }
 
-    /// Bytes of all files below; what can't be looked at counts nothing.
+    /// Returns the size of all files below in bytes. Unreadable entries count as 0.
     pub fn bytes(&self) -> u64 {
         self.bytes_to(MOST_DEPTH)
     }
@@ -68,15 +69,16 @@ impl Dir {
             Ok(status) => status.st_size as u64,
             Err(_) => 0,
         };
-        // A sparse file has as many bytes as its owner likes.
+        // The owner of a sparse file can give it any size.
         self.names().unwrap_or_default().into_iter().map(bytes).fold(0, u64::saturating_add)
     }
 
-    /// Removes the directory of ours at `path` with all that is in it. What leads there is resolved as its caller wrote it, links
-    /// included, but for the last component.
+    /// Removes the directory at `path` with all of its content, if it belongs to this user. Symbolic links in `path`
+    /// are followed, except for the last component.
     ///
     /// # Errors
-    /// `PermissionDenied` if it is no directory of this user, which is left alone then; those of [`remove_all`](Self::remove_all).
+    /// `PermissionDenied` if it is no directory of this user, which is left unchanged then; otherwise the errors of
+    /// [`remove_all`](Self::remove_all).
     pub fn remove(path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -84,10 +86,10 @@ impl Dir {
         Self::open(parent)?.remove_own(name)
     }
 
-    /// Removes the directory of ours called `name` in it.
+    /// Removes the directory `name` in this one with all of its content, if it belongs to this user.
     ///
     /// # Errors
-    /// Those of [`remove`](Self::remove).
+    /// The errors of [`remove`](Self::remove).
     pub fn remove_own(&self, name: impl AsRef<Path>) -> io::Result<()> {
         let refused =
             |reason: String| io::Error::new(io::ErrorKind::PermissionDenied, reason + ": left alone");
@@ -103,21 +105,22 @@ impl Dir {
         self.remove_all(name)
     }
 
-    /// Removes a file, or a directory with all that is in it. A directory of another user goes with what that user could remove: not
-    /// with directories of others in it. Nothing is removed of a file system that is mounted there.
+    /// Removes a file, or a directory with all of its content. From a directory of another user, only those entries are
+    /// removed that this user could remove as well: no directories of others. Nothing is removed from a file system
+    /// that is mounted there.
     ///
     /// # Errors
-    /// What the kernel says; that it is deeper than any directory of ours; that a directory in it is another's, or is mounted. The rest
-    /// is there then.
+    /// The kernel's error, or an error if the tree is too deep, or if a directory in it belongs to another user or is a
+    /// mount point. The remaining content is kept then.
     pub fn remove_all(&self, name: impl AsRef<Path>) -> io::Result<()> {
         self.remove_to(&plain(name)?, geteuid().as_raw(), MOST_DEPTH)
     }
 
-    /// `owner`: that of the directory in which the name is found, ours at first.
+    /// Removes `name`. `owner` is the owner of the directory that contains it, at first this user.
     fn remove_to(&self, name: &Path, owner: u32, depth: usize) -> io::Result<()> {
         match unlinkat(self.as_fd(), name, AtFlags::empty()) {
             Ok(()) => return Ok(()),
-            // What unlink(2) says of a directory, and POSIX.
+            // unlink(2) returns EISDIR for a directory on Linux, EPERM by POSIX.
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -137,8 +140,9 @@ impl Dir {
         self.remove_dir(name)
     }
 
-    /// Gives this directory and all in it to a user, as far as it is ours and that works: directories and files that have no other name.
-    /// First what is inside: until then the directory is ours alone to change. Only for a directory in which we made everything.
+    /// Gives this directory and its content to a user, as far as possible: directories of this user, and its files that
+    /// have no other name. The content goes first: until then, only this user can change the directory. To be used only
+    /// for a directory in which this process made everything.
     pub fn give(&self, uid: u32, gid: u32) {
         let Ok(found) = fstat(self.as_fd()) else { return };
         let own = geteuid().as_raw();
@@ -150,7 +154,7 @@ impl Dir {
             let Ok(inside) = statat(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             match FileType::from_raw_mode(inside.st_mode) {
                 _ if inside.st_uid != own => {}
-                // Of files, overlayfs names another device than of directories.
+                // overlayfs reports another device for files than for directories.
                 FileType::Directory if inside.st_dev == found.st_dev => {
                     _ = self.dir(&name).map(|inside| inside.give(uid, gid));
                 }
@@ -163,23 +167,23 @@ impl Dir {
         let _ = fchown(self.as_fd(), user, group);
     }
 
-    /// Whether the directory in which it lies is this user's.
+    /// Returns true if the directory's parent belongs to the user `uid`.
     pub fn lies_with(&self, uid: u32) -> bool {
         statat(self.as_fd(), "..", AtFlags::empty()).is_ok_and(|above| above.st_uid == uid)
     }
 
-    /// Gives this directory to a user if it is ours, and nothing that is in it.
+    /// Gives this directory, but none of its content, to a user, if it belongs to this one.
     pub fn give_alone(&self, uid: u32, gid: u32) {
         if fstat(self.as_fd()).is_ok_and(|found| found.st_uid == geteuid().as_raw()) {
             let _ = fchown(self.as_fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         }
     }
 
-    /// Takes back a directory that was [given](Self::give) to `owner`, but nothing that is in it: from now on, only we change its
-    /// names.
+    /// Takes back a directory that was [given](Self::give) to `owner`, but none of its content: from now on, only this
+    /// user changes its names.
     ///
     /// # Errors
-    /// `PermissionDenied` if it is somebody else's; what the kernel says.
+    /// `PermissionDenied` if it belongs to a third user; otherwise the kernel's error.
     pub fn take_back(&self, owner: u32) -> io::Result<()> {
         let status = fstat(self.as_fd())?;
         if status.st_uid != owner {
@@ -190,11 +194,11 @@ impl Dir {
         Ok(rustix::fs::fchmod(self.as_fd(), super::DIR_MODE)?)
     }
 
-    /// Refuses a tree in which somebody else could have put, or could still put, anything: each directory and file has to be ours
-    /// alone, and nothing else may be there.
+    /// Rejects a tree in which another user could have placed anything: each directory and file must belong to this
+    /// user, others must not be able to write to it, and there must be nothing else.
     ///
     /// # Errors
-    /// The path of what is refused, and why; what the kernel says.
+    /// The path of the rejected entry, with the reason or the kernel's error.
     pub fn vet(&self) -> Result<(), (PathBuf, io::Error)> {
         self.vet_to(MOST_DEPTH)
     }

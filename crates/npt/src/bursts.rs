@@ -1,20 +1,20 @@
-//! The planned page faults.
+//! Planned page faults, as known disturbances.
 
-/// Bursts of page faults, each at its time.
+/// Bursts of page faults at planned times.
 pub(crate) struct Bursts {
-    /// When the next comes, in cycles after the first loop; never: `u64::MAX`.
+    /// Time of the next burst in cycles after the first loop; `u64::MAX` if there is none.
     pub(crate) next: u64,
-    /// When those after it come, the last first.
+    /// Times of the bursts after the next, the last first.
     later: Vec<u64>,
-    /// What was touched. Given back, it would be there already for the next burst.
+    /// Memory of earlier bursts. It is kept because freed memory would be present already at the next burst.
     touched: Vec<Vec<u8>>,
 }
 
 impl Bursts {
-    /// What each burst touches: 256 pages.
+    /// Size of a burst's memory in bytes: 256 pages.
     const SIZE: usize = 1 << 20;
-    /// Room that is asked for, of which the rest is never touched: more than malloc ever takes from memory that it has
-    /// (mallopt(3), `M_MMAP_THRESHOLD`: at most 32 MiB).
+    /// Size of an allocation, most of which is never touched. It exceeds the greatest size for which malloc reuses
+    /// memory (mallopt(3), `M_MMAP_THRESHOLD`: at most 32 MiB), so each burst gets new pages.
     const ROOM: usize = 33 << 20;
 
     pub(crate) fn new(at: impl Iterator<Item = u64>) -> Self {
@@ -24,7 +24,7 @@ impl Bursts {
         Self { next: later.pop().unwrap_or(u64::MAX), later, touched }
     }
 
-    /// Touches memory that is not there, page by page.
+    /// Touches absent memory, page by page.
     #[cold]
     #[inline(never)]
     pub(crate) fn fault(&mut self) {
@@ -46,7 +46,7 @@ mod tests {
         let faults = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            // proc(5): minflt is field 10, the third after the comm's parenthesis is field 5.
+            // proc(5): minflt is field 10; the third word behind the name is field 5.
             fields[7].parse::<u64>().unwrap()
         };
         let mut bursts = Bursts::new([1, 2, 3].into_iter());

@@ -1,26 +1,26 @@
-//! What the machine says of its processors' speed, beside what was measured.
+//! Processor frequency as the kernel reports it.
 
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// What the kernel says of how fast a CPU runs. None of it is used for measuring: it is reported.
+/// Frequency of a CPU as the kernel reports it. It is only printed, never used for measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Frequency {
-    /// `cpu MHz` in `/proc/cpuinfo`: how fast the CPU ran of late, or is sold as; not how fast its cycle counter counts.
+    /// `cpu MHz` in `/proc/cpuinfo` in MHz: the CPU's recent or nominal frequency, not that of its cycle counter.
     pub cpuinfo_mhz: Option<f64>,
-    /// Whether the CPU may run faster than it can for long (turbo, boost). `None`: not known here.
+    /// True if the CPU may temporarily exceed its sustained frequency (turbo, boost); `None` if unknown.
     pub turbo: Option<bool>,
 }
 
 impl Frequency {
-    /// Of `cpu`, as it is now. What can't be read is not known.
+    /// Reads the present values for `cpu`. An unreadable value is `None`.
     pub fn of(cpu: u32) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self { cpuinfo_mhz: cpuinfo_mhz(&cpuinfo, cpu), turbo: turbo(Path::new("/sys/devices/system/cpu")) }
     }
 
-    /// What is known of turbo, in words.
+    /// Describes the state of turbo in words.
     pub fn turbo_text(&self) -> &'static str {
         match self.turbo {
             Some(true) => "on: how much a loop takes follows temperature and load",
@@ -30,7 +30,7 @@ impl Frequency {
     }
 }
 
-/// From the text of `/proc/cpuinfo`.
+/// Parses the text of `/proc/cpuinfo`.
 fn cpuinfo_mhz(text: &str, cpu: u32) -> Option<f64> {
     let value = |line: &str, name: &str| {
         let (key, value) = line.split_once(':')?;
@@ -42,7 +42,8 @@ fn cpuinfo_mhz(text: &str, cpu: u32) -> Option<f64> {
     own.find_map(|line| value(line, "cpu MHz")?.parse().ok())
 }
 
-/// `intel_pstate` says it one way round, every other driver the other.
+/// Reads the driver's setting: `intel_pstate` has a file that is 1 if turbo is off, other drivers one that is 1 if
+/// boost is on.
 fn turbo(cpus: &Path) -> Option<bool> {
     let read = |name| match fs::read_to_string(cpus.join(name)).ok()?.trim() {
         "0" => Some(false),

@@ -1,25 +1,26 @@
-//! A histogram of cycles that costs a fixed few instructions to update and no memory later.
+//! A histogram of cycles with a small bounded cost of updates and a fixed size.
 //!
-//! Log-linear: exact below 2^[`BITS`], and [`BITS`] significant bits above, so that a value is known to one part in 1,024.
+//! Log-linear: exact below 2^[`BITS`], and [`BITS`] significant bits above, so the relative error of a value is at most
+//! 1/512.
 
-/// Significant bits of a value.
+/// Number of significant bits of a value.
 const BITS: u32 = 10;
 const LINEAR: u64 = 1 << BITS;
-/// One linear part, then half of one for each further power of two up to 2^64.
+/// Number of buckets: a linear part, then half as many for each further power of two up to 2^64.
 const BUCKETS: usize = LINEAR as usize + (64 - BITS as usize) * (LINEAR as usize / 2);
 
-/// How often each number of cycles was seen.
+/// Number of occurrences of each number of cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram(Box<[u64; BUCKETS]>);
 
-/// One bucket that is not empty.
+/// A bucket that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// The least number of cycles it holds.
+    /// Least value of the bucket in cycles.
     pub low: u64,
-    /// The greatest.
+    /// Greatest value of the bucket in cycles.
     pub high: u64,
-    /// How many were seen.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 
@@ -30,9 +31,9 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one, with all its memory present.
+    /// Creates an empty histogram, with all of its memory present.
     pub fn new() -> Self {
-        // Written, not just zeroed: zeroed memory may be handed out page by page as it is touched.
+        // The memory is written, because zeroed memory may be provided page by page when it is touched.
         let mut buckets = Box::new([1; BUCKETS]);
         buckets.fill(std::hint::black_box(0));
         Self(buckets)
@@ -40,7 +41,8 @@ impl Histogram {
 
     /// Counts a value.
     ///
-    /// Real-time: some ten instructions, one store; no allocation, no page fault. Small values, which nearly all are, take three.
+    /// Real-time: about ten instructions and one store; no allocation, no page fault. Values below 1,024, which nearly
+    /// all are, take three instructions.
     #[inline(always)]
     pub fn record(&mut self, cycles: u64) {
         if cycles < LINEAR {
@@ -56,22 +58,22 @@ impl Histogram {
         self.0[index(cycles)] += 1;
     }
 
-    /// How many values were counted.
+    /// Returns the number of counted values.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Counts a whole bucket of another histogram of this form, by its least value.
+    /// Adds a bucket of another histogram with the same buckets, by its least value.
     pub(crate) fn add_bucket(&mut self, bucket: Bucket) {
         self.0[index(bucket.low)] += bucket.count;
     }
 
-    /// Counts what another one counted, too.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(count, more)| *count += more);
     }
 
-    /// The buckets that are not empty, ascending.
+    /// Returns the buckets that are not empty, in ascending order.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         self.0.iter().enumerate().filter(|(_, count)| **count != 0).map(|(index, &count)| {
             let (low, high) = bounds(index);
@@ -80,14 +82,14 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value.
+/// Index of the bucket that contains a value.
 #[inline(always)]
 fn index(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(BITS);
     (u64::from(shift) * (LINEAR / 2) + (value >> shift)) as usize
 }
 
-/// The least and the greatest value of a bucket.
+/// Least and greatest value of a bucket.
 fn bounds(index: usize) -> (u64, u64) {
     let index = index as u64;
     if index < LINEAR {

@@ -1,35 +1,36 @@
-//! Who interrupts a CPU, from the kernel's own counts: without any tracing.
+//! Sources that interrupt a CPU, from the kernel's own counters and without tracing.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fs, io};
 
-/// How often each source has interrupted each CPU since the machine was started.
+/// Number of interruptions of each CPU by each source since boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     sources: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// What the hypervisor took of each CPU, in [`TICK`]s.
+    /// Time that the hypervisor took from each CPU, in [`TICK`]s.
     stolen: BTreeMap<u32, u64>,
 }
 
-/// The unit of `/proc/stat`, on all architectures that are supported.
+/// Unit of times in `/proc/stat` on all supported architectures.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A source of interruptions, and how often it interrupted.
+/// A source of interruptions with their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interrupter {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// How often.
+    /// Number of its interruptions.
     pub count: u64,
 }
 
 impl Counts {
-    /// As they are now: interrupts, the softirqs that follow them, and what a hypervisor took. Takes less than a millisecond, and interrupts nobody.
+    /// Reads the present counts of interrupts and softirqs, and the time taken by a hypervisor. Takes less than a
+    /// millisecond, and interrupts no CPU.
     ///
     /// # Errors
-    /// If `/proc` can't be read.
+    /// Returns an error if `/proc` cannot be read.
     pub fn now() -> io::Result<Self> {
         let read = |name| {
             let path = format!("/proc/{name}");
@@ -40,7 +41,7 @@ impl Counts {
         Ok(Self { stolen: stolen(&stat?), ..Self::parse(&interrupts?, &softirqs?) })
     }
 
-    /// From the texts of `/proc/interrupts` and `/proc/softirqs`.
+    /// Parses the texts of `/proc/interrupts` and `/proc/softirqs`.
     ///
     /// ```
     /// use sordino_npt::Counts;
@@ -63,7 +64,7 @@ impl Counts {
         counts
     }
 
-    /// A table with a column for each CPU that is online, and what it is behind them.
+    /// Parses a table that has a column for each online CPU, followed by a description.
     fn read(&mut self, table: &str, name: impl Fn(&str, &str) -> String) {
         let mut lines = table.lines();
         let cpus = lines.next().unwrap_or_default().split_whitespace();
@@ -72,7 +73,7 @@ impl Counts {
             let words: Vec<&str> = rest.split_whitespace().collect();
             let counts: Vec<u64> =
                 words.iter().map_while(|word| word.parse().ok()).take(cpus.len()).collect();
-            // Some are for the whole machine.
+            // Some sources are counted for the whole machine only.
             if counts.len() < cpus.len() {
                 continue;
             }
@@ -81,7 +82,7 @@ impl Counts {
         }
     }
 
-    /// Who interrupted `cpu` since `earlier`, the most frequent first.
+    /// Returns the sources that interrupted `cpu` since `earlier`, the most frequent first.
     pub fn since(&self, earlier: &Self, cpu: u32) -> Vec<Interrupter> {
         let count = |counts: &Self, name: &str| counts.sources.get(name)?.get(&cpu).copied();
         let interrupters = self.sources.keys().filter_map(|name| {
@@ -93,20 +94,21 @@ impl Counts {
         interrupters
     }
 
-    /// For how long a hypervisor kept `cpu` from running since `earlier` though it was ready to, known to 10 ms; `None` if the CPU was
-    /// not there. A hypervisor that does not tell is as one that took nothing.
+    /// Returns for how long a hypervisor kept `cpu` from running although it was ready to, since `earlier`, with a
+    /// resolution of 10 ms; `None` if the CPU was offline. Zero if the hypervisor does not report it.
     pub fn stolen_since(&self, earlier: &Self, cpu: u32) -> Option<Duration> {
         let ticks = self.stolen.get(&cpu)?.saturating_sub(*earlier.stolen.get(&cpu)?);
         Some(TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
     }
 }
 
-/// How many came: the kernel counts in 32 bits, which a timer fills in weeks. A CPU that went and came may count less.
+/// Difference of two counts. The kernel's counters have 32 bits, which a timer exceeds in weeks. `None` if the count
+/// decreased, as it can if the CPU was offline in between.
 fn more(now: u64, earlier: u64) -> Option<u64> {
     now.checked_sub(earlier).or_else(|| (now + (1 << 32)).checked_sub(earlier).filter(|more| *more < 1 << 31))
 }
 
-/// From the text of `/proc/stat`: of each CPU's line, field 8.
+/// Parses the text of `/proc/stat`: field 8 of each CPU's line.
 fn stolen(stat: &str) -> BTreeMap<u32, u64> {
     let of_line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split(' ');

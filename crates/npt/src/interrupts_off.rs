@@ -1,4 +1,5 @@
-//! The loop with interrupts disabled. No program can disable them: the loop is a kernel module's, `crates/npt/module`.
+//! The loop with interrupts disabled. A program cannot disable them, so the loop is a kernel module:
+//! `crates/npt/module`.
 
 use crate::measure::on_each;
 use crate::{Bucket, Error, Histogram, Measured, Monitor, Plan};
@@ -8,17 +9,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// What the module makes.
+/// Device file that the module creates.
 pub const DEVICE: &str = "/dev/sordino_npt";
 
-/// For how long interrupts are disabled at a time, in microseconds: less than the tick of any kernel can be late without notice.
+/// Time for which interrupts are disabled at once, in microseconds: no kernel notices that its tick is late by so
+/// little.
 const WINDOW_US: u64 = 1_000;
 
-/// As [`run_on`](crate::run_on), with interrupts disabled for a millisecond at a time; what comes between two such windows does not
-/// count. Of the plan, the duration counts, the loops (to the next window) and the policy.
+/// Measures like [`run_on`](crate::run_on), with interrupts disabled for a millisecond at a time; the time between two
+/// such windows does not count. Of the plan, only the duration, the number of loops (rounded up to whole windows) and
+/// the policy apply.
 ///
 /// # Errors
-/// [`Error::Module`] where the module is not loaded or may not be used.
+/// [`Error::Module`] if the module is not loaded or may not be used.
 pub fn run_without_interrupts(
     cpus: &CpuList,
     plan: &Plan,
@@ -38,11 +41,11 @@ fn measure(plan: &Plan, monitor: &Monitor) -> Result<Measured, Error> {
     let window = WINDOW_US.to_string();
     let mut windows = 0_u64;
     loop {
-        // Not write_all: the module takes a number whole or not at all.
+        // Not write_all: the module accepts a number only as a whole.
         device.write(window.as_bytes()).map_err(Error::Module)?;
         windows += 1;
         let is_over = plan.duration.is_some_and(|duration| begin.elapsed() >= duration);
-        // Each look is a system call that reads a table: seldom.
+        // Progress is checked every 64 windows, because each check is a system call that reads a table.
         if is_over || monitor.is_stopped() {
             return noted(&mut device, rate);
         }
@@ -57,7 +60,7 @@ fn measure(plan: &Plan, monitor: &Monitor) -> Result<Measured, Error> {
     }
 }
 
-/// What the module has measured so far.
+/// Reads the module's results so far.
 fn noted(device: &mut File, rate: Rate) -> Result<Measured, Error> {
     use std::io::Seek;
     let mut text = String::new();
@@ -65,7 +68,7 @@ fn noted(device: &mut File, rate: Rate) -> Result<Measured, Error> {
     parse(&text, rate).ok_or_else(|| Error::Module(io::Error::other("its table is of another version")))
 }
 
-/// From the module's text; its buckets are those of [`Histogram`].
+/// Parses the module's text; its buckets are those of [`Histogram`].
 fn parse(text: &str, rate: Rate) -> Option<Measured> {
     let number = |name: &str| {
         let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

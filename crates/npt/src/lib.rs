@@ -1,18 +1,11 @@
-//! The Non-Preempt Test of Beamonte and Dagenais ("Linux Low-Latency Tracing for Multicore Hard Real-Time Systems", 2015,
-//! section 4.1): a thread that does nothing but read the clock, and notes how much time passes between two readings. On
-//! a machine that is fit for real time that is always the time of one loop; whatever stops the thread shows as a gap.
+//! The Non-Preempt Test of Beamonte and Dagenais ("Linux Low-Latency Tracing for Multicore Hard Real-Time Systems",
+//! 2015, section 4.1): a thread that only reads the clock, and records the time between two readings. On a machine that
+//! is fit for real time, that is always the time of one loop; whatever stops the thread appears as a gap.
 //!
-//! [`run`] pins a thread to a CPU, gives it a real-time policy, locks the process's memory and measures; [`Statistics`]
-//! are pure arithmetic on what it noted, [`Counts`] say who interrupted. The loop can hit a tracepoint each time (`npt:loop`),
-//! sordino's or another tracer's ([`run_watched`]), which makes npt also the test of what a tracer adds; [`run_on`] measures
-//! several CPUs at once.
-//!
-//! ```no_run
-//! use sordino_npt::{Plan, Statistics, run};
-//! let measured = run(&Plan { cpu: Some(1), ..Plan::default() })?;
-//! println!("max {:.0} ns", Statistics::of(&measured).maximum_ns);
-//! # Ok::<(), sordino_npt::Error>(())
-//! ```
+//! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`Statistics`] is
+//! computed from its results, and [`Counts`] has the sources of interruptions. The loop can hit a tracepoint each time
+//! (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the overhead of a tracer;
+//! [`run_on`] measures several CPUs at once.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The measuring threads.
+//! Threads that run the measuring loop.
 
 use crate::notes::{Notes, in_cycles};
 use crate::turn::{Hit, Idle, Limited, Limits, Sweep, SystemCall, Turn};
@@ -8,39 +8,39 @@ use sordino_sched::{CpuList, Lock, Policy, lock_memory, set_affinity, set_policy
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the loop noted.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Cycles from one loop to the next, of the loops that count.
+    /// Times from one loop to the next in cycles, without warm-up and pauses.
     pub histogram: Histogram,
-    /// The gaps that were long enough to be noted, in time order; at most some 65,000.
+    /// Gaps of at least [`Plan::note_over`] in the order of time; at most 65,536.
     pub gaps: Vec<Gap>,
-    /// Later gaps that were as long, for which there was no room. The histogram has them.
+    /// Number of further gaps of at least that length, which only the histogram has.
     pub gaps_without_room: u64,
-    /// The longest gap, in cycles.
+    /// The longest gap in cycles.
     pub longest: u64,
-    /// The first and the last reading of the clock.
+    /// First and last reading of the clock in cycles.
     pub span: (u64, u64),
-    /// The cycles of that span which do not count: windows in which the loop waited.
+    /// Cycles of that span that do not count, because the loop paused between windows.
     pub waited: u64,
-    /// How often the tracepoint was hit, warm-up included.
+    /// Number of hits of the tracepoint, warm-up included.
     pub hits: u64,
-    /// How fast the cycle counter ran meanwhile.
+    /// Rate of the cycle counter during the measurement.
     pub rate: Rate,
 }
 
 impl Measured {
-    /// The cycles that the loops took that count.
+    /// Returns the duration in cycles, without pauses.
     pub fn cycles(&self) -> u64 {
         self.span.1.saturating_sub(self.span.0).saturating_sub(self.waited)
     }
 
-    /// How long the loop ran, in seconds, without what it waited.
+    /// Returns the duration in seconds, without pauses.
     pub fn seconds(&self) -> f64 {
         self.rate.nanoseconds(self.cycles()) / 1e9
     }
 
-    /// Several as one sample: its span is as long as all of theirs. `None` of none.
+    /// Combines measurements into one sample, with the sum of their durations. `None` if there are none.
     pub fn combined(several: &[Self]) -> Option<Self> {
         let (first, others) = several.split_first()?;
         let mut all = first.clone();
@@ -58,29 +58,29 @@ impl Measured {
     }
 }
 
-/// Measures as planned, on a thread of its own. The tracepoint is sordino's.
+/// Measures as planned, in a new thread, with sordino's tracepoint.
 ///
 /// Locked memory stays locked afterwards.
 ///
 /// # Errors
-/// Why there was no measurement.
+/// Returns the reason why nothing was measured.
 pub fn run(plan: &Plan) -> Result<Measured, Error> {
     run_watched(plan, &Monitor::default(), hit)
 }
 
-/// The tracepoint `npt:loop`, as [`run`] hits it. A session that has the trigger `npt:loop if duration > 50us` takes a snapshot of each
-/// longer gap; where hits are limited ([`Plan::most_hits`]), with the next hit.
+/// Hits the tracepoint `npt:loop`, as [`run`] does. A session with the trigger `npt:loop if duration > 50us` takes a
+/// snapshot for each longer gap; if hits are limited ([`Plan::most_hits`]), at the next hit.
 #[inline(always)]
 pub fn hit(number: u64, duration: u64) {
     sordino::tracepoint!(npt:loop, number: u64 = number, duration: u64 = duration);
 }
 
-/// As [`run`], with somebody who looks on, and another tracer's tracepoint: it is called with the loop's number and how long the
-/// loop before took, in nanoseconds (the longest of those since the hit before, where hits are limited); 0 if there was none, as after a
-/// pause between two windows.
+/// Measures like [`run`], with a monitor and with another tracer's tracepoint. `hit` gets the loop's number, and the
+/// duration of the loop before it in nanoseconds: the longest since the previous hit if hits are limited, 0 after a
+/// pause between windows.
 ///
 /// # Errors
-/// Why there was no measurement.
+/// Returns the reason why nothing was measured.
 pub fn run_watched(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64) + Send) -> Result<Measured, Error> {
     if plan.lock_memory {
         lock_memory(Lock::All).map_err(Error::Memory)?;
@@ -92,11 +92,12 @@ pub fn run_watched(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64) + Send
     })
 }
 
-/// Measures on all `cpus` at once, so that what one disturbs on another is seen: what each of them measured, in their order.
-/// There is a monitor for each, and [`Plan::cpu`] does not count. The gap that ends one's measurement ends all.
+/// Measures on all `cpus` at once, so that disturbances of one by another are included. Returns the results in the
+/// order of `cpus`. There is one monitor for each CPU, and [`Plan::cpu`] is ignored. A gap that ends the measurement on
+/// one CPU ends all.
 ///
 /// # Errors
-/// Why there was no measurement on one of them; the others end early then.
+/// Returns the reason why nothing was measured on one of them; the measurements on the others end early then.
 pub fn run_on(
     cpus: &CpuList,
     plan: &Plan,
@@ -109,7 +110,7 @@ pub fn run_on(
     on_each(cpus, plan, monitors, |plan, monitor| measure(plan, monitor, &hit))
 }
 
-/// Has a thread of its own for each of `cpus` call `measure`. Where one fails or is stopped, all end.
+/// Calls `measure` in a new thread for each of `cpus`. If one fails or is stopped, all end.
 pub(crate) fn on_each(
     cpus: &CpuList,
     plan: &Plan,
@@ -138,8 +139,8 @@ pub(crate) fn on_each(
     })
 }
 
-/// For how long the CPU is kept busy before its cycle counter's rate is measured, and again while it is: no clock that follows
-/// the load is still on its way then, as in the papers.
+/// Time for which the CPU is kept busy before and during the measurement of its cycle counter's rate, so that a clock
+/// that follows the load has settled, as in the papers.
 const STRESS: Duration = Duration::from_millis(50);
 
 fn stress() {
@@ -164,7 +165,7 @@ fn measure(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64)) -> Result<Mea
     let mut notes = Notes::new(plan, &guess, monitor);
     let sweep = sweep(plan)?;
     if plan.lock_memory && !plan.faults_at.is_empty() {
-        // Or the burst's memory would be made present when it is mapped, without a fault.
+        // If future mappings stayed locked, the burst's memory would be present at once, without a fault.
         lock_memory(Lock::Present).map_err(Error::Memory)?;
     }
     set_policy(plan.policy)?;
@@ -178,7 +179,7 @@ fn measure(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64)) -> Result<Mea
     sordino::tracepoint!(npt:stop, loops: u64 = notes.done);
     let after = Sample::take();
     set_policy(Policy::Other)?;
-    // A short run's own rate is less certain than the one measured before it.
+    // The rate over a short run is less certain than the one measured before it.
     let own = Rate::between(&before, &after).filter(|own| own.uncertainty < guess.uncertainty);
     Ok(Measured {
         histogram: notes.histogram,
@@ -192,7 +193,7 @@ fn measure(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64)) -> Result<Mea
     })
 }
 
-/// The memory that the loop sweeps, present.
+/// Allocates the memory that the loop sweeps, all of it present.
 fn sweep(plan: &Plan) -> Result<Sweep, Error> {
     let Body::Memory(size) = plan.body else { return Ok(Sweep(Vec::new())) };
     let mut memory = Vec::new();
@@ -201,7 +202,7 @@ fn sweep(plan: &Plan) -> Result<Sweep, Error> {
     Ok(Sweep(memory))
 }
 
-/// Runs the loop with `body` and the tracepoint, if it is wanted; how often that was hit.
+/// Runs the loop with `body` and, if the plan has it, the tracepoint. Returns the number of hits.
 fn trace(
     notes: &mut Notes<'_>,
     plan: &Plan,
@@ -227,7 +228,7 @@ fn trace(
 
 fn limits(plan: &Plan, rate: &Rate) -> Limits {
     Limits {
-        // Rounded up: never more often.
+        // The period is rounded up, so that hits are never more frequent.
         period: plan.most_hits.map_or(0, |frequency| (rate.hertz / frequency).ceil() as u64),
         trace: plan.windows.map_or(u64::MAX, |(trace, _)| in_cycles(trace, rate)),
         wait: plan.windows.map_or(0, |(_, wait)| in_cycles(wait, rate)),
@@ -256,7 +257,7 @@ mod tests {
         let pace = Duration::from_micros(20);
         let measured = run(&Plan { loops: 200, pace, tracepoint: false, ..plan() }).unwrap();
         let least = measured.histogram.buckets().next().unwrap().low;
-        // The pace is kept by the rate as it was known before the run.
+        // The pace is kept by the rate known before the run.
         assert!(measured.rate.nanoseconds(least) > 19_900.0);
         let total = measured.rate.nanoseconds(measured.span.1 - measured.span.0);
         assert!(total >= 200.0 * 19_900.0);
@@ -275,7 +276,7 @@ mod tests {
         let plan = Plan {
             loops: u64::MAX,
             duration: Some(Duration::from_secs(20)),
-            // Page by page, a megabyte takes longer than this on any machine.
+            // Faulting in a megabyte takes longer than this on any machine.
             faults_at: vec![Duration::from_millis(10), Duration::from_secs(15)],
             end_at: Some(Duration::from_micros(30)),
             ..plan()
@@ -292,7 +293,7 @@ mod tests {
         let measured = run(&Plan {
             loops: u64::MAX,
             duration: Some(Duration::from_millis(600)),
-            // In any order.
+            // The order of bursts does not matter.
             faults_at: [300, 10].map(Duration::from_millis).to_vec(),
             note_over: Duration::from_micros(5),
             ..plan()
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn who_looks_on_sees_how_far_it_is_and_ends_it() {
-        // None is noted: the longest is known all the same.
+        // No gap is long enough to be noted: the longest is known all the same.
         let note_over = Duration::from_secs(3600);
         let (monitor, endless) = (Monitor::default(), Plan { loops: u64::MAX, note_over, ..plan() });
         let measured = thread::scope(|scope| {
@@ -336,7 +337,7 @@ mod tests {
         });
         let measured = measured.unwrap();
         assert!(measured.waited > 0 && hits.into_inner() == measured.hits);
-        // All of it is in the histogram, and no pause is.
+        // The histogram has all loops, and no pause.
         let all = measured.rate.nanoseconds(measured.longest);
         assert!(longest.into_inner() as f64 <= all + 1.0, "{all}");
     }

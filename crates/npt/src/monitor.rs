@@ -1,11 +1,11 @@
-//! A measurement seen from outside while it runs.
+//! Progress of a running measurement, and a way to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How far a loop is, and a way to end it. The loop looks here every 10 ms.
+/// Progress of a loop, and a flag that stops it. The loop updates and checks it every 10 ms.
 ///
-/// All accesses are relaxed: the figures are for showing, and whoever wants the results joins the thread.
+/// All accesses are relaxed: the figures are for display, and a reader of the results joins the thread first.
 #[derive(Debug, Default)]
 pub struct Monitor {
     stop: AtomicBool,
@@ -14,17 +14,17 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Ends the measurement within some 10 ms; what was measured counts.
+    /// Stops the measurement within about 10 ms; the results so far are kept.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
 
-    /// Loops so far.
+    /// Returns the number of loops so far.
     pub fn loops(&self) -> u64 {
         self.loops.load(Relaxed)
     }
 
-    /// The longest gap so far, as far as the cycle counter's rate is known.
+    /// Returns the longest gap so far, by the preliminary rate of the cycle counter.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest_ns.load(Relaxed))
     }

@@ -1,4 +1,4 @@
-//! The measuring loop, and what it writes down.
+//! The measuring loop and its records.
 
 use crate::bursts::Bursts;
 use crate::turn::Turn;
@@ -6,26 +6,26 @@ use crate::{Histogram, Monitor, Plan};
 use sordino_clock::{Rate, cycles};
 use std::time::Duration;
 
-/// Gaps that are noted one by one, at most. More are counted in the histogram alone.
+/// Greatest number of gaps that are recorded one by one. Further gaps are only counted in the histogram.
 const MOST_GAPS: usize = 1 << 16;
 
-/// How often the loop looks whether it is to end, and shows how far it is.
+/// Interval at which the loop checks whether to end, and updates the monitor.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What lies between two readings of the clock.
+/// Time between two readings of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When it ended, in cycles.
+    /// End of the gap: a reading of the cycle counter.
     pub end: u64,
-    /// How long it was.
+    /// Length of the gap in cycles.
     pub cycles: u64,
 }
 
-/// What the loop reads and writes; all of it present in memory before it starts, and none added however long it runs.
+/// State of the loop. All of its memory is present before the loop starts, and none is added later.
 pub(crate) struct Notes<'a> {
     pub(crate) histogram: Histogram,
     pub(crate) gaps: Vec<Gap>,
-    /// Gaps as long as those, for which there was no room.
+    /// Number of gaps for which `gaps` had no room.
     pub(crate) gaps_without_room: u64,
     pub(crate) span: (u64, u64),
     pub(crate) longest: u64,
@@ -33,15 +33,16 @@ pub(crate) struct Notes<'a> {
     pub(crate) done: u64,
     loops: u64,
     warm_up: u64,
-    /// The rest in cycles.
+    /// Limits from the plan in cycles: `limit` to `look`.
     limit: u64,
     pace: u64,
     note_over: u64,
     end_at: u64,
     look: u64,
-    /// What a gap has to reach to be more than a count in the histogram: to be noted, or the longest so far.
+    /// Length of a gap, in cycles, from which it is more than a count in the histogram: long enough to be recorded, or
+    /// the longest so far.
     notice: u64,
-    /// When, after the first loop, there is more to do than to measure.
+    /// Time, in cycles after the first loop, at which there is more to do than to measure.
     attend_at: u64,
     bursts: Bursts,
     rate: Rate,
@@ -77,7 +78,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// The main loop of the papers' npt.
+    /// Runs the main loop of the papers' npt.
     #[inline(never)]
     pub(crate) fn measure(&mut self, body: &mut impl Turn) {
         let mut before = Gap { end: cycles(), cycles: 0 };
@@ -97,13 +98,13 @@ impl<'a> Notes<'a> {
                 number += 1;
                 self.histogram.record(before.cycles);
                 if before.cycles >= self.notice && self.note(before) {
-                    // Its end is in the trace, too.
+                    // Another hit puts the end of this gap into the trace.
                     body.turn(number + 1, before);
                     break;
                 }
             } else {
                 self.waited += before.cycles;
-                // No loop took that long.
+                // No loop took that long: it was a pause.
                 before.cycles = 0;
             }
             let since = before.end.wrapping_sub(first);
@@ -116,7 +117,7 @@ impl<'a> Notes<'a> {
         self.monitor.show(number, self.rate.nanoseconds(self.longest));
     }
 
-    /// The gap behind `before`: to where the clock is once the pace is kept, or the measurement is stopped.
+    /// Waits for the pace, or until the measurement is stopped, and returns the gap since `before`.
     #[inline(always)]
     fn next(&self, before: Gap) -> Gap {
         loop {
@@ -128,7 +129,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// A gap that is long, or the longest so far; whether it ends the measurement.
+    /// Records a gap that is long, or the longest so far. Returns true if it ends the measurement.
     #[cold]
     fn note(&mut self, gap: Gap) -> bool {
         self.longest = self.longest.max(gap.cycles);
@@ -147,7 +148,7 @@ impl<'a> Notes<'a> {
         is_the_end
     }
 
-    /// What is due `since` so many cycles after the first loop; whether it is the end.
+    /// Does what is due `since` cycles after the first loop. Returns true if the measurement is over.
     #[cold]
     fn attend(&mut self, since: u64, loops: u64) -> bool {
         self.monitor.show(loops, self.rate.nanoseconds(self.longest));
@@ -162,7 +163,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// A time in cycles; one that does not fit is the longest there is.
+/// Converts a time to cycles; a time that is too long becomes `u64::MAX`.
 pub(crate) fn in_cycles(time: Duration, rate: &Rate) -> u64 {
     (time.as_secs_f64() * rate.hertz) as u64
 }

@@ -1,52 +1,53 @@
-//! What to measure.
+//! Plan of a measurement: its options and errors.
 
 use sordino_event::text::count;
 use sordino_sched::{BadPolicy, Policy};
 use std::time::Duration;
 use std::{fmt, io};
 
-/// What each loop does besides reading the clock and hitting the tracepoint.
+/// Work of each loop besides reading the clock and hitting the tracepoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing.
+    /// No work at all.
     #[default]
     Empty,
-    /// Writes to each cache line of so many bytes.
+    /// Writes to each cache line of a memory of this size in bytes.
     Memory(usize),
     /// One system call: getppid(2).
     SystemCall,
 }
 
-/// What to measure, and how.
+/// Options of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The CPU to stay on; `None`: where it happens to be.
+    /// CPU to which the thread is bound; `None` leaves its affinity unchanged.
     pub cpu: Option<u32>,
-    /// The measuring thread's policy.
+    /// Scheduling policy of the measuring thread.
     pub policy: Policy,
-    /// Whether to lock the process's memory.
+    /// True to lock the process's memory.
     pub lock_memory: bool,
-    /// How many loops, at most.
+    /// Greatest number of loops.
     pub loops: u64,
-    /// How long, at most.
+    /// Greatest duration of the measurement.
     pub duration: Option<Duration>,
-    /// Loops before those that count.
+    /// Number of loops that are not counted, at the start.
     pub warm_up: u64,
-    /// Whether each loop hits the tracepoint `npt:loop`.
+    /// True to hit the tracepoint `npt:loop`.
     pub tracepoint: bool,
-    /// How often it may be hit in a second; other loops leave it out. `None`: in each loop.
+    /// Greatest number of hits per second; other loops do not hit it. `None` hits it in each loop.
     pub most_hits: Option<f64>,
-    /// Windows that take turns: in the first the tracepoint is hit, in the second the loop waits, and nothing counts.
+    /// Lengths of two alternating windows: in the first, the tracepoint is hit; in the second, the loop pauses and
+    /// nothing counts.
     pub windows: Option<(Duration, Duration)>,
-    /// What each loop does besides.
+    /// Additional work of each loop.
     pub body: Body,
-    /// The least time of a loop: it reads the clock until that much has passed. Zero: as fast as it goes.
+    /// Least time of a loop: it reads the clock until that has passed. Zero does not delay it.
     pub pace: Duration,
-    /// Gaps longer than this are noted one by one.
+    /// Length from which gaps are recorded one by one.
     pub note_over: Duration,
-    /// The first gap of at least this ends the measurement.
+    /// Length of a gap that ends the measurement.
     pub end_at: Option<Duration>,
-    /// Bursts of page faults in the measuring thread, so long after the first loop: disturbances that are known, to see
+    /// Times, after the first loop, of bursts of page faults in the measuring thread: known disturbances, to test
     /// whether they are found.
     pub faults_at: Vec<Duration>,
 }
@@ -72,31 +73,31 @@ impl Default for Plan {
     }
 }
 
-/// Why there was no measurement.
+/// Reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The CPU can't be had.
+    /// The thread could not be bound to the CPU.
     #[error("can't run on CPU {cpu}: {source}")]
     Affinity {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u32,
-        /// What the kernel says.
+        /// Error that the kernel returned.
         source: io::Error,
     },
-    /// The policy can't be had.
+    /// The policy could not be set.
     #[error(transparent)]
     Policy(#[from] BadPolicy),
-    /// Memory can't be locked.
+    /// The memory could not be locked.
     #[error("can't lock memory: {0}; raise the limit (ulimit -l) or don't ask for it")]
     Memory(io::Error),
-    /// There is no such memory for the loop to sweep.
+    /// There is not enough memory for the loop to sweep.
     #[error("no {0} bytes of memory to sweep: choose fewer")]
     Sweep(usize),
-    /// No thread could be started.
+    /// A thread could not be created.
     #[error("can't start the measuring thread: {0}")]
     Thread(io::Error),
-    /// The kernel module can't be had that measures with interrupts disabled.
+    /// The kernel module that measures with interrupts disabled is unavailable.
     #[error(
         "no loop with interrupts disabled: {device}: {0}; no program can disable interrupts, a kernel module does: {as_root}make \
          -C crates/npt/module && insmod crates/npt/module/sordino_npt.ko (not on a kernel without modules)",
@@ -104,7 +105,7 @@ pub enum Error {
         as_root = sordino_sched::as_root()
     )]
     Module(io::Error),
-    /// Nothing was measured.
+    /// No time passed during the measurement.
     #[error("no time passed while measuring: more loops or a longer duration are needed")]
     Nothing,
 }

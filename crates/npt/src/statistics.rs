@@ -1,61 +1,62 @@
-//! What a measurement says, as pure arithmetic on the histogram.
+//! Statistics of a measurement, computed from the histogram.
 
 use crate::{Bucket, Measured};
 use serde::{Deserialize, Serialize};
 
-/// A gap that so many of a hundred are not longer than.
+/// A percentile: this part of all gaps was at most this long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Of a hundred.
+    /// Part of the gaps in percent.
     pub percent: f64,
-    /// The gap in nanoseconds.
+    /// The percentile's gap in nanoseconds.
     pub gap_ns: f64,
 }
 
-/// The times from one loop to the next, in nanoseconds.
+/// Times from one loop to the next, in nanoseconds.
 ///
-/// The mean and the maximum are exact; everything else is known to one part in 1,024, as the histogram is.
+/// The mean and the maximum are exact; all other times have the histogram's resolution, a relative error of at most
+/// 1/512.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Of this structure as JSON.
+    /// Version of this structure as JSON: 1.
     pub schema: u32,
-    /// How many loops.
+    /// Number of counted loops.
     pub loops: u64,
-    /// The shortest.
+    /// Shortest gap in nanoseconds.
     pub minimum_ns: f64,
-    /// The mean.
+    /// Arithmetic mean in nanoseconds.
     pub mean_ns: f64,
-    /// The longest.
+    /// Longest gap in nanoseconds.
     pub maximum_ns: f64,
-    /// The variance, in square nanoseconds.
+    /// Variance in square nanoseconds.
     pub variance_ns2: f64,
-    /// Its root.
+    /// Standard deviation in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// From the median to 99.9999.
+    /// Percentiles from the median to 99.9999.
     pub percentiles: Vec<Percentile>,
-    /// How many were longer than 1 us, 10 us, 100 us, 1 ms and 10 ms.
+    /// Numbers of gaps longer than 1 us, 10 us, 100 us, 1 ms and 10 ms.
     pub longer: Vec<Longer>,
-    /// The cycle counter's rate in Hz, measured against `CLOCK_MONOTONIC_RAW`.
+    /// Rate of the cycle counter in Hz, measured against `CLOCK_MONOTONIC_RAW`.
     pub cycles_per_second: f64,
-    /// By how much that may be wrong, as a fraction.
+    /// Relative uncertainty of that rate.
     pub cycles_per_second_uncertainty: f64,
 }
 
-/// How many gaps were longer than some time.
+/// Number of gaps that are longer than some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Longer {
     /// The time in nanoseconds.
     pub than_ns: u64,
-    /// How many.
+    /// Number of longer gaps.
     pub count: u64,
 }
 
-/// Of a million.
+/// Percentiles in millionths of the loops.
 const PARTS: [u64; 7] = [500_000, 900_000, 990_000, 999_000, 999_900, 999_990, 999_999];
 const LIMITS_NS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 impl Statistics {
-    /// Of what was measured.
+    /// Computes the statistics of a measurement.
     pub fn of(measured: &Measured) -> Self {
         let rate = measured.rate;
         let buckets: Vec<Bucket> = measured.histogram.buckets().collect();
@@ -74,7 +75,7 @@ impl Statistics {
             percentiles: PARTS
                 .map(|parts| Percentile {
                     percent: parts as f64 / 1e4,
-                    // Of a bucket that reaches beyond the longest, no more was seen.
+                    // The bucket of the longest gap may reach beyond it.
                     gap_ns: rate.nanoseconds(percentile(&buckets, loops, parts).min(measured.longest)),
                 })
                 .to_vec(),
@@ -95,14 +96,14 @@ fn middle(bucket: &Bucket) -> f64 {
     bucket.low as f64 + (bucket.high - bucket.low) as f64 / 2.0
 }
 
-/// In square cycles, about the given mean.
+/// Variance in square cycles about the given mean.
 fn variance(buckets: &[Bucket], mean: f64, loops: u64) -> f64 {
     let squares: f64 =
         buckets.iter().map(|bucket| (middle(bucket) - mean).powi(2) * bucket.count as f64).sum();
     squares / (loops as f64).max(1.0)
 }
 
-/// The least value that `parts` of a million values are not greater than; the greatest of its bucket.
+/// Least bucket, by its greatest value, up to which there are at least `parts` of a million values.
 fn percentile(buckets: &[Bucket], loops: u64, parts: u64) -> u64 {
     let rank = (u128::from(parts) * u128::from(loops)).div_ceil(1_000_000).max(1) as u64;
     let mut seen = 0;

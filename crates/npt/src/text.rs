@@ -1,22 +1,22 @@
-//! A measurement as text for a person.
+//! Formats a measurement as text.
 
 use crate::{Bucket, Measured, Statistics};
 use std::fmt::Write;
 
-/// In which unit times are written.
+/// Unit in which times are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// In whichever is near.
+    /// The unit that fits each time.
     #[default]
     Fitting,
-    /// In nanoseconds.
+    /// Nanoseconds with three decimal places.
     Nanoseconds,
-    /// In picoseconds.
+    /// Picoseconds without decimal places.
     Picoseconds,
 }
 
 impl Unit {
-    /// A time with its unit.
+    /// Formats a time with its unit.
     pub fn time(self, nanoseconds: f64) -> String {
         match self {
             Self::Fitting => time(nanoseconds),
@@ -34,7 +34,7 @@ impl Unit {
     }
 }
 
-/// The figures, one a line.
+/// Formats the figures, one a line.
 pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -58,10 +58,10 @@ pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
     text
 }
 
-/// The titles of [`row`]'s cells.
+/// Titles of the cells of [`row`].
 pub const ROW_TITLES: [&str; 7] = ["loops", "min", "mean", "p50", "p99.9", "p99.999", "max"];
 
-/// The most important figures, for a table of several samples.
+/// Formats the most important figures, for a table of several samples.
 pub fn row(statistics: &Statistics, unit: Unit) -> [String; 7] {
     let percentile = |percent| {
         let found = statistics.percentiles.iter().find(|percentile| percentile.percent == percent);
@@ -73,11 +73,11 @@ pub fn row(statistics: &Statistics, unit: Unit) -> [String; 7] {
     [statistics.loops.to_string(), minimum, mean, p50, p99_9, p99_999, maximum]
 }
 
-/// How wide the longest bar is: a line has 80 columns.
+/// Width of the longest bar: a line has 80 columns.
 const WIDTH: f64 = 47.0;
 
-/// How many loops took how long: three rows for a factor of ten in time, bars that grow with the logarithm of the count, so
-/// that one gap among millions still shows.
+/// Formats the number of loops by duration: three rows for a factor of ten in time, and bars that grow with the
+/// logarithm of the count, so that one gap among millions is visible.
 pub fn histogram(measured: &Measured, unit: Unit) -> String {
     let rows = rows(measured.histogram.buckets(), |cycles| measured.rate.nanoseconds(cycles));
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
@@ -112,7 +112,7 @@ fn rows(buckets: impl Iterator<Item = Bucket>, nanoseconds: impl Fn(u64) -> f64)
     rows
 }
 
-/// Nanoseconds with the unit that fits.
+/// Formats nanoseconds with the unit that fits.
 fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n < 1e3 => format!("{n:.1} ns"),

@@ -1,20 +1,21 @@
-//! What one turn of the loop does besides reading the clock.
+//! Work of one iteration of the loop besides reading the clock.
 
 use crate::{Gap, Monitor};
 use sordino_clock::{Rate, cycles};
 
-/// Part of each turn. The loop is compiled for each, so that one that does nothing costs nothing.
+/// Work in each iteration. The loop is compiled for each type, so that an empty one costs nothing.
 pub(crate) trait Turn {
-    /// Does it; whether the loop counts. `before` is the gap that has just ended, with the last reading of the clock.
+    /// Does the work, and returns true if the loop counts. `before` is the gap that has just ended, with the last
+    /// reading of the clock.
     fn turn(&mut self, number: u64, before: Gap) -> bool;
 
-    /// How often the tracepoint was hit.
+    /// Returns the number of hits of the tracepoint.
     fn hits(&self) -> u64 {
         0
     }
 }
 
-/// Nothing.
+/// An iteration without any work.
 pub(crate) struct Idle;
 
 impl Turn for Idle {
@@ -24,7 +25,7 @@ impl Turn for Idle {
     }
 }
 
-/// Both, one after the other.
+/// Does the work of both, one after the other.
 impl<A: Turn, B: Turn> Turn for (A, B) {
     #[inline(always)]
     fn turn(&mut self, number: u64, before: Gap) -> bool {
@@ -36,11 +37,11 @@ impl<A: Turn, B: Turn> Turn for (A, B) {
     }
 }
 
-/// Writes to each cache line of some memory.
+/// Writes to each cache line of its memory.
 pub(crate) struct Sweep(pub(crate) Vec<u8>);
 
 impl Sweep {
-    /// Of all processors that are supported.
+    /// Size of a cache line in bytes on all supported processors.
     const CACHE_LINE: usize = 64;
 }
 
@@ -53,7 +54,7 @@ impl Turn for Sweep {
     }
 }
 
-/// Enters the kernel and leaves it: getppid(2), which neither the C library nor the vDSO answers.
+/// Enters and leaves the kernel: neither the C library nor the vDSO answers getppid(2).
 pub(crate) struct SystemCall;
 
 impl Turn for SystemCall {
@@ -64,11 +65,13 @@ impl Turn for SystemCall {
     }
 }
 
-/// Hits the tracepoint: calls `hit` with the loop's number and a duration in nanoseconds, that of the longest loop since the hit before.
+/// Hits the tracepoint: calls `hit` with the loop's number, and the duration of the longest loop since the last hit in
+/// nanoseconds.
 pub(crate) struct Hit<F> {
     hit: F,
     hits: u64,
-    /// Nanoseconds of a cycle, in 2^-32, rounded up: a multiplication and a shift, where floating point would take a dozen instructions.
+    /// Nanoseconds of a cycle in units of 2^-32, rounded up: a multiplication and a shift convert cycles, where
+    /// floating point would take a dozen instructions.
     scale: u64,
 }
 
@@ -96,25 +99,25 @@ impl<F: Fn(u64, u64)> Turn for Hit<F> {
     }
 }
 
-/// When the tracepoint may be hit, in cycles.
+/// Limits on hits of the tracepoint, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The least time between two hits.
+    /// Least time between two hits.
     pub(crate) period: u64,
-    /// For how long it is hit; without end: `u64::MAX`.
+    /// Length of the window in which it is hit; `u64::MAX` has no end.
     pub(crate) trace: u64,
-    /// For how long nothing is done then, nor measured.
+    /// Length of the pause after that, which is not measured.
     pub(crate) wait: u64,
 }
 
-/// Hits the tracepoint, but not always. A condition on the duration is a condition on each loop all the same: it meets the longest of
-/// those that hit nothing, with the next hit.
+/// Hits the tracepoint with limits. A hit has the duration of the longest loop since the last one, so a condition on
+/// the duration still covers each loop.
 pub(crate) struct Limited<'a, F> {
     hit: Hit<F>,
     limits: Limits,
-    /// When the next hit is due.
+    /// Time of the next hit in cycles.
     due: u64,
-    /// When the window began.
+    /// Start of the window in cycles.
     begin: u64,
     /// The longest loop since the last hit, in cycles.
     longest: u64,
@@ -127,7 +130,7 @@ impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
         Self { hit, limits, due: now, begin: now, longest: 0, monitor }
     }
 
-    /// The loops' CPU does nothing else meanwhile: what a tracer does then, it does elsewhere.
+    /// Pauses busily, so that the tracer's own work has to run on other CPUs.
     #[cold]
     #[inline(never)]
     fn wait(&mut self) {
@@ -161,8 +164,8 @@ impl<F: Fn(u64, u64)> Turn for Limited<'_, F> {
     }
 }
 
-/// When a hit is due after one that was due at `due` and came at `now`: on the same grid, unless a whole period was missed; what
-/// was missed is not caught up on.
+/// Time of the next hit, after one that was due at `due` and came at `now`: on the same grid, unless a whole period was
+/// missed. Missed hits are not made up for.
 fn next_due(due: u64, now: u64, period: u64) -> u64 {
     let next = due.saturating_add(period);
     if next > now { next } else { now.saturating_add(period) }
@@ -183,7 +186,7 @@ mod tests {
     fn a_hit_says_how_long_the_loop_before_took() {
         let hits = RefCell::new(Vec::new());
         let mut turn = Hit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
-        // To a month.
+        // The durations reach from zero to a month.
         for (number, cycles) in [0, 3, 150_000, 7_776_000_000_000_000].into_iter().enumerate() {
             assert!(turn.turn(number as u64, Gap { end: 1, cycles }));
         }

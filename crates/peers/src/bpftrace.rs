@@ -1,4 +1,4 @@
-//! bpftrace, which counts the hits of a statically defined tracepoint. Needs root.
+//! bpftrace, which counts the hits of a statically defined tracepoint. Requires root.
 
 use crate::Error;
 use crate::command::bound;
@@ -10,26 +10,26 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// One that counts.
+/// A bpftrace process that counts hits.
 #[derive(Debug)]
 pub struct Counter {
     bpftrace: Child,
-    /// What it prints.
+    /// Lines of bpftrace's output.
     lines: Receiver<String>,
 }
 
 const MISSING: Error = Error::Missing { what: "bpftrace", remedy: "apt install bpftrace" };
 
-/// How long it may take to attach, or to end.
+/// Timeout for attaching and ending.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// bpftrace has been seen to attach and never to run its BEGIN.
+/// Number of attempts: bpftrace sometimes attaches without running its BEGIN.
 const TRIES: usize = 3;
 
 impl Counter {
-    /// Attaches to `npt:loop` in the provider `file`, whoever loads that.
+    /// Attaches to `npt:loop` in the provider `file`, in all processes that load it.
     ///
     /// # Errors
-    /// If it is not installed, or may not attach.
+    /// Returns an error if bpftrace is not installed or cannot attach.
     pub fn attach(file: &Path) -> Result<Self, Error> {
         if Command::new("bpftrace").arg("--version").output().is_err() {
             return Err(MISSING);
@@ -45,7 +45,7 @@ impl Counter {
     }
 
     fn try_to_attach(file: &Path) -> Result<Self, Error> {
-        // BEGIN comes when all others are attached. bpftrace looks for tracefs in its usual place alone.
+        // BEGIN runs when all other probes are attached. bpftrace looks for tracefs at its usual mount point only.
         let program = format!(
             "usdt:{}:npt:loop {{ @hits = count(); }} BEGIN {{ printf(\"ready\\n\"); }}",
             file.display()
@@ -53,7 +53,7 @@ impl Counter {
         let mount = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs nodev /sys/kernel/tracing; exec bpftrace -B line -e \"$1\" 2>&1";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", mount, "sh", &program]);
-        // A Ctrl-C is for who started it, and reads what it counted.
+        // Ctrl-C must not end bpftrace: the parent handles it, and reads the count.
         bound(command.process_group(0), libc::SIGKILL).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut bpftrace = command.spawn().map_err(|error| Error::failed(&command, error))?;
         let output = bpftrace.stdout.take();
@@ -74,10 +74,10 @@ impl Counter {
         }
     }
 
-    /// Ends it; how many hits it counted.
+    /// Ends bpftrace, and returns the number of hits.
     ///
     /// # Errors
-    /// If it does not say.
+    /// Returns an error if bpftrace prints no count.
     pub fn stop(self) -> Result<u64, Error> {
         self.interrupt();
         let mut said = String::new();
@@ -103,7 +103,7 @@ impl Drop for Counter {
     fn drop(&mut self) {
         if let Ok(None) = self.bpftrace.try_wait() {
             self.interrupt();
-            // Its output ends with it. One that does not even attach may not hear that it is to end.
+            // The output ends with the process. A process that never attached may ignore the signal.
             while self.lines.recv_timeout(PATIENCE).is_ok() {}
             let _ = self.bpftrace.kill();
             let _ = self.bpftrace.wait();

@@ -1,35 +1,35 @@
-//! Commands of others, and why they fail.
+//! Other tracers' commands and their errors.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-/// Why a peer can't be measured.
+/// Reason why another tracer cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not installed.
+    /// The tracer is not installed.
     #[error("{what} is not installed here: {remedy}")]
     Missing {
-        /// What is missing.
+        /// Name of the missing program.
         what: &'static str,
-        /// The command that installs it.
+        /// Command that installs it.
         remedy: &'static str,
     },
-    /// A command of its did not do what it should.
+    /// One of the tracer's commands failed.
     #[error("{command}: {text}")]
     Failed {
-        /// The command.
+        /// Name of the command.
         command: String,
-        /// What it says.
+        /// Output or error of the command.
         text: String,
     },
-    /// A file could not be had.
+    /// A file could not be read or written.
     #[error("{what}: {source}")]
     Io {
-        /// Which.
+        /// Name of the file.
         what: String,
-        /// What the kernel says.
+        /// Error that the kernel returned.
         source: io::Error,
     },
 }
@@ -45,23 +45,23 @@ impl Error {
     }
 }
 
-/// What tells a person of a measurement that is missing.
+/// Converts the error to the text of a missing measurement.
 impl From<Error> for String {
     fn from(error: Error) -> Self {
         error.to_string()
     }
 }
 
-/// Runs a command; its standard output.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// If it can't be started, or fails: with what it says on standard error.
+/// Returns an error if the command cannot be started, or fails; its text has the standard error output.
 pub fn output_of(command: &mut Command) -> Result<String, Error> {
     let output = bound(command, libc::SIGTERM).output().map_err(|error| Error::failed(command, error))?;
     checked(command, &output)
 }
 
-/// The same of a command that may not be installed.
+/// Runs a command like [`output_of`]. If it is not installed, the error names the package.
 pub(crate) fn output_of_package(
     command: &mut Command,
     what: &'static str,
@@ -74,19 +74,19 @@ pub(crate) fn output_of_package(
     checked(command, &output)
 }
 
-/// Has the kernel send `signal` to the command when the thread that starts it is gone, by whatever death.
+/// Makes the kernel send `signal` to the command when the thread that starts it dies.
 pub(crate) fn bound(command: &mut Command, signal: libc::c_int) -> &mut Command {
     let parent = std::process::id();
     let bind = move || {
-        // SAFETY: no pointers.
+        // SAFETY: PR_SET_PDEATHSIG takes an integer and affects only the calling process.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // It may have died before that. SAFETY: no preconditions.
+        // The parent may have died before the prctl. SAFETY: getppid(2) has no arguments and always succeeds.
         let is_there = u32::try_from(unsafe { libc::getppid() }) == Ok(parent);
         if is_there { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     };
-    // SAFETY: system calls alone; nothing is allocated or locked after the fork.
+    // SAFETY: after the fork, `bind` only makes system calls; it neither allocates nor locks.
     unsafe { command.pre_exec(bind) }
 }
 

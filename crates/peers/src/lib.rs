@@ -1,14 +1,14 @@
-//! Other tracers, as sordino is measured beside them.
+//! Other tracers with which sordino is compared.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`provider`] | npt's tracepoint in the form of another tracer: built with the C compiler, loaded, hit |
-//! | [`sordino`] | a program under `sordino record` |
+//! | [`provider`] | npt's tracepoint for another tracer: built with the C compiler, loaded, hit |
+//! | [`sordino`] | programs under `sordino record` |
 //! | [`lttng`] | LTTng's daemons and sessions |
-//! | [`bpftrace`] | what counts the hits of a statically defined tracepoint |
+//! | [`bpftrace`] | a counter of the hits of a statically defined tracepoint |
 //! | [`rate`] | the search for the highest rate without a lost event |
 //!
-//! Nothing here is linked with another tracer: what is not installed is an [`Error`] that names the package.
+//! This crate is linked with no other tracer: if one is not installed, an [`Error`] names the package.
 
 pub mod bpftrace;
 mod command;
@@ -19,28 +19,29 @@ pub mod sordino;
 
 pub use command::{Error, output_of};
 
-/// How a collector learns of full sub-buffers.
+/// Way in which a collector notices full sub-buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
-    /// It looks every 200 us.
+    /// The collector checks every 200 us.
     Timer,
-    /// It looks seldom, with rings that hold a whole burst: writers and the collector are not at work at the same time.
+    /// The collector checks rarely, with rings that hold a whole burst, so that writers and collector do not work at
+    /// the same time.
     Between,
-    /// Writers wake it.
+    /// Writers wake the collector.
     Wakeup,
-    /// It looks all the time.
+    /// The collector polls without a pause.
     Busy,
-    /// As when nothing is said: sordino on a timer that follows the size of the rings, LTTng-UST woken by the program.
+    /// The default: sordino's timer depends on the size of the rings; LTTng-UST's consumer is woken by the program.
     Default,
 }
 
-/// Which of the kernel's events are recorded, too.
+/// Kernel events that are recorded as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// None.
+    /// No kernel events.
     Nothing,
-    /// System calls.
+    /// System calls only.
     SystemCalls,
-    /// All that there are.
+    /// All kernel events.
     Everything,
 }

@@ -13,7 +13,7 @@ const TOOLS: Error = Error::Missing { what: "LTTng", remedy: "apt install lttng-
 const MODULES: Error =
     Error::Missing { what: "LTTng's kernel tracer", remedy: "apt install lttng-modules-dkms" };
 
-/// The daemons, under a home of their own.
+/// LTTng's daemons, with a home directory of their own.
 #[derive(Debug)]
 pub struct Lttng {
     home: tempfile::TempDir,
@@ -21,17 +21,17 @@ pub struct Lttng {
     sessions: usize,
 }
 
-/// One of its sessions, started.
+/// A session that was started.
 #[derive(Debug)]
 pub struct Session<'a> {
     lttng: &'a Lttng,
     name: String,
 }
 
-/// Whether the kernel has LTTng's modules, or they could be loaded.
+/// Checks that LTTng's kernel modules are loaded or can be.
 ///
 /// # Errors
-/// Where they are not installed.
+/// Returns an error that names the package if they are not installed.
 pub fn has_modules() -> Result<(), Error> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let index = format!("/lib/modules/{}/modules.dep", release.trim());
@@ -40,11 +40,11 @@ pub fn has_modules() -> Result<(), Error> {
 }
 
 impl Lttng {
-    /// Starts them on `cpu`, with a home in `place`, and with the kernel's tracer if it is asked for. They end with the thread
-    /// that calls this at the latest.
+    /// Starts the daemons on `cpu`, with a home directory in `place`, and with the kernel tracer if `kernel` is true.
+    /// They end with the calling thread at the latest.
     ///
     /// # Errors
-    /// Naming the package where they are not installed.
+    /// Names the package if LTTng is not installed.
     pub fn start(cpu: u32, kernel: bool, place: &Path) -> Result<Self, Error> {
         let home = tempfile::tempdir_in(place).map_err(Error::io("a temporary directory"))?;
         if let Err(error) = Command::new("lttng").arg("--version").output() {
@@ -59,7 +59,7 @@ impl Lttng {
         if !kernel {
             daemon.arg("--no-kernel");
         }
-        // A Ctrl-C is for who started them, and ends them in order.
+        // Ctrl-C must not end the daemons: the parent handles it, and ends them in order.
         environment(bound(daemon.process_group(0), libc::SIGTERM), home.path());
         let daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let lttng = Self { home, daemon: daemon.map_err(Error::io("lttng-sessiond"))?, sessions: 0 };
@@ -79,10 +79,10 @@ impl Lttng {
         output_of(&mut command)
     }
 
-    /// Records the tracepoint `event` into `directory` from now on, and the kernel's events with it.
+    /// Starts recording the tracepoint `event` and the kernel's events into `directory`.
     ///
     /// # Errors
-    /// What `lttng` says.
+    /// The error text of `lttng`.
     pub fn session(
         &mut self,
         event: &str,
@@ -94,7 +94,7 @@ impl Lttng {
         let name = format!("sordino{}", self.sessions);
         let output = format!("--output={}", directory.display());
         self.run(&["create", &name, &output])?;
-        // In microseconds; 0 is LTTng's default, no timer.
+        // The timer is in microseconds; 0 is LTTng's default, no timer.
         let timer = if polling == Polling::Timer { "--read-timer=200" } else { "--read-timer=0" };
         let (size, count) = ("--subbuf-size=1M", "--num-subbuf=32");
         self.run(&["enable-channel", "--userspace", "--session", &name, size, count, timer, "channel"])?;
@@ -113,10 +113,10 @@ impl Lttng {
 }
 
 impl Session<'_> {
-    /// Runs a program that is linked with LTTng; what it printed.
+    /// Runs a program that is linked with LTTng, and returns its output.
     ///
     /// # Errors
-    /// If it fails.
+    /// Returns an error if the program fails.
     pub fn run(&self, command: &[&str]) -> Result<String, Error> {
         let (program, arguments) = command.split_first().unwrap_or((&"", &[]));
         let mut command = Command::new(program);
@@ -124,16 +124,16 @@ impl Session<'_> {
         output_of(&mut command)
     }
 
-    /// CPU time of the consumer daemons so far, in seconds.
+    /// Returns the CPU time of the consumer daemons so far, in seconds.
     pub fn consumer_seconds(&self) -> f64 {
         let ticks: u64 = consumers().iter().filter_map(|stat| cpu_ticks(stat)).sum();
         ticks as f64 / 100.0
     }
 
-    /// Ends it; how many events it discarded.
+    /// Ends the session, and returns the number of events that it discarded.
     ///
     /// # Errors
-    /// What `lttng` says.
+    /// The error text of `lttng`.
     pub fn stop(self) -> Result<u64, Error> {
         self.lttng.run(&["stop", &self.name])?;
         let text = self.lttng.run(&["list", &self.name])?;
@@ -146,16 +146,16 @@ impl Session<'_> {
 
 impl Drop for Lttng {
     fn drop(&mut self) {
-        // It ends its consumer daemons itself when it is asked to end.
+        // On SIGTERM, the daemon ends its consumer daemons itself.
         let _ = Command::new("kill").arg(self.daemon.id().to_string()).status();
         let _ = self.daemon.wait();
     }
 }
 
-/// How many events babeltrace2 reads in the trace `directory`.
+/// Counts the events of the trace `directory` with babeltrace2.
 ///
 /// # Errors
-/// If it is not installed, or can't read the trace.
+/// Returns an error if babeltrace2 is not installed or cannot read the trace.
 pub fn count(directory: &Path) -> Result<u64, Error> {
     let mut read = Command::new("babeltrace2");
     read.arg(directory).args(["--component", "sink.utils.counter", "--params=step=+0"]).env("LC_ALL", "C");
@@ -163,7 +163,7 @@ pub fn count(directory: &Path) -> Result<u64, Error> {
     counted(&text).ok_or_else(|| Error::failed(&read, format!("no count of events in: {text}")))
 }
 
-/// From what the counter prints, the last time: `    1000 Event messages`, or `1 Event message`.
+/// Parses the counter's last output: `    1000 Event messages`, or `1 Event message`.
 fn counted(text: &str) -> Option<u64> {
     let lines = text.lines().rev().filter_map(|line| line.trim().split_once(" Event message"));
     lines.map(|(count, _)| count).next()?.trim().parse().ok()
@@ -173,7 +173,7 @@ fn environment(command: &mut Command, home: &Path) {
     command.env("LTTNG_HOME", home).env("LTTNG_UST_REGISTER_TIMEOUT", "5000");
 }
 
-/// What `/proc` says of the consumer daemons.
+/// Paths of `stat` of the consumer daemons.
 fn consumers() -> Vec<PathBuf> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let is_consumer = |path: &PathBuf| {
@@ -182,7 +182,7 @@ fn consumers() -> Vec<PathBuf> {
     entries.filter(is_consumer).map(|path| path.join("stat")).collect()
 }
 
-/// User and system time, in hundredths of a second: fields 14 and 15.
+/// User and system time in hundredths of a second: fields 14 and 15 of `stat`.
 fn cpu_ticks(stat: &Path) -> Option<u64> {
     let text = fs::read_to_string(stat).ok()?;
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();

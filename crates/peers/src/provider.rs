@@ -1,7 +1,7 @@
-//! npt's tracepoint in the form of another tracer: a shared object, built here with what is installed, and loaded.
+//! npt's tracepoint for another tracer: a shared object that is built here with the installed headers, and loaded.
 //!
-//! So `sordino` is linked with no other tracer, and measures each with the same loop. A hit costs one call through a pointer more
-//! than a tracepoint in the loop itself: about a nanosecond.
+//! This way, `sordino` is linked with no other tracer, and measures each with the same loop. A hit costs an additional
+//! indirect call, about a nanosecond.
 
 use crate::Error;
 use crate::command::output_of_package;
@@ -12,17 +12,17 @@ use std::process::Command;
 use std::{fs, io};
 use tempfile::TempDir;
 
-/// Whose tracepoint.
+/// Tracer for which a provider is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// LTTng-UST's.
+    /// A tracepoint of LTTng-UST.
     Lttng,
-    /// A statically defined one, of `<sys/sdt.h>`.
+    /// A statically defined tracepoint of `<sys/sdt.h>`.
     Usdt,
 }
 
 impl Kind {
-    /// What is compiled, with which libraries.
+    /// Returns the source code and the linker's options for libraries.
     fn source(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Lttng => (include_str!("../providers/lttng.c"), &["-llttng-ust", "-ldl"]),
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Its header, and what to say where it is missing.
+    /// Returns the required header, and the error if it is missing.
     fn header(self) -> (&'static str, Error) {
         let missing = |what, remedy| Error::Missing { what, remedy };
         match self {
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A provider's file; removed with this value.
+/// File of a provider; removed when this value is dropped.
 #[derive(Debug)]
 pub struct Built {
     file: PathBuf,
@@ -50,10 +50,10 @@ pub struct Built {
 }
 
 impl Built {
-    /// Compiles it, in a directory of its own in `place`.
+    /// Compiles a provider in a new directory in `place`.
     ///
     /// # Errors
-    /// Naming the package where the compiler or the tracer's header is missing.
+    /// Names the package if the compiler or the tracer's header is missing.
     pub fn new(kind: Kind, place: &Path) -> Result<Self, Error> {
         let directory = tempfile::tempdir_in(place).map_err(Error::io("a temporary directory"))?;
         let (source, libraries) = kind.source();
@@ -83,61 +83,62 @@ impl Built {
         }
     }
 
-    /// Where it is, for who attaches to its tracepoint.
+    /// Returns the path of the shared object, for tracers that attach to it.
     pub fn file(&self) -> &Path {
         &self.file
     }
 }
 
-/// A provider that is loaded, for as long as the process lives: LTTng-UST's threads run code of it.
+/// A loaded provider. It is never unloaded, because LTTng-UST's threads execute its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Provider(extern "C" fn(u64, u64));
 
 impl Provider {
-    /// Loads a file that [`Built`] made. LTTng-UST starts its threads, and waits until its daemon, if there is one, knows this
-    /// process.
+    /// Loads a file that [`Built`] made. LTTng-UST starts its threads, and waits until its daemon, if it runs, has
+    /// registered this process.
     ///
     /// # Errors
-    /// If it is no such file.
+    /// Returns an error if the file is not a provider.
     pub fn load(file: &Path) -> Result<Self, Error> {
         let failed =
             || Error::Io { what: file.display().to_string(), source: io::Error::other(last_error()) };
-        // With a slash in it, or the loader would look for it elsewhere.
+        // Without a slash in the path, the loader would search for it elsewhere.
         let path = file.canonicalize().map_err(Error::io(file.display()))?;
         let path = CString::new(path.as_os_str().as_bytes())
             .map_err(|error| Error::Io { what: file.display().to_string(), source: error.into() })?;
-        // SAFETY: a C string. The file's constructors run: it is a provider's, as the caller promises by naming it.
+        // SAFETY: `path` is a C string that outlives the call. The constructors of the file run: by naming it, the
+        // caller vouches that it is a provider that [`Built`] made.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(failed());
         }
-        // SAFETY: a library that is open, and a C string.
+        // SAFETY: `library` is an open handle, and the name is a C string.
         let symbol = unsafe { libc::dlsym(library, c"sordino_peer_hit".as_ptr()) };
         if symbol.is_null() {
             return Err(failed());
         }
-        // SAFETY: of this type in each of the sources in `providers/`; the library is never closed.
+        // SAFETY: each source in `providers/` defines the symbol with this type, and the library is never closed.
         let hit = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn(u64, u64)>(symbol) };
         Ok(Self(hit))
     }
 
     /// Hits the tracepoint.
     ///
-    /// Real-time: as the tracer does it.
+    /// Real-time: depends on the tracer.
     #[inline(always)]
     pub fn hit(&self, number: u64, duration: u64) {
         (self.0)(number, duration);
     }
 }
 
-/// What the loader says of the last failure.
+/// Returns the loader's description of the last error.
 fn last_error() -> String {
-    // SAFETY: no preconditions.
+    // SAFETY: dlerror takes no arguments.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "it can't be loaded".to_owned();
     }
-    // SAFETY: a C string that lives until this thread's next call of the loader.
+    // SAFETY: dlerror returned a C string, which is valid until this thread's next call of the loader.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

@@ -1,33 +1,34 @@
-//! The highest rate of events without a lost one, by bisection.
+//! Search for the highest rate of events without a lost one.
 
 use std::fs;
 
-/// Where to search, and how closely.
+/// Range and precision of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// A rate that is hoped to lose nothing, in events a second.
+    /// Lower bound in events per second, at which no loss is expected.
     pub low: f64,
-    /// One that is hoped to lose some.
+    /// Upper bound in events per second, at which losses are expected.
     pub high: f64,
-    /// The search ends when it knows the rate to this fraction.
+    /// Relative precision at which the search ends.
     pub precision: f64,
 }
 
-/// What a run at some rate came to.
+/// Result of a run at some rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Events really hit in a second.
+    /// Events that were actually hit per second.
     pub reached: f64,
-    /// How many were lost.
+    /// Number of lost events.
     pub lost: u64,
 }
 
-/// More than any tracer writes, in events a second.
+/// Rate that no tracer reaches, in events per second.
 const CEILING: f64 = 120e6;
-/// Bytes that an event takes in a recording, at most.
+/// Greatest size of a recorded event in bytes.
 pub const EVENT: f64 = 32.0;
 
-/// The highest rate to try for so long: half of the memory that is free has to hold what it records.
+/// Returns the highest rate, in events per second, for a run of this length: its recording must fit into half of the
+/// available memory.
 pub fn ceiling(seconds: f64) -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -36,17 +37,18 @@ pub fn ceiling(seconds: f64) -> f64 {
 }
 
 impl Search {
-    /// The highest rate at which `run` lost nothing, by bisection on a logarithmic scale; 0 if it always lost something.
+    /// Returns the highest rate at which `run` lost nothing, by bisection on a logarithmic scale; 0 if it always lost
+    /// something.
     ///
     /// # Errors
-    /// The first of `run`'s.
+    /// The first error of `run`.
     pub fn highest<E>(self, mut run: impl FnMut(f64) -> Result<Outcome, E>) -> Result<f64, E> {
         let (mut good, mut bad, mut best) = (self.low, self.high, 0.0_f64);
         while bad / good > 1.0 + self.precision {
             let rate = (good * bad).sqrt();
             let outcome = run(rate)?;
             if outcome.lost == 0 {
-                // A program that was asked for more and did not hit faster has reached its highest rate.
+                // The program has reached its highest rate if a higher target made it no faster.
                 if outcome.reached < best * 1.02 {
                     return Ok(best.max(outcome.reached));
                 }
@@ -64,7 +66,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Loses above `limit`, and reaches no more than `fastest`.
+    /// Loses events above `limit`, and hits at most `fastest` per second.
     fn tracer(limit: f64, fastest: f64) -> Result<f64, ()> {
         let search = Search { low: 1e5, high: 1e8, precision: 0.05 };
         search.highest(|rate| {

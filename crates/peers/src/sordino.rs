@@ -1,37 +1,37 @@
-//! Programs under `sordino record`.
+//! Programs that are run under `sordino record`.
 
 use crate::{Error, Kernel, Polling, output_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What a recording came to.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What the program printed.
+    /// Standard output of the program.
     pub output: String,
-    /// Records that were lost, the kernel's among them.
+    /// Number of lost records, the kernel's included.
     pub lost: u64,
-    /// The collector's CPU time.
+    /// CPU time of the collector in seconds.
     pub collector_seconds: f64,
-    /// The program's events.
+    /// Number of the program's events.
     pub events: u64,
 }
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder<'a> {
-    /// `sordino`.
+    /// Path of the program `sordino`.
     pub sordino: &'a Path,
-    /// The tracepoints' rule.
+    /// Rule that selects the tracepoints.
     pub rule: &'a str,
-    /// How the collector learns of full sub-buffers.
+    /// Way in which the collector notices full sub-buffers.
     pub polling: Polling,
-    /// Its CPU.
+    /// CPU of the collector.
     pub cpu: u32,
-    /// The kernel's events, in buffers of 128 MiB for each CPU.
+    /// Kernel events to record, in buffers of 128 MiB for each CPU.
     pub kernel: Kernel,
-    /// Whether the program is to run as root, by whom this is run then.
+    /// True to run the program as root, if the recorder itself runs as root.
     pub as_root: bool,
 }
 
@@ -39,7 +39,7 @@ impl Recorder<'_> {
     /// Records `command` into `directory`.
     ///
     /// # Errors
-    /// If the recorder or the command fails.
+    /// Returns an error if the recorder or the command fails.
     pub fn record(&self, directory: &Path, command: &[&str]) -> Result<Recorded, Error> {
         let mut record = Command::new(self.sordino);
         record.args(["record", "--json", "--user", self.rule, "--collector-cpu"]).arg(self.cpu.to_string());
@@ -66,7 +66,7 @@ impl Recorder<'_> {
     }
 }
 
-/// From what recorder and program printed: the last line is the recorder's summary.
+/// Parses the output of program and recorder, whose last line is the recorder's summary.
 fn recorded(text: &str) -> Option<Recorded> {
     let mut lines: Vec<&str> = text.lines().collect();
     let summary: Value = serde_json::from_str(lines.pop()?).ok()?;

@@ -1,29 +1,29 @@
-//! The CPUs that threads may run on: the calling one, and others.
+//! CPU affinity of the calling thread and of other threads.
 
 use crate::CpuList;
 use std::fmt;
 use std::str::FromStr;
 use std::{fs, io};
 
-/// Words in the largest set of CPUs that is asked for: 65,536 CPUs.
+/// Words of the affinity mask that is passed to the kernel: 65,536 CPUs.
 const WORDS: usize = 1024;
 const _: () = assert!(WORDS * 64 == 1 << 16);
 
-/// The number that stands for the calling thread.
+/// Thread id that stands for the calling thread.
 const SELF: i32 = 0;
 
-/// Lets the calling thread run on these CPUs alone.
+/// Restricts the calling thread to these CPUs.
 ///
 /// # Errors
-/// `EINVAL` if none of them is online, or the thread is confined to others.
+/// `EINVAL` if none of them is online or permitted by the thread's cpuset.
 pub fn set_affinity(cpus: &CpuList) -> io::Result<()> {
     set_affinity_of(SELF, cpus)
 }
 
-/// The CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn affinity() -> io::Result<CpuList> {
     affinity_of(SELF)
 }
@@ -35,14 +35,14 @@ fn set_affinity_of(tid: i32, cpus: &CpuList) -> io::Result<()> {
             *word |= 1 << (cpu % 64);
         }
     }
-    // SAFETY: a set of the size given.
+    // SAFETY: the kernel reads `size_of_val(&set)` bytes, which `set` has.
     let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&set), set.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn affinity_of(tid: i32) -> io::Result<CpuList> {
     let mut set = [0u64; WORDS];
-    // SAFETY: a set of the size given.
+    // SAFETY: the kernel writes at most `size_of_val(&set)` bytes, which `set` has.
     let result = unsafe { libc::sched_getaffinity(tid, size_of_val(&set), set.as_mut_ptr().cast()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -53,10 +53,10 @@ fn affinity_of(tid: i32) -> io::Result<CpuList> {
     Ok(CpuList::new(cpus))
 }
 
-/// In a thread's flags: it is ending. `PF_EXITING` in the kernel's `include/linux/sched.h`.
+/// Flag of a thread that is exiting: `PF_EXITING` in the kernel's `include/linux/sched.h`.
 const EXITING: u32 = 4;
 
-/// A thread of any process, told from a later one that was given its number.
+/// A thread of any process, distinguished from a later one with the same id.
 ///
 /// ```
 /// use sordino_sched::{Thread, affinity};
@@ -67,22 +67,22 @@ const EXITING: u32 = 4;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Thread {
-    /// Its number.
+    /// Id of the thread.
     pub tid: i32,
-    /// When it was started, in clock ticks since the machine was: field 22 of its `stat` in proc(5).
+    /// Start time in clock ticks since boot: field 22 of `/proc/TID/stat`.
     pub started: u64,
 }
 
 impl Thread {
-    /// The thread that has this number now.
+    /// Finds the thread that has this id now.
     ///
     /// # Errors
-    /// `NotFound` if there is none, or it is ending.
+    /// `NotFound` if there is none, or if it is exiting.
     pub fn find(tid: i32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{tid}/stat"))?;
-        // The name is in parentheses, and may have some itself.
+        // The name is in parentheses and may contain some itself.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        // The first behind the name is field 3.
+        // The first word behind the name is field 3.
         let field = |number: usize| after_name.split_whitespace().nth(number - 3);
         let is_ending =
             field(9).and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & EXITING != 0);
@@ -93,25 +93,26 @@ impl Thread {
         Ok(Self { tid, started: started.ok_or(io::ErrorKind::InvalidData)? })
     }
 
-    /// Whether it has not ended.
+    /// Returns true if the thread has not exited.
     pub fn is_alive(&self) -> bool {
         Self::find(self.tid).is_ok_and(|found| found == *self)
     }
 
-    /// The CPUs that it may run on.
+    /// Returns the CPUs that the thread may run on.
     ///
     /// # Errors
-    /// `NotFound` if it has ended.
+    /// `NotFound` if the thread has exited.
     pub fn affinity(&self) -> io::Result<CpuList> {
         self.alive()?;
         affinity_of(self.tid).map_err(gone)
     }
 
-    /// Lets it run on these CPUs alone. A thread that ends meanwhile may have its number taken by another, which is then
-    /// the one that is confined: the time for that is a few microseconds.
+    /// Restricts the thread to these CPUs. If the thread exits in the few microseconds between check and system call,
+    /// and its id is reused, the new thread is restricted instead.
     ///
     /// # Errors
-    /// `NotFound` if it has ended; `EINVAL` if none of the CPUs is for it, or if the kernel has bound it.
+    /// `NotFound` if the thread has exited; `EINVAL` if its cpuset permits none of the CPUs, or if the kernel has bound
+    /// it to a CPU.
     pub fn set_affinity(&self, cpus: &CpuList) -> io::Result<()> {
         self.alive()?;
         set_affinity_of(self.tid, cpus).map_err(gone)
@@ -122,19 +123,19 @@ impl Thread {
     }
 }
 
-/// What the kernel says of a thread that is no more, as of a file.
+/// Converts `ESRCH`, the error for a thread that has exited, to `NotFound`.
 fn gone(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(libc::ESRCH) { io::ErrorKind::NotFound.into() } else { error }
 }
 
-/// Its number and when it was started.
+/// Prints the thread's id and start time: `TID@START`.
 impl fmt::Display for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.tid, self.started)
     }
 }
 
-/// The text is no [`Thread`].
+/// The text is not a [`Thread`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no thread and its start, such as 4711@1234")]
 pub struct BadThread;

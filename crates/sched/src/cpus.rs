@@ -1,33 +1,33 @@
-//! Lists of CPUs, as the kernel and its tools write them.
+//! Lists of CPUs in the format of the kernel and its tools.
 
 use std::fmt;
 use std::str::FromStr;
 use std::{fs, io};
 
-/// CPUs in ascending order, each once.
+/// A set of CPUs in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuList(Vec<u32>);
 
-/// A text is no list of CPUs.
+/// The text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadCpuList {
-    /// There is nothing in it.
+    /// The text names no CPU.
     #[error("no CPU in the list")]
     Empty,
-    /// A part is no number and no range of numbers.
+    /// A part is neither a number nor a range.
     #[error("'{0}' is no CPU and no range of CPUs, such as 0-3,5")]
     Part(String),
-    /// A CPU's number is larger than any machine's.
+    /// A CPU's number exceeds those of all machines.
     #[error("there is no CPU {0}")]
     TooLarge(u32),
 }
 
-/// No machine has more; a typing error must not fill the memory.
+/// Limit of a CPU's number: no machine has more, and a typing error must not exhaust the memory.
 const MOST: u32 = 1 << 16;
 
 impl CpuList {
-    /// Of these CPUs, in any order.
+    /// Creates a list of CPUs that are given in any order.
     pub fn new(cpus: impl IntoIterator<Item = u32>) -> Self {
         let mut cpus: Vec<u32> = cpus.into_iter().collect();
         cpus.sort_unstable();
@@ -35,10 +35,10 @@ impl CpuList {
         Self(cpus)
     }
 
-    /// The CPUs that are online now: by sysfs or, where that is not mounted, by `/proc/stat`.
+    /// Returns the CPUs that are online now: from sysfs or, if that is not mounted, from `/proc/stat`.
     ///
     /// # Errors
-    /// If neither can be read.
+    /// Returns an error if neither can be read.
     pub fn online() -> io::Result<Self> {
         Self::from_sysfs("/sys/devices/system/cpu/online").or_else(|error| {
             let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -49,21 +49,21 @@ impl CpuList {
         })
     }
 
-    /// From the text of `/proc/stat`, which has a line for each CPU that is online.
+    /// Parses the text of `/proc/stat`, which has a line for each CPU that is online.
     fn from_stat(stat: &str) -> Self {
         let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
         Self::new(stat.lines().filter_map(number))
     }
 
-    /// The CPUs that could ever be online.
+    /// Returns the CPUs that could ever be online.
     ///
     /// # Errors
-    /// If sysfs can't be read.
+    /// Returns an error if sysfs cannot be read.
     pub fn possible() -> io::Result<Self> {
         Self::from_sysfs("/sys/devices/system/cpu/possible")
     }
 
-    /// From a mask as the kernel writes it: groups of at most eight hexadecimal digits, the highest CPUs first.
+    /// Parses a mask as the kernel prints it: groups of at most eight hexadecimal digits, the highest CPUs first.
     ///
     /// ```
     /// # use sordino_sched::CpuList;
@@ -74,7 +74,7 @@ impl CpuList {
     /// ```
     ///
     /// # Errors
-    /// If it is no mask.
+    /// Returns an error if the text is not a mask.
     pub fn from_mask(mask: &str) -> Result<Self, BadCpuList> {
         let mut cpus = Vec::new();
         for (index, group) in (0..).zip(mask.trim().rsplit(',')) {
@@ -90,7 +90,7 @@ impl CpuList {
         Ok(Self::new(cpus))
     }
 
-    /// As a mask that the kernel reads.
+    /// Formats a mask as the kernel parses it.
     pub fn to_mask(&self) -> String {
         let groups = self.0.last().map_or(0, |cpu| cpu / 32) + 1;
         let mut words = vec![0u32; groups as usize];
@@ -110,32 +110,32 @@ impl CpuList {
         text.trim().parse().map_err(|error: BadCpuList| named(io::ErrorKind::InvalidData, &error))
     }
 
-    /// In ascending order.
+    /// The CPUs' numbers in ascending order.
     pub fn as_slice(&self) -> &[u32] {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Returns true if the list has no CPU.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `cpu` is one of them.
+    /// Returns true if the list contains `cpu`.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.binary_search(&cpu).is_ok()
     }
 
-    /// Whether one of them is in `others`.
+    /// Returns true if the lists have a CPU in common.
     pub fn overlaps(&self, others: &Self) -> bool {
         self.0.iter().any(|&cpu| others.contains(cpu))
     }
 
-    /// Those that are in `others`, too.
+    /// Returns the CPUs that are in both lists.
     pub fn intersection(&self, others: &Self) -> Self {
         Self(self.0.iter().copied().filter(|&cpu| others.contains(cpu)).collect())
     }
 
-    /// Those that are not in `others`.
+    /// Returns the CPUs that are not in `others`.
     pub fn without(&self, others: &Self) -> Self {
         Self(self.0.iter().copied().filter(|&cpu| !others.contains(cpu)).collect())
     }

@@ -1,25 +1,25 @@
-//! How a process ended that is no longer there.
+//! Exit status of a process that no longer exists.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `struct pidfd_info` of `linux/pidfd.h`, as of its first version.
+/// `struct pidfd_info` of `linux/pidfd.h` in its first version.
 #[derive(Default)]
 #[repr(C)]
 struct Info {
     mask: u64,
     cgroup: u64,
-    /// Ids of the process and its users.
+    /// Process, thread group, parent, user and group ids.
     ids: [u32; 11],
     exit_code: i32,
 }
 
-/// `PIDFD_INFO_EXIT`.
+/// `PIDFD_INFO_EXIT`: requests the exit code.
 const EXIT: u64 = 1 << 3;
-/// `PIDFD_GET_INFO`: reads and writes so many bytes, 0xff, 11.
+/// `PIDFD_GET_INFO`: the request number of `_IOWR(0xff, 11, struct pidfd_info)`.
 const GET_INFO: libc::c_ulong = 3 << 30 | (size_of::<Info>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
 
-/// How the process of `pidfd` ended, as wait(2) gives it, once its parent has waited for it; `None` before that, and
-/// before Linux 6.15.
+/// Returns the wait status, as in wait(2), of the process of `pidfd` once its parent has waited for it; `None` before
+/// that, and before Linux 6.15.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ const GET_INFO: libc::c_ulong = 3 << 30 | (size_of::<Info>() as libc::c_ulong) <
 /// ```
 pub fn exit_status(pidfd: BorrowedFd<'_>) -> Option<i32> {
     let mut info = Info { mask: EXIT, ..Info::default() };
-    // SAFETY: the request says how large `info` is.
+    // SAFETY: the request number contains the size of `info`, and the kernel writes no more than that.
     let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO as _, &raw mut info) };
     (result == 0 && info.mask & EXIT != 0).then_some(info.exit_code)
 }

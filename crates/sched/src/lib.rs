@@ -1,5 +1,6 @@
-//! What threads ask of the scheduler: on which CPUs, with which policy, with their memory locked; and how they ended. One of them
-//! gives up a right: [`forbid_typing`]. Where one is missing, [`Right::remedy`] says what to do.
+//! Scheduling of threads: affinity, policy, locked memory and prompt sleep; the exit status of processes.
+//! [`forbid_typing`] gives up the right to insert input into a terminal. [`Right::remedy`] is the advice for an
+//! operation that the kernel has denied.
 //!
 //! ```
 //! let cpus: sordino_sched::CpuList = "0-2,5".parse()?;

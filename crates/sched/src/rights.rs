@@ -1,20 +1,20 @@
-//! Rights that root has, and what to say where one is missing: root is not told to be root.
+//! Capabilities that operations need, and the advice if one is missing: root is not advised to become root.
 
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// Something that takes a capability.
+/// An operation that needs a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// To look into processes of other users.
+    /// Inspection of other users' processes.
     Trace,
-    /// To find files that a process has closed but still maps.
+    /// Access to files that a process has closed but still maps.
     FindClosed,
-    /// Real-time priority, and CPUs for other users' threads.
+    /// Real-time priorities, and affinity of other users' threads.
     Schedule,
-    /// To lock any amount of memory.
+    /// Locking of any amount of memory.
     LockMemory,
-    /// To mount file systems and change the kernel's settings.
+    /// Mounts and kernel settings.
     Administer,
 }
 
@@ -29,7 +29,7 @@ impl Right {
         }
     }
 
-    /// What to do where the kernel refuses this to the calling thread.
+    /// Returns the advice for a thread to which the kernel has denied the operation.
     pub fn remedy(self) -> String {
         let has = capabilities(None).is_ok_and(|sets| sets.effective.contains(self.capability().1));
         self.remedy_for(geteuid().is_root(), has)
@@ -49,7 +49,7 @@ impl Right {
     }
 }
 
-/// What stands before a command that only root can type: nothing for root.
+/// Prefix of a command that only root can run: empty for root.
 pub fn as_root() -> &'static str {
     if geteuid().is_root() { "" } else { "as root, " }
 }

@@ -1,45 +1,48 @@
-//! What a thread gives up before it becomes a command of another user: to type into a terminal that it shares.
+//! A seccomp filter that a thread installs before it executes another user's command: it denies inserting input into a
+//! terminal that both share.
 
 use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
 use libc::{SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, sock_filter, sock_fprog};
 use std::io;
 
-/// An architecture as `linux/audit.h` numbers it, and the numbers that its `ioctl` has.
+/// An architecture in the numbering of `linux/audit.h`, and the numbers of its `ioctl` system call.
 type Abi = (u32, &'static [u32]);
 
-/// The ABIs of this machine's kernel: x86-64, whose x32 has a number of its own, and i386.
+/// ABIs of an x86-64 kernel: x86-64, in which x32 has a number of its own, and i386.
 #[cfg(target_arch = "x86_64")]
 const ABIS: &[Abi] = &[(0xc000_003e, &[16, 514]), (0x4000_0003, &[54])];
-/// The ABIs of this machine's kernel: AArch64 and ARM.
+/// ABIs of an AArch64 kernel: AArch64 and ARM.
 #[cfg(target_arch = "aarch64")]
 const ABIS: &[Abi] = &[(0xc000_00b7, &[29]), (0x4000_0028, &[54])];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ABIS: &[Abi] = &[];
 
-/// All bits of a system call's number but x32's.
+/// Mask of a system call's number: all bits but the one of x32.
 const NUMBER: u32 = !0x4000_0000;
-/// Offsets in `struct seccomp_data` of a little-endian machine: the call's number, the architecture, the lower half of the second
-/// argument, which is all that the kernel takes of a request.
+/// Offsets in `struct seccomp_data` on a little-endian machine: the system call's number, the architecture, and the
+/// lower half of the second argument, which is all that the kernel uses of a request.
 const NR: u32 = 0;
 const ARCH: u32 = 4;
 const REQUEST: u32 = 24;
 
-/// Has the kernel answer `EPERM` from now on when this thread, its children or what they execute put characters into a terminal's input
-/// (`ioctl` with `TIOCSTI`, or with `TIOCLINUX`, which pastes on a virtual console), in every ABI of this machine.
+/// Denies with `EPERM`, from now on, that this thread, its children or the programs that they execute insert characters
+/// into a terminal's input (`ioctl` with `TIOCSTI`, or with `TIOCLINUX`, which pastes on a virtual console), in every
+/// ABI of this machine.
 ///
 /// All other system calls are allowed. The filter cannot be removed.
 ///
 /// # Errors
-/// Without `CAP_SYS_ADMIN` (and with `no_new_privs` unset), on kernels without seccomp filters, and on architectures other than x86-64 and
-/// AArch64.
+/// Fails without `CAP_SYS_ADMIN` (if `no_new_privs` is unset), on kernels without seccomp filters, and on architectures
+/// other than x86-64 and AArch64.
 ///
-/// Real-time: for a process that is about to execute a command. Afterwards each system call costs a look into the kernel's table of those that
-/// are always allowed (since Linux 5.11; before, the filter is run).
+/// Real-time: for a process that is about to execute a command. Afterwards, each system call costs a lookup in the
+/// kernel's bitmap of those that are always allowed (since Linux 5.11; before, the filter runs).
 pub fn forbid_typing() -> io::Result<()> {
     if ABIS.is_empty() {
         return Err(io::Error::from(io::ErrorKind::Unsupported));
     }
-    // Before Linux 5.16 a filter without this flag also slows down the thread's loads; before 4.17 there is no such flag.
+    // Before Linux 5.16, a filter without this flag also disables speculative store bypass, which slows down loads;
+    // before 4.17, the flag does not exist.
     match install(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(0),
         result => result,
@@ -49,19 +52,20 @@ pub fn forbid_typing() -> io::Result<()> {
 fn install(flags: libc::c_ulong) -> io::Result<()> {
     let mut filter = program(ABIS);
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: `program` says where the filter is and how long; the kernel copies it and keeps neither pointer.
+    // SAFETY: `program` has the filter's address and length, and `filter` outlives the call; the kernel copies it and
+    // keeps neither pointer.
     let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The filter: a block for each ABI, then the request. It reads an argument of `ioctl` only: whatever the number alone decides, the kernel
-/// decides once and for all when the filter is installed.
+/// Builds the filter: a block for each ABI, then the check of the request. It reads an argument of `ioctl` only: the
+/// kernel evaluates calls that their number alone decides once, when the filter is installed.
 fn program(abis: &[Abi]) -> Vec<sock_filter> {
     let deny = SECCOMP_RET_ERRNO | libc::EPERM as u32;
     let length = |numbers: &[u32]| numbers.len() + 4;
-    // The filter's first instruction and the end for other architectures.
+    // The filter's first instruction, and the return for other architectures.
     let request = 2 + abis.iter().map(|(_, numbers)| length(numbers)).sum::<usize>();
     let mut program = vec![instruction(BPF_LD | BPF_W | BPF_ABS, ARCH)];
     for (arch, numbers) in abis {
@@ -86,12 +90,12 @@ fn instruction(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
-/// Skips so many instructions if what was loaded is `k`.
+/// Skips this number of instructions if the loaded value is `k`.
 fn if_equal(k: u32, skipped: usize) -> sock_filter {
     sock_filter { jt: skipped as u8, ..instruction(BPF_JMP | BPF_JEQ | BPF_K, k) }
 }
 
-/// Skips so many instructions if what was loaded is not `k`.
+/// Skips this number of instructions if the loaded value is not `k`.
 fn unless_equal(k: u32, skipped: usize) -> sock_filter {
     sock_filter { jf: skipped as u8, ..instruction(BPF_JMP | BPF_JEQ | BPF_K, k) }
 }
@@ -106,7 +110,7 @@ mod tests {
     const TIOCSTI: u64 = 0x5412;
     const TIOCLINUX: u64 = 0x541c;
 
-    /// Runs the filter as the kernel does; what it returns, and whether it read an argument.
+    /// Runs the filter as the kernel does. Returns its result, and true if it read an argument.
     fn verdict(program: &[sock_filter], arch: u32, number: u32, second: u64) -> (u32, bool) {
         let (mut at, mut loaded, mut has_read) = (0, 0u32, false);
         loop {
@@ -161,18 +165,19 @@ mod tests {
         }
     }
 
-    /// In a thread of its own, which takes the filter with it.
+    /// Runs in a new thread, because the filter cannot be removed.
     #[test]
     fn the_kernel_takes_the_filter_and_denies() {
         let errno = || io::Error::last_os_error().raw_os_error();
         let results = std::thread::spawn(move || {
-            // SAFETY: changes this thread alone; whoever is not root may then filter.
+            // SAFETY: the prctl changes this thread alone and takes no pointers. It permits the filter to a user
+            // without `CAP_SYS_ADMIN`.
             unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
             forbid_typing().map_err(|error| error.raw_os_error())?;
             let (null, byte) = (std::fs::File::open("/dev/null").unwrap(), 0u8);
             let ask = |request| {
                 use std::os::fd::AsRawFd;
-                // SAFETY: none of the requests reads more than the byte that `byte` is.
+                // SAFETY: none of the requests reads more than the one byte at `byte`.
                 unsafe { libc::ioctl(null.as_raw_fd(), request, &raw const byte) };
                 errno()
             };
@@ -180,7 +185,7 @@ mod tests {
         });
         match results.join().unwrap() {
             Ok(errors) => assert_eq!(errors, (Some(libc::EPERM), Some(libc::EPERM), Some(libc::ENOTTY))),
-            // A kernel or a container without seccomp filters.
+            // The kernel or the container has no seccomp filters.
             Err(error) => assert!(matches!(error, Some(libc::ENOSYS | libc::EINVAL | libc::EPERM))),
         }
     }

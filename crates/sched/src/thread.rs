@@ -1,18 +1,18 @@
-//! The calling thread's place with the scheduler.
+//! Scheduling of the calling thread.
 
 use crate::Right;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// A scheduling policy and what it needs to know.
+/// A scheduling policy with its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// `SCHED_OTHER`: everybody's.
+    /// `SCHED_OTHER`, the default of all threads.
     Other,
-    /// `SCHED_FIFO` with a priority from 1 to 99: runs until it blocks or a higher one is ready.
+    /// `SCHED_FIFO` with a priority from 1 to 99: runs until it blocks or a thread of higher priority is ready.
     Fifo(u8),
-    /// `SCHED_RR` with a priority from 1 to 99: the same, taking turns with its equals.
+    /// `SCHED_RR` with a priority from 1 to 99: like `SCHED_FIFO`, but alternating with threads of the same priority.
     RoundRobin(u8),
     /// Another policy, by the kernel's number.
     Unknown(i32),
@@ -29,25 +29,25 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Why a thread did not get its policy.
+/// Reason why a policy was not set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPolicy {
-    /// Real-time priorities go from 1 to 99.
+    /// The priority is not from 1 to 99.
     #[error("priority {0} is not one of 1 to 99")]
     Priority(u8),
-    /// The thread may not have it.
+    /// The thread has no right to the policy.
     #[error("no right to {0}: {remedy}; a larger RLIMIT_RTPRIO (ulimit -r) does, too", remedy = Right::Schedule.remedy())]
     Permission(Policy),
-    /// The kernel has another reason.
+    /// The kernel returned another error.
     #[error("can't get {0}: {1}")]
     Io(Policy, io::Error),
 }
 
-/// Gives the calling thread this policy.
+/// Sets the calling thread's policy.
 ///
 /// # Errors
-/// Why not.
+/// Returns an error if the priority is invalid, the right is missing or the kernel refuses.
 pub fn set_policy(policy: Policy) -> Result<(), BadPolicy> {
     let (number, priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -59,7 +59,7 @@ pub fn set_policy(policy: Policy) -> Result<(), BadPolicy> {
         return Err(BadPolicy::Priority(priority));
     }
     let parameters = libc::sched_param { sched_priority: priority.into() };
-    // SAFETY: an initialised structure; 0 is the calling thread.
+    // SAFETY: the kernel reads `parameters`, which is initialised; 0 stands for the calling thread.
     if unsafe { libc::sched_setscheduler(0, number, &parameters) } == 0 {
         return Ok(());
     }
@@ -70,18 +70,18 @@ pub fn set_policy(policy: Policy) -> Result<(), BadPolicy> {
     }
 }
 
-/// The calling thread's policy.
+/// Returns the calling thread's policy.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn policy() -> io::Result<Policy> {
-    // SAFETY: 0 is the calling thread.
+    // SAFETY: the call takes no pointers; 0 stands for the calling thread.
     let number = unsafe { libc::sched_getscheduler(0) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
     let mut parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: fills in `parameters`.
+    // SAFETY: the kernel writes to `parameters`, which is valid for writes; 0 stands for the calling thread.
     if unsafe { libc::sched_getparam(0, &mut parameters) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -94,60 +94,61 @@ pub fn policy() -> io::Result<Policy> {
     })
 }
 
-/// Which of a process's memory is to stay in memory.
+/// Part of a process's memory to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// What it has now and what it will map: nothing of it will fault.
+    /// All present and future mappings: none of them will fault.
     All,
-    /// What it has now.
+    /// All present mappings only.
     Present,
 }
 
-/// Keeps the process's memory from being paged out, from now on. The last call counts.
+/// Locks the process's memory, so that it is not paged out. Each call replaces the one before it.
 ///
 /// # Errors
-/// `ENOMEM` or `EPERM` under a limit that is too small (`ulimit -l`) and without `CAP_IPC_LOCK`.
+/// `ENOMEM` or `EPERM` if the limit is too small (`ulimit -l`) and `CAP_IPC_LOCK` is missing.
 pub fn lock_memory(lock: Lock) -> io::Result<()> {
     let flags = match lock {
         Lock::All => libc::MCL_CURRENT | libc::MCL_FUTURE,
         Lock::Present => libc::MCL_CURRENT,
     };
-    // SAFETY: no preconditions.
+    // SAFETY: mlockall takes no pointers and only affects paging.
     let result = unsafe { libc::mlockall(flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks for turns of this length on a CPU, for the calling thread under `SCHED_OTHER`: the shorter they are, the sooner it runs when it
-/// wakes up. Its share of the CPU stays the same. From Linux 6.12 on; kernels before that ignore it. The kernel makes it 0.1 ms at
-/// least and 100 ms at most.
+/// Requests time slices of this length for the calling thread under `SCHED_OTHER`: the shorter they are, the sooner it
+/// runs after waking. Its share of the CPU stays the same. Linux 6.12 and later honour it, with a minimum of 0.1 ms and
+/// a maximum of 100 ms; kernels before that ignore it.
 ///
 /// # Errors
 /// The system call's error.
 pub fn set_turn(length: Duration) -> io::Result<()> {
     let mut attributes = attributes()?;
     attributes.sched_runtime = length.as_nanos() as u64;
-    // SAFETY: 0 is the calling thread; the kernel reads as many bytes as `sched_getattr` said in `size`.
+    // SAFETY: 0 stands for the calling thread; the kernel reads `attributes.size` bytes, which sched_getattr set to at
+    // most the size of `attributes`.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Returns the calling thread's scheduling.
+/// Returns the calling thread's scheduling attributes.
 fn attributes() -> io::Result<libc::sched_attr> {
-    // SAFETY: integers, for which zero is a value.
+    // SAFETY: all fields are integers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: 0 is the calling thread; the kernel writes `size` bytes at most.
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most `size` bytes, which `attributes` has.
     match unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } {
         0 => Ok(attributes),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Has the kernel end the calling thread's sleeps when they are over, not up to 50 us later to save power.
+/// Lets the kernel end the calling thread's sleeps on time, instead of up to 50 us later to save power.
 pub fn allow_prompt_sleep() {
-    // SAFETY: a prctl on the calling thread; unused arguments are zero.
+    // SAFETY: the prctl affects the calling thread alone and takes no pointers; unused arguments are zero.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 

@@ -1,10 +1,10 @@
-//! What a shield does not change, and its user should know.
+//! Notes for the user on conditions that a shield does not change.
 
 use crate::{Cpusets, Machine, Request, Task};
 use sordino_sched::CpuList;
 use std::fs;
 
-/// What others on this machine would undo.
+/// Returns notes on programs that would undo the shield's settings, and on threads that are hidden from it.
 pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
     let runs = |name: &str| machine.tasks.iter().any(|task| task.name == name);
     let cpus = &request.cpus;
@@ -31,7 +31,7 @@ pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
     rivals
 }
 
-/// File systems of the kernel's that are missing, and what that means.
+/// Returns a note if sysfs is missing, with the consequence.
 pub fn unseen(machine: &Machine) -> Option<String> {
     let sysfs = machine.file("sys/devices/system/cpu");
     let note = || {
@@ -43,7 +43,7 @@ pub fn unseen(machine: &Machine) -> Option<String> {
     (!sysfs.exists()).then(note)
 }
 
-/// The other halves of cores whose one half is shielded.
+/// Returns a note for each shielded CPU that shares its core with one that is not shielded.
 pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
     let mut notes = Vec::new();
     for &cpu in request.cpus.as_slice() {
@@ -59,7 +59,7 @@ pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
     notes
 }
 
-/// The kernel's threads that do RCU's work for these CPUs, with where they may run and their priorities.
+/// Returns the kernel's RCU threads for these CPUs, with their affinities and priorities.
 pub fn rcu_threads(machine: &Machine, request: &Request) -> Vec<String> {
     let cpu_of = |name: &str| name.rsplit_once('/').and_then(|(_, cpu)| cpu.parse::<u32>().ok());
     let is_rcus = |name: &str| {
@@ -68,7 +68,7 @@ pub fn rcu_threads(machine: &Machine, request: &Request) -> Vec<String> {
             .any(|prefix| name.starts_with(prefix))
     };
     let concerns = |task: &&Task| {
-        // The numbers of those are of nodes, and of the first CPUs of groups.
+        // The numbers of these two kinds are nodes and the first CPUs of groups, not single CPUs.
         is_rcus(&task.name)
             && (["rcub/", "rcuog/"].iter().any(|prefix| task.name.starts_with(prefix))
                 || cpu_of(&task.name).is_some_and(|cpu| request.cpus.contains(cpu)))

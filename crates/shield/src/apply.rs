@@ -1,4 +1,4 @@
-//! Making the changes, one after the other, each noted before it is made and read back after.
+//! Applies changes one by one: each is journalled before it is made and read back afterwards.
 
 use crate::{Change, Error, KNOBS, Knob, Machine, Place, Request};
 use serde::Serialize;
@@ -7,55 +7,55 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-/// What became of a change.
+/// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It holds.
+    /// The new value holds.
     Held,
-    /// It was noted, to be given back; nothing was to change.
+    /// The present value was journalled so that it is restored; it was not to change.
     Kept,
-    /// The kernel did not take it.
+    /// The kernel rejected the value, with this error.
     Refused(String),
-    /// The kernel took it, and something else holds.
+    /// The kernel accepted the value, but reads back this one.
     Differs(String),
-    /// What it was about has gone meanwhile.
+    /// The place no longer exists.
     Gone,
 }
 
-/// A change, and what became of it.
+/// A change with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Done {
-    /// The knob's name.
+    /// Name of the knob.
     pub knob: &'static str,
-    /// The change.
+    /// The change that was tried.
     #[serde(flatten)]
     pub change: Change,
-    /// What became of it.
+    /// Outcome of the change.
     pub outcome: Outcome,
 }
 
-/// Looks on while changes are made.
+/// Observer of changes while they are made.
 pub trait Watch {
-    /// This is noted, and made next.
+    /// Called after a change was journalled, before it is made.
     fn changing(&mut self, _knob: &Knob, _change: &Change) {}
-    /// This is what became of it.
+    /// Called after a change was made or rejected.
     fn changed(&mut self, _done: &Done) {}
-    /// Whether to stop here and undo everything.
+    /// Returns true if applying is to stop and to undo everything.
     fn is_interrupted(&self) -> bool {
         false
     }
 }
 
-/// Does not look.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub struct Silent;
 impl Watch for Silent {}
 
-/// A knob that moves threads is turned again as long as there are new ones; as often at most.
+/// Limit of repetitions of a knob that moves threads, which is repeated as long as it finds new ones.
 const SWEEPS: usize = 8;
 
-/// Makes all changes that `request` needs, knob by knob. Each is in the journal before it is made.
+/// Makes all changes that `request` needs, knob by knob. Each is journalled before it is made.
 pub(crate) fn apply(
     request: &Request,
     journal: &mut Journal,
@@ -66,7 +66,7 @@ pub(crate) fn apply(
     for knob in KNOBS.iter().filter(|knob| !knob.is_left_out(request)) {
         for sweep in 0..SWEEPS {
             let mut wants = knob.plan(&Machine::read()?, request)?;
-            // What is to be kept is what was there before the first change.
+            // Values to keep are those from before the first change, so later sweeps journal no more of them.
             wants.changes.retain(|change| sweep == 0 || change.to.is_some());
             if !applying.sweep(knob, wants.changes)? {
                 break;
@@ -79,15 +79,15 @@ pub(crate) fn apply(
 struct Applying<'a> {
     journal: &'a mut Journal,
     watch: &'a mut dyn Watch,
-    /// Whose first value is in the journal.
+    /// Places with their first value in the journal.
     noted: HashSet<Place>,
-    /// Places with what they were to hold. What was refused once is not tried again.
+    /// Places with the value that was tried. A rejected value is not tried again.
     tried: HashSet<(Place, Option<String>)>,
     done: Vec<Done>,
 }
 
 impl Applying<'_> {
-    /// Makes those that were not tried yet; whether there were threads among them.
+    /// Makes the changes that were not tried yet. Returns true if threads were among them.
     fn sweep(&mut self, knob: &'static Knob, changes: Vec<Change>) -> Result<bool, Error> {
         let mut any = false;
         for change in changes {
@@ -107,7 +107,8 @@ impl Applying<'_> {
         Ok(any)
     }
 
-    /// Puts into the journal how to give back what `place` holds, unless it is there or goes with a group of our own.
+    /// Journals the step that restores the value of `place`, unless the journal has it or the place disappears with a
+    /// control group of the shield.
     fn note(&mut self, place: &Place) -> Result<Result<(), Outcome>, Error> {
         let is_in_own_group = |path: &Path| self.noted.iter().any(|noted| noted.has_within(path));
         if self.noted.contains(place) || place.path().is_some_and(is_in_own_group) {
@@ -145,7 +146,8 @@ fn refused(error: io::Error) -> Outcome {
     }
 }
 
-/// Without this there is no shield; threads of their own are another matter.
+/// Returns an error if a change failed that the shield cannot do without. Changes of single threads are never
+/// essential.
 fn essential(knob: &Knob, done: &Done) -> Result<(), Error> {
     let reason = match &done.outcome {
         Outcome::Held | Outcome::Kept => return Ok(()),

@@ -1,4 +1,4 @@
-//! What only the kernel's command line can do.
+//! Settings that only the kernel's command line can make.
 
 use crate::{Machine, Request};
 use flate2::read::GzDecoder;
@@ -10,45 +10,47 @@ use std::io::Read;
 /// A parameter of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parameter {
-    /// As it is to be written.
+    /// The parameter as it is to be written.
     pub text: String,
-    /// What it is for.
+    /// Purpose of the parameter.
     pub why: &'static str,
-    /// Whether it is in force.
+    /// State of the parameter on the running kernel.
     pub state: State,
 }
 
-/// Whether a parameter is in force.
+/// State of a parameter on the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// For all CPUs that are asked for.
+    /// In force for all requested CPUs.
     InForce,
-    /// It is not; the kernel could.
+    /// Not in force, but supported by the kernel.
     Absent,
-    /// The kernel is built without it: with this option.
+    /// Not supported: the kernel was built without this option.
     NotBuilt(&'static str),
 }
 
-/// What this kernel was told and can do, as far as it is known.
+/// The running kernel's configuration, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
-    /// Its command line.
+    /// The kernel's command line.
     pub command_line: String,
-    /// How it was configured; `None` if that is not there to read.
+    /// Build configuration; `None` if it cannot be read.
     pub config: Option<String>,
-    /// The CPUs that have no tick while one thread runs, as the kernel says; `None` if it can't do that.
+    /// CPUs without a tick while one thread runs, as the kernel reports them; `None` if the kernel does not support
+    /// that.
     pub nohz_full: Option<CpuList>,
-    /// The CPUs with a thread that calls RCU's callbacks for them. Since Linux 5.17 all have one if any is offloaded.
+    /// CPUs with a thread that executes RCU callbacks for them. Since Linux 5.17, all CPUs have one if any is
+    /// offloaded.
     pub callers: CpuList,
 }
 
 impl Kernel {
-    /// The one that runs.
+    /// Reads the running kernel's configuration.
     pub fn read(machine: &Machine) -> Self {
         let text = |path: &str| fs::read_to_string(machine.file(path)).ok();
         let release = text("proc/sys/kernel/osrelease").unwrap_or_default();
-        // `(null)` where nothing is set.
+        // The kernel prints `(null)` if no CPU is set.
         let nohz_full =
             text("sys/devices/system/cpu/nohz_full").map(|list| list.trim().parse().unwrap_or_default());
         let callers = machine.tasks.iter().filter_map(|task| {
@@ -64,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// The value of a parameter: the last counts.
+    /// Value of a parameter; the last occurrence counts.
     fn value(&self, name: &str) -> Option<&str> {
         let mut values = self
             .command_line
@@ -73,18 +75,19 @@ impl Kernel {
         values.next_back()
     }
 
-    /// A parameter's list of CPUs, of which `online` is the largest there can be. Empty if there is none, or it is none.
+    /// A parameter's list of CPUs, in which `N` stands for the last one of `online`. Empty if the parameter is missing
+    /// or invalid.
     fn list(&self, name: &str, online: &CpuList) -> CpuList {
         let last = online.as_slice().last().copied().unwrap_or_default().to_string();
         match self.value(name) {
             Some("all") => online.clone(),
-            // `N` is the last one: admin-guide/kernel-parameters.rst.
+            // `N` is the last CPU: admin-guide/kernel-parameters.rst.
             Some(list) => list.replace('N', &last).parse().unwrap_or_default(),
             None => CpuList::default(),
         }
     }
 
-    /// The CPUs whose callbacks of RCU others call: those that were asked for, if there are threads for it.
+    /// CPUs whose RCU callbacks run elsewhere: the requested ones that have a thread for it.
     fn offloaded(&self, online: &CpuList) -> CpuList {
         let without_tick = self.nohz_full.clone().unwrap_or_default();
         let asked = self.list("rcu_nocbs", online);
@@ -103,7 +106,7 @@ fn unpack(path: std::path::PathBuf) -> Option<String> {
     Some(text)
 }
 
-/// The parameters that would help the request, in the order in which they are written.
+/// Returns the parameters that would improve the shield, in the order of writing them.
 pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<Parameter> {
     let (cpus, rest) = (&request.cpus, request.rest(machine));
     let covers = |set: &CpuList| cpus.without(set).is_empty();
@@ -113,7 +116,7 @@ pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<
         (false, false) => State::Absent,
     };
     let isolated = kernel.value("isolcpus").and_then(|value| {
-        // Flags, then the list: admin-guide/kernel-parameters.rst.
+        // Flags come before the list: admin-guide/kernel-parameters.rst.
         let (flags, list): (Vec<&str>, Vec<&str>) =
             value.split(',').partition(|word| word.starts_with(|c: char| c.is_alphabetic()));
         flags.contains(&"managed_irq").then(|| list.join(",").parse().ok())?

@@ -1,103 +1,103 @@
-//! Why there is no shield.
+//! Errors of planning, raising and lowering shields.
 
 use sordino_sched::{CpuList, Right, as_root};
 use sordino_undo::{Failure, Unreadable};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a shield could not be planned, raised or lowered.
+/// Reason why a shield could not be planned, raised or lowered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// CPUs that are not there or switched off.
+    /// Some of the CPUs do not exist or are offline.
     #[error("CPU {missing} is not online; online are {online}")]
     NotOnline {
-        /// Those.
+        /// Requested CPUs that are not online.
         missing: CpuList,
-        /// The ones that are.
+        /// CPUs that are online.
         online: CpuList,
     },
-    /// All CPUs.
+    /// All CPUs were requested.
     #[error("all CPUs ({online}) would be shielded, and none left for everything else: leave one out")]
     NothingLeft {
-        /// All.
+        /// CPUs that are online.
         online: CpuList,
     },
-    /// There is a shield.
+    /// A shield is up already.
     #[error("a shield is up, on CPU {cpus}: lower it first, with 'sordino shield down'")]
     Up {
-        /// Its CPUs.
+        /// CPUs of that shield.
         cpus: CpuList,
     },
-    /// There is none.
+    /// There is no shield to lower.
     #[error("no shield is up")]
     NotUp,
-    /// Another process raises or lowers one at this moment.
+    /// Another process is raising or lowering a shield.
     #[error("another sordino is raising or lowering a shield now ({} is locked)", path.display())]
     Busy {
-        /// What is locked.
+        /// Directory that is locked.
         path: PathBuf,
     },
-    /// A step without which nothing is shielded did not hold.
+    /// An essential change failed.
     #[error("{what}: {reason}")]
     Essential {
-        /// The step.
+        /// Description of the change.
         what: String,
-        /// What the kernel said.
+        /// Reason of the failure, from the kernel or from reading back.
         reason: String,
     },
-    /// The user wanted it to end.
+    /// The user has interrupted the operation.
     #[error("interrupted")]
     Interrupted,
-    /// It ended halfway, and what was done until then is undone.
+    /// The operation failed halfway, and its changes were undone.
     #[error("{0}; what had been changed is undone")]
     Undone(Box<Self>),
-    /// What was done could not be undone.
+    /// The operation failed, and not all of its changes could be undone.
     #[error("{reason}; and not all could be undone: {}; try again with 'sordino shield down'", failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; "))]
     NotUndone {
-        /// Why it was to be undone.
+        /// Reason why the changes had to be undone.
         reason: String,
-        /// What could not be.
+        /// Steps that could not be carried out.
         failures: Vec<Failure>,
     },
-    /// The right to change it is missing.
+    /// The right to change the machine is missing.
     #[error("{what} can't be changed: {source} ({})", needs(source))]
     Permission {
-        /// What.
+        /// File or object that cannot be changed.
         what: String,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         source: io::Error,
     },
-    /// A control group is there that is called as a shield's, and no journal says whose it is: a shield of another container's, or one
-    /// whose journal somebody removed.
+    /// A control group has the name of a shield's, and there is no journal for it: it belongs to a shield of another
+    /// container, or the journal was removed.
     #[error("the control group {} is there, and nothing says how to undo what made it: move its threads elsewhere and remove it (rmdir)", group.display())]
     GroupThere {
-        /// Its directory.
+        /// Directory of the control group.
         group: PathBuf,
     },
-    /// Another control group has no other CPUs.
+    /// Another control group would be left without CPUs.
     #[error("the control group {} has no CPUs but {cpus}: give it others, or shield others", group.display())]
     GroupNeeds {
-        /// Its directory.
+        /// Directory of the control group.
         group: PathBuf,
-        /// Its CPUs.
+        /// CPUs of the control group.
         cpus: CpuList,
     },
-    /// What undoes it can't be read.
+    /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] Unreadable),
     /// A file could not be read or written.
     #[error("{}: {source}{}", path.display(), remedy(path, source))]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error that the kernel returned.
         #[source]
         source: io::Error,
     },
 }
 
-/// What follows from a file system that is missing or not to be changed, and what to do.
+/// Returns the consequence of a missing or read-only file system, and the remedy.
 fn remedy(path: &Path, source: &io::Error) -> &'static str {
     let is_missing = source.kind() == io::ErrorKind::NotFound;
     if !is_missing && source.kind() != io::ErrorKind::ReadOnlyFilesystem {
@@ -118,13 +118,13 @@ fn remedy(path: &Path, source: &io::Error) -> &'static str {
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Returns a function for `map_err` that adds the path.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.into(), source }
     }
 }
 
-/// What it takes to change the machine, and is not there.
+/// Returns the missing condition for changing the machine.
 fn needs(source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::ReadOnlyFilesystem => "a shield needs a file system that is writable".to_owned(),

@@ -1,41 +1,41 @@
-//! One thing of the kernel's that can be set.
+//! Knobs: groups of related kernel settings.
 
 use crate::knobs;
 use crate::{Error, Level, Machine, Place, Request};
 use serde::Serialize;
 
-/// Something that keeps a CPU from being disturbed, once it is set right.
+/// A group of kernel settings that keep disturbances from a CPU.
 ///
-/// Knobs differ in what they want of a machine alone. Reading, applying, reading back and restoring are those of the
-/// [`Place`]s that they name.
+/// Knobs differ only in the values that they want for a machine. Reading, applying, reading back and restoring are
+/// operations of the [`Place`]s.
 #[derive(Debug)]
 pub struct Knob {
-    /// Its name, one word.
+    /// Name of the knob, one word.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the knob.
     pub why: &'static str,
-    /// What a request has to ask for.
+    /// Requests that use the knob.
     pub asked: Asked,
-    /// Whether nothing is shielded without it.
+    /// True if the CPUs are not shielded without it.
     pub essential: bool,
     pub(crate) wants: WantsOf,
 }
 
-/// What a knob wants of a machine.
+/// Function that computes a knob's changes for a machine.
 type WantsOf = fn(&Machine, &Request) -> Result<Wants, Error>;
 
-/// What a request has to ask for, so that a knob is turned.
+/// Condition under which a request uses a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Any.
+    /// Every request uses it.
     Always,
-    /// [`Level::Full`].
+    /// Requests with [`Level::Full`] use it.
     Full,
-    /// CPUs that go down and up.
+    /// Requests that take CPUs down and up use it.
     Hotplug,
 }
 
-/// All, in the order in which they are set.
+/// All knobs in the order in which they are set.
 pub const KNOBS: &[Knob] = &[
     knobs::hotplug::HOTPLUG,
     knobs::cpuset::CPUSET,
@@ -51,22 +51,23 @@ pub const KNOBS: &[Knob] = &[
     knobs::system::MEMORY,
     knobs::power::IDLE,
     knobs::power::FREQUENCY,
-    // Last, so that it is undone first: threads that the kernel makes when it gets back the others are not confined.
+    // Last, so that it is undone first: threads that the kernel creates while the other settings are restored are then
+    // not restricted.
     knobs::threads::THREADS,
 ];
 
 impl Knob {
-    /// One that every shield turns.
+    /// Creates a knob that every request uses.
     pub(crate) const fn basic(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
         Self { name, why, asked: Asked::Always, essential: false, wants }
     }
 
-    /// One that a full shield turns.
+    /// Creates a knob that requests with [`Level::Full`] use.
     pub(crate) const fn full(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
         Self { asked: Asked::Full, ..Self::basic(name, why, wants) }
     }
 
-    /// Whether the request leaves it out.
+    /// Returns true if the request does not use the knob.
     pub(crate) fn is_left_out(&self, request: &Request) -> bool {
         match self.asked {
             Asked::Always => false,
@@ -75,41 +76,42 @@ impl Knob {
         }
     }
 
-    /// What is to be different on this machine, and what it does not have or give.
+    /// Computes the changes for this machine, and the settings that it lacks or does not permit.
     ///
     /// # Errors
-    /// If the request can't be met: then nothing may be changed.
+    /// Returns an error if the request cannot be met: then nothing may be changed.
     pub fn plan(&self, machine: &Machine, request: &Request) -> Result<Wants, Error> {
         (self.wants)(machine, request)
     }
 }
 
-/// What a knob wants of a machine.
+/// A knob's result for a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wants {
-    /// What is not as it should be, in the order in which it is to be set.
+    /// Changes in the order in which they are to be made.
     pub changes: Vec<Change>,
-    /// What this machine does not have, and why that may be.
+    /// Settings that the machine lacks, with the possible reason.
     pub missing: Vec<String>,
-    /// What stays on the CPUs whatever is done.
+    /// Disturbances that remain on the CPUs in any case.
     pub stays: Vec<String>,
 }
 
-/// One value that is to be another.
+/// A change of one value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Change {
-    /// What it is, for people.
+    /// Name of the value, for people.
     pub what: String,
-    /// Where.
+    /// Place of the value.
     pub place: Place,
-    /// What holds now.
+    /// Present value of the place.
     pub from: String,
-    /// What is to hold. `None`: the same, but something else may change it, and it is to be given back.
+    /// New value. `None` keeps the present value, but restores it later, because other changes may affect it.
     pub to: Option<String>,
 }
 
 impl Wants {
-    /// `place` is to hold `value`. One that this machine lacks is not here; one that does is nothing to do.
+    /// Adds a change of `place` to `value`, unless it has that value. A missing, read-only or unreadable place is
+    /// recorded as such.
     pub(crate) fn set(&mut self, what: impl Into<String>, place: Place, value: impl Into<String>) {
         let (what, value) = (what.into(), value.into());
         match place.read() {
@@ -125,7 +127,8 @@ impl Wants {
         }
     }
 
-    /// The same for what a change before it makes, and what can't be read until then.
+    /// Adds a change like [`set`](Self::set) for a place that an earlier change creates, and that cannot be read until
+    /// then.
     pub(crate) fn set_later(&mut self, what: impl Into<String>, place: Place, value: impl Into<String>) {
         let value = value.into();
         let from = place.read().unwrap_or_else(|_| "none".to_owned());
@@ -134,7 +137,7 @@ impl Wants {
         }
     }
 
-    /// What `place` holds is to be given back: other changes disturb it.
+    /// Journals the value of `place`, which other changes may affect, so that it is restored.
     pub(crate) fn keep(&mut self, what: impl Into<String>, place: Place) {
         if let Ok(from) = place.read() {
             self.changes.push(Change { what: what.into(), place, from, to: None });

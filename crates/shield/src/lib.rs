@@ -1,11 +1,11 @@
-//! Gives CPUs to real-time work: moves everything else away from them, reads back what came of it, and undoes it.
+//! Gives CPUs to real-time work: moves everything else away from them, reads back the result, and undoes it.
 //!
-//! * A [`Request`] says which CPUs, and how far to go.
-//! * The [`Machine`] is what is there now: CPUs, control groups, threads.
-//! * A [`Knob`] is one thing of the kernel's that can be set; [`KNOBS`] are all, in the order in which they are. A knob knows what it
-//!   wants of a machine, as [`Change`]s of [`Place`]s; applying, reading back and restoring are the same for all.
-//! * [`plan()`] is what would be done, [`boot`] what only the kernel's command line can do.
-//! * A [`Store`] keeps what is needed to undo a shield for as long as it is up, which is longer than any process: [`Store::up`],
+//! * A [`Request`] names the CPUs and the level.
+//! * The [`Machine`] is the present state: CPUs, control groups, threads.
+//! * A [`Knob`] is a group of kernel settings; [`KNOBS`] has all, in the order of setting them. A knob computes the [`Change`]s
+//!   of [`Place`]s that a machine needs; applying, reading back and restoring are the same for all.
+//! * [`plan()`] computes what would be changed; [`boot`] has the settings that only the kernel's command line can make.
+//! * A [`Store`] keeps the data to undo a shield as long as it is up, which is longer than any process: [`Store::up`],
 //!   [`Store::down`], [`Store::status`].
 //!
 //! ```no_run
@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The steps and their order: the kernel's `Documentation/admin-guide/cpu-isolation.rst`, and what tuned's profile `realtime` sets.
+//! Sources of the settings and their order: the kernel's `Documentation/admin-guide/cpu-isolation.rst`, tuned's profile `realtime`.
 #![forbid(unsafe_code)]
 
 pub mod advice;

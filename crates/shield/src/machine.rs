@@ -1,4 +1,4 @@
-//! What is there: CPUs, control groups, threads.
+//! State of the machine: CPUs, control groups, threads.
 
 use crate::Error;
 use crate::place::group_of;
@@ -6,61 +6,61 @@ use sordino_sched::{CpuList, Policy, Thread};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A machine as it was when it was looked at.
+/// Snapshot of a machine's state.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// `/`, where `proc` and `sys` are.
+    /// Directory that contains `proc` and `sys`: `/`.
     pub root: PathBuf,
-    /// The CPUs that are online.
+    /// CPUs that are online.
     pub online: CpuList,
-    /// How groups of threads are confined to CPUs.
+    /// Mechanism that restricts groups of threads to CPUs.
     pub cpusets: Cpusets,
-    /// All threads.
+    /// All threads, sorted by id.
     pub tasks: Vec<Task>,
 }
 
-/// How a kernel confines groups of threads to CPUs.
+/// Mechanism of the kernel that restricts groups of threads to CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpusets {
-    /// Control groups of version 2, mounted there, with the controller `cpuset`.
+    /// Control groups of version 2, with their mount point and the controller `cpuset`.
     V2(PathBuf),
-    /// The same of version 1.
+    /// Control groups of version 1, with the mount point of the controller `cpuset`.
     V1(PathBuf),
-    /// Not at all.
+    /// No such mechanism, or one that is unusable.
     None,
 }
 
-/// A thread.
+/// A thread of any process, or of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Which one.
+    /// Id and start time of the thread.
     pub thread: Thread,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Where it may run.
+    /// CPUs that the thread may run on.
     pub affinity: CpuList,
-    /// The path of its control group.
+    /// Path of the thread's control group.
     pub group: String,
-    /// Its policy and priority.
+    /// Scheduling policy and priority.
     pub policy: Policy,
-    /// Whether it is the kernel's own.
+    /// True for a kernel thread.
     pub of_kernel: bool,
-    /// Whether the kernel has bound it to its CPUs, for good.
+    /// True if the kernel forbids changing the thread's affinity.
     pub bound: bool,
 }
 
-/// In a thread's flags: the kernel lets nobody move it. `PF_NO_SETAFFINITY` in `include/linux/sched.h`.
+/// Flag of a thread with a fixed affinity: `PF_NO_SETAFFINITY` in `include/linux/sched.h`.
 const NO_SETAFFINITY: u32 = 0x0400_0000;
-/// In a thread's flags: it is the kernel's own. `PF_KTHREAD`.
+/// Flag of a kernel thread: `PF_KTHREAD`.
 const KTHREAD: u32 = 0x0020_0000;
-/// The kernel's thread that makes the others; groups of version 1 do not take it.
+/// Id of the thread that creates kernel threads; groups of version 1 do not accept it.
 pub(crate) const KTHREADD: i32 = 2;
 
 impl Machine {
-    /// This machine, now. Reads some files for each of its threads.
+    /// Reads the state of this machine, with several files for each thread.
     ///
     /// # Errors
-    /// If `/proc` or `/sys` can't be read.
+    /// Returns an error if `/proc` or `/sys` cannot be read.
     pub fn read() -> Result<Self, Error> {
         let root = PathBuf::from("/");
         let mounts = root.join("proc/self/mounts");
@@ -73,12 +73,12 @@ impl Machine {
         Ok(Self { root, online, cpusets, tasks })
     }
 
-    /// A file of the kernel's.
+    /// Path of a kernel file below the root.
     pub(crate) fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
-    /// What is in a directory, by name; nothing if it is not there.
+    /// Sorted paths of a directory's entries; empty if the directory does not exist.
     pub(crate) fn entries(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.file(path)).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -88,7 +88,7 @@ impl Machine {
 }
 
 impl Cpusets {
-    /// From `/proc/self/mounts`. Version 2 is preferred where both have the controller: only one of them can.
+    /// Parses `/proc/self/mounts`. Version 2 is preferred; only one version can have the controller.
     fn find(mounts: &str) -> Self {
         let mounts = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let has_cpuset = |mount: &&str| {
@@ -108,17 +108,17 @@ impl Cpusets {
         }
     }
 
-    /// Its name in `/proc/PID/cgroup`.
+    /// Name of the controller in `/proc/PID/cgroup`; empty for version 2.
     fn controller(&self) -> &'static str {
         if matches!(self, Self::V1(_)) { "cpuset" } else { "" }
     }
 
-    /// Whether they are where the mounts say: something else may be mounted over that.
+    /// Returns true if the control groups are at the mount point: another file system may be mounted over it.
     fn is_there(&self) -> bool {
         self.mount().is_none_or(|mount| mount.join("cgroup.procs").exists())
     }
 
-    /// Whether this kernel has no isolated partitions: they came with Linux 6.1.
+    /// Returns true if this kernel lacks isolated partitions, which Linux 6.1 introduced.
     fn is_too_old(&self, release: &str) -> bool {
         let mut numbers =
             release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -133,24 +133,24 @@ impl Cpusets {
         }
     }
 
-    /// The directory of the shield's own group, if there is to be one.
+    /// Returns the directory of the shield's control group, if there are cpusets.
     pub fn shield(&self) -> Option<PathBuf> {
         Some(self.mount()?.join(SHIELD))
     }
 
-    /// The directories of the groups that a shield makes.
+    /// Returns the directories of the control groups that a shield creates.
     pub(crate) fn own_groups(&self) -> Vec<PathBuf> {
         let groups = self.mount().map(|mount| [SHIELD, SYSTEM].map(|name| mount.join(name)));
         groups.into_iter().flatten().collect()
     }
 }
 
-/// The control group of what runs on shielded CPUs.
+/// Control group of threads that run on shielded CPUs.
 pub(crate) const SHIELD: &str = "sordino.shield";
-/// The control group, of version 1, of everything else.
+/// Control group, of version 1, of all other threads.
 pub(crate) const SYSTEM: &str = "sordino.system";
 
-/// All threads that did not end while we looked.
+/// Reads all threads. Those that exit meanwhile are left out.
 fn tasks(controller: &str) -> Result<Vec<Task>, Error> {
     let processes = fs::read_dir("/proc").map_err(Error::io("/proc"))?;
     let numbers = |path: &Path| -> Vec<i32> {
@@ -184,7 +184,7 @@ impl Task {
         })
     }
 
-    /// Name, flags and policy from a thread's `stat`, see proc(5).
+    /// Parses name, flags and policy from a thread's `stat`: proc(5).
     fn parse(stat: &str) -> Option<(String, u32, Policy)> {
         let (start, rest) = stat.rsplit_once(')')?;
         let (_, name) = start.split_once('(')?;
@@ -201,19 +201,19 @@ impl Task {
         Some((name.to_owned(), u32::try_from(field(9)?).ok()?, policy))
     }
 
-    /// Whether it does the work of the kernel's that is bound to no CPU: that goes where the work queues say.
+    /// Returns true if the thread runs the kernel's unbound work: the work queues' masks decide on its CPUs.
     pub(crate) fn is_unbound_worker(&self) -> bool {
         self.bound && self.name.starts_with("kworker/u")
     }
 
-    /// Whether it belongs to the shield.
+    /// Returns true if the thread belongs to the shield's control group.
     pub(crate) fn is_shielded(&self) -> bool {
         self.group
             .strip_prefix('/')
             .is_some_and(|group| group == SHIELD || group.starts_with(&format!("{SHIELD}/")))
     }
 
-    /// For people.
+    /// Formats the thread as `NAME (TID)`.
     pub(crate) fn label(&self) -> String {
         format!("{} ({})", self.name, self.thread.tid)
     }
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_anything() {
-        // Fields 3 to 8, the flags, fields 10 to 39, priority and policy.
+        // The fields are 3 to 8, the flags, 10 to 39, priority and policy.
         let stat = format!("7 (a) b (c) S 2 0 0 0 -1 69238848 {}50 1 0", "0 ".repeat(30));
         assert_eq!(Task::parse(&stat), Some(("a) b (c".to_owned(), 69_238_848, Policy::Fifo(50))));
         assert_eq!(Task::parse("7 (a) S 2"), None);

@@ -1,4 +1,4 @@
-//! Where the kernel keeps a value, and how it is read, written and given back.
+//! Places of kernel settings, and how they are read, written and restored.
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -8,48 +8,49 @@ use sordino_undo::Step;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-/// Where the kernel keeps one value. Values are texts; lists of CPUs are written as `0-3,5`, whatever the kernel's own form.
+/// Place of one value in the kernel. Values are texts; lists of CPUs are written as `0-3,5`, whatever the kernel's
+/// format.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Place {
     /// A file that reads as it is written.
     Text(PathBuf),
-    /// A file that lists what it takes, and has brackets around what holds.
+    /// A file that lists all values and has brackets around the present one.
     Choice(PathBuf),
     /// A file with a list of CPUs.
     List(PathBuf),
     /// A file with CPUs as a hexadecimal mask.
     Mask(PathBuf),
-    /// Whether a control group hands a controller down to those in it: `+` or `-`.
+    /// A control group's controller for its children: `+` (enabled) or `-`.
     Controller {
-        /// The group's directory.
+        /// Directory of the control group.
         group: PathBuf,
-        /// The controller's name.
+        /// Name of the controller.
         name: &'static str,
     },
-    /// Whether a control group is there: `there` or `none`.
+    /// Existence of a control group: `there` or `none`.
     Group {
-        /// Its directory.
+        /// Directory of the control group.
         directory: PathBuf,
-        /// The directory of the group that its members go to when it goes.
+        /// Directory of the control group to which its members are moved when it is removed.
         heir: PathBuf,
     },
-    /// The control group of a thread, as a path below where the groups of version 1 are mounted.
+    /// Control group of a thread: a path below the mount point of version 1.
     Member {
-        /// The thread.
+        /// Id and start time of the thread.
         thread: Thread,
-        /// Where they are mounted.
+        /// Mount point of the control groups.
         mount: PathBuf,
     },
-    /// The CPUs that a thread may run on.
+    /// CPUs that a thread may run on.
     Affinity(Thread),
 }
 
 impl Place {
-    /// The value that holds now.
+    /// Reads the present value.
     ///
     /// # Errors
-    /// What the kernel says; `NotFound` if there is no such place, or no longer.
+    /// The kernel's error; `NotFound` if the place does not exist or no longer exists.
     pub fn read(&self) -> io::Result<String> {
         Ok(match self {
             Self::Text(file) => fs::read_to_string(file)?.trim().to_owned(),
@@ -67,10 +68,10 @@ impl Place {
         })
     }
 
-    /// Makes `value` hold, if the kernel takes it.
+    /// Writes a value.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn write(&self, value: &str) -> io::Result<()> {
         match self {
             Self::Text(file) | Self::Choice(file) | Self::List(file) => Step::write(file, value.as_bytes()),
@@ -88,11 +89,11 @@ impl Place {
         }
     }
 
-    /// What gives back what holds now, to the byte. `None` where another place's step does: a thread's group is that of its heir
-    /// when the group it was moved to goes.
+    /// Returns the step that restores the present value, to the byte. `None` if another place's step does so: removing
+    /// a control group moves its threads to the heir.
     ///
     /// # Errors
-    /// If what holds now can't be read.
+    /// Returns an error if the present value cannot be read.
     pub fn undo(&self) -> io::Result<Option<Step>> {
         Ok(Some(match self {
             Self::Text(file) | Self::List(file) | Self::Mask(file) => Step::restore(file)?,
@@ -106,14 +107,14 @@ impl Place {
             }
             Self::Member { .. } => return Ok(None),
             Self::Affinity(thread) => match thread.affinity()? {
-                // Its CPUs are switched off: nobody can give it those now.
+                // All of its CPUs are offline, and no affinity can name those now.
                 cpus if cpus.is_empty() => return Ok(None),
                 cpus => Step::Affinity { thread: *thread, cpus },
             },
         }))
     }
 
-    /// The file or directory that would have to be writable; a thread has none.
+    /// Returns the file or directory that must be writable; `None` for a thread.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Text(path) | Self::Choice(path) | Self::List(path) | Self::Mask(path) => Some(path),
@@ -123,24 +124,24 @@ impl Place {
         }
     }
 
-    /// Whether it is a control group, and `path` a file in that.
+    /// Returns true if the place is a control group and `path` is a file in it.
     pub(crate) fn has_within(&self, path: &Path) -> bool {
         matches!(self, Self::Group { directory, .. } if path.parent() == Some(directory))
     }
 
-    /// Whether it is a file where none can be changed.
+    /// Returns true if the place is a file on a read-only file system.
     pub(crate) fn is_read_only(&self) -> bool {
         let is_file = !matches!(self, Self::Controller { .. } | Self::Group { .. });
         is_file && self.path().is_some_and(|path| access(path, Access::WRITE_OK) == Err(Errno::ROFS))
     }
 
-    /// Whether it is a thread's own. Threads come and go, and some stay where they are.
+    /// Returns true if the value belongs to a thread. Threads come and go, and some cannot be moved.
     pub(crate) fn is_of_thread(&self) -> bool {
         matches!(self, Self::Member { .. } | Self::Affinity(_))
     }
 }
 
-/// What a control group of version 2 hands down.
+/// File of a control group of version 2 with the controllers that are enabled for its children.
 pub(crate) const HANDED_DOWN: &str = "cgroup.subtree_control";
 
 impl fmt::Display for Place {
@@ -169,12 +170,12 @@ fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// A list of CPUs, which may be empty.
+/// Parses a list of CPUs that may be empty.
 fn list(text: &str) -> io::Result<CpuList> {
     if text.is_empty() { Ok(CpuList::default()) } else { text.parse().map_err(invalid) }
 }
 
-/// What has brackets around it; everything, if nothing has.
+/// Returns the text in brackets; the whole text if there are none.
 fn chosen(text: &str) -> io::Result<&str> {
     let text = text.trim();
     match text.split_once('[') {
@@ -185,10 +186,10 @@ fn chosen(text: &str) -> io::Result<&str> {
     }
 }
 
-/// The path of a thread's control group in the hierarchy with this controller; an empty name is that of version 2.
+/// Returns the path of a thread's control group in the hierarchy of a controller; an empty name stands for version 2.
 pub(crate) fn group_of(tid: i32, controller: &str) -> io::Result<String> {
     let groups = fs::read_to_string(format!("/proc/{tid}/cgroup"))?;
-    // cgroups(7): number, controllers, path.
+    // The fields are number, controllers, path: cgroups(7).
     let path = groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let is_it = parts.next()?.split(',').any(|name| name == controller);

@@ -1,19 +1,19 @@
-//! What would be done.
+//! Plans the changes for a request.
 
 use crate::{Change, Error, KNOBS, Knob, Machine, Request, Wants};
 use rustix::fs::{Access, access};
 use serde::{Serialize, Serializer};
 use std::io;
 
-/// What would be done about one knob.
+/// Planned changes of one knob.
 #[derive(Clone, Debug, Serialize)]
 pub struct Planned {
-    /// The knob.
+    /// The knob, by its name.
     #[serde(serialize_with = "name_of")]
     pub knob: &'static Knob,
-    /// Whether the request leaves it out.
+    /// True if the request does not use the knob.
     pub left_out: bool,
-    /// What it wants.
+    /// Changes and remarks for this machine.
     #[serde(flatten)]
     pub wants: Wants,
 }
@@ -22,10 +22,10 @@ fn name_of<S: Serializer>(knob: &&'static Knob, serializer: S) -> Result<S::Ok, 
     knob.name.serialize(serializer)
 }
 
-/// What would be done to meet `request`, knob by knob. Changes nothing, and needs no right to.
+/// Plans the changes for `request`, knob by knob. Changes nothing, and needs no rights.
 ///
 /// # Errors
-/// If the request can't be met.
+/// Returns an error if the request cannot be met.
 pub fn plan(machine: &Machine, request: &Request) -> Result<Vec<Planned>, Error> {
     request.check(machine)?;
     KNOBS
@@ -37,10 +37,10 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Vec<Planned>, Error>
         .collect()
 }
 
-/// Whether this process may change anything at all.
+/// Checks that this process runs as root.
 ///
 /// # Errors
-/// [`Error::Permission`].
+/// [`Error::Permission`] if it does not.
 pub(crate) fn check_root() -> Result<(), Error> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -49,15 +49,15 @@ pub(crate) fn check_root() -> Result<(), Error> {
     Err(Error::Permission { what: "the machine".to_owned(), source })
 }
 
-/// Whether what nothing is shielded without may be changed.
+/// Checks that this process may make all essential changes.
 ///
 /// # Errors
-/// [`Error::Permission`].
+/// [`Error::Permission`] with the first file that cannot be written.
 pub(crate) fn check_permission(planned: &[Planned]) -> Result<(), Error> {
     check_root()?;
     for planned in planned.iter().filter(|planned| planned.knob.essential) {
         for Change { place, to, .. } in &planned.wants.changes {
-            // What a change before it makes is not there yet.
+            // Files that an earlier change creates do not exist yet.
             let Some(path) = place.path().filter(|path| to.is_some() && path.exists()) else { continue };
             access(path, Access::WRITE_OK).map_err(|errno| Error::Permission {
                 what: path.display().to_string(),

@@ -1,21 +1,21 @@
-//! What a user asks for.
+//! The user's request for a shield.
 
 use crate::{Error, Machine};
 use serde::{Deserialize, Serialize};
 use sordino_sched::CpuList;
 use std::fmt;
 
-/// How far to go.
+/// Extent of a shield's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Move what runs on the CPUs away: threads, interrupts, unbound work.
+    /// Moves threads, interrupts and unbound work away from the CPUs.
     Basic,
-    /// Besides, set what the whole machine shares: throttling, timers, statistics, power.
+    /// Besides, changes settings of the whole machine: throttling, timers, statistics, power.
     Full,
 }
 
-/// The level's name.
+/// Prints the level's name in lower case.
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -25,31 +25,31 @@ impl fmt::Display for Level {
     }
 }
 
-/// Which CPUs to shield, and how.
+/// CPUs to shield, and the extent of the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The CPUs.
+    /// CPUs that are to be shielded.
     #[serde(with = "as_text")]
     pub cpus: CpuList,
-    /// How far to go.
+    /// Extent of the changes.
     pub level: Level,
-    /// Take each CPU down and up first, which clears it of timers and moves interrupts for good.
+    /// True to take each CPU down and up first, which clears it of timers and moves interrupts for good.
     pub hotplug: bool,
 }
 
 impl Request {
-    /// The CPUs that are left for everything else.
+    /// Returns the CPUs that are left for everything else.
     pub fn rest(&self, machine: &Machine) -> CpuList {
         machine.online.without(&self.cpus)
     }
 
-    /// What `cpus` are to be: without those of the shield or, if none is left, the others.
+    /// Removes the shielded CPUs from `cpus`. If none is left, returns all CPUs that are not shielded.
     pub(crate) fn leave(&self, machine: &Machine, cpus: &CpuList) -> CpuList {
         let left = cpus.without(&self.cpus);
         if left.is_empty() && !cpus.is_empty() { self.rest(machine) } else { left }
     }
 
-    /// Whether this machine can give those CPUs.
+    /// Checks that this machine can give those CPUs.
     ///
     /// # Errors
     /// [`Error::NotOnline`], [`Error::NothingLeft`].
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// Lists of CPUs as people write them.
+/// Serializes lists of CPUs as text such as `0-3,5`.
 pub(crate) mod as_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
     use sordino_sched::CpuList;

@@ -1,4 +1,4 @@
-//! Giving everything back.
+//! Restores the values from before the shield.
 
 use crate::place::HANDED_DOWN;
 use serde::Serialize;
@@ -7,44 +7,45 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io, thread};
 
-/// What came of lowering a shield.
+/// Result of lowering a shield.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lowered {
-    /// Steps that were carried out.
+    /// Number of steps that were carried out.
     pub steps: usize,
-    /// What could not be given back. It is kept, to be tried again.
+    /// Steps that failed. They are kept for another attempt.
     pub failures: Vec<Failure>,
-    /// What was given back, and does not hold.
+    /// Values that were restored but read back as others.
     pub remaining: Vec<Remaining>,
-    /// What no write gives back: where interrupts are delivered until the kernel moves them again.
+    /// Effects that no write reverts: the CPUs to which interrupts are delivered until the kernel moves them again.
     pub landed: Vec<Remaining>,
-    /// Threads that ran on the shielded CPUs, and go on.
+    /// Number of threads that ran on the shielded CPUs, and continue elsewhere.
     pub members: usize,
 }
 
-/// A value that is another than before the shield.
+/// A value that differs from the one before the shield.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remaining {
-    /// Where.
+    /// Place of the value.
     pub what: String,
-    /// What held before the shield.
+    /// Value before the shield.
     pub before: String,
-    /// What holds now.
+    /// Present value of the place.
     pub now: String,
 }
 
-/// Carries out one step of a shield's: [`Step::Write`], [`Step::Affinity`] or [`Step::RemoveGroup`]. What holds already is not
-/// written: some of the kernel's files refuse even their own value.
+/// Carries out one step of a shield: [`Step::Write`], [`Step::Affinity`] or [`Step::RemoveGroup`]. A value that holds
+/// already is not written: some of the kernel's files reject even their present value.
 ///
 /// # Errors
-/// What the kernel says. What is gone needs nothing to be given back.
+/// The kernel's error. A place that no longer exists is no error.
 pub fn restore(step: &Step) -> Result<(), String> {
     let result = match step {
         Step::Write { file, text } if holds(file, text) => Ok(()),
         Step::Write { file, text } => Step::write(file, text),
         Step::Affinity { thread, cpus } => match thread.affinity() {
             Ok(now) if now == *cpus => Ok(()),
-            // It may not run there any more: what remains is told, and trying again does not help.
+            // The thread may not run on these CPUs any more: the difference is reported, and another attempt would not
+            // help.
             Ok(_) => match thread.set_affinity(cpus) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
                 result => result,
@@ -60,7 +61,8 @@ pub fn restore(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Whether a file has this content: to the byte, or as one choice in brackets, or as a controller that is handed down or not.
+/// Returns true if a file has this content: to the byte, as the choice in brackets, or as an enabled or disabled
+/// controller.
 fn holds(file: &Path, text: &[u8]) -> bool {
     let Ok(now) = fs::read(file) else { return false };
     let word = String::from_utf8_lossy(text);
@@ -76,16 +78,17 @@ fn holds(file: &Path, text: &[u8]) -> bool {
     }
 }
 
-/// A group goes when its last member does. Threads fork while they are moved, and the dying take their time.
+/// Removes a control group after moving its members. Repeats that, because threads fork while they are moved, and
+/// exiting members take time.
 fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
-    // `tasks`, which moves single threads, is in groups of version 1 alone.
+    // `tasks`, which moves single threads, exists in version 1 alone.
     let members = ["tasks", "cgroup.procs"].into_iter().find(|name| directory.join(name).exists());
     let members = members.ok_or(io::ErrorKind::NotFound)?;
     for child in fs::read_dir(directory)?.flatten().filter(|entry| entry.path().is_dir()) {
         remove_group(&child.path(), heir)?;
     }
-    // Removed as it is, it would give its CPUs back some time later, and take from all threads what they had chosen (before
-    // Linux 6.2): after that was given back.
+    // Removing a partition returns its CPUs only some time later. Before Linux 6.2, that also resets the affinities of
+    // all threads, after they were restored. Writing `member` returns the CPUs at once.
     match Step::write(&directory.join("cpuset.cpus.partition"), b"member") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -93,7 +96,7 @@ fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
     for _ in 0..200 {
         for member in fs::read_to_string(directory.join(members))?.lines() {
             match Step::write(&heir.join(members), member.as_bytes()) {
-                // It has ended.
+                // The thread has exited.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
                 result => result?,
             }
@@ -108,7 +111,7 @@ fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// What a step was to give back and does not hold.
+/// Returns the difference between a step's value and the present one, if there is any.
 pub(crate) fn remaining(step: &Step) -> Option<Remaining> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let (what, before, now) = match step {

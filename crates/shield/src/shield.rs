@@ -1,4 +1,4 @@
-//! A shield that is up: what was asked for, and who may run in it.
+//! A shield that is up: its request, and its control group.
 
 use crate::machine::SYSTEM;
 use crate::request::as_text;
@@ -9,57 +9,58 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A shield that is up.
+/// Description of a shield that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shield {
-    /// What was asked for.
+    /// Request that raised the shield.
     pub request: Request,
-    /// When, in seconds since 1970.
+    /// Time at which it was raised, in seconds since 1970.
     pub since: u64,
-    /// The directory of the control group of what runs on its CPUs; `None` where there are no cpusets.
+    /// Directory of the control group for threads on its CPUs; `None` without cpusets.
     pub group: Option<PathBuf>,
-    /// What did not hold when it was raised, and why.
+    /// Changes that failed when it was raised, with reasons.
     pub refused: Vec<Refused>,
-    /// The CPUs that are not shielded.
+    /// CPUs that are not shielded.
     #[serde(with = "as_text")]
     pub rest: CpuList,
-    /// When the youngest thread was started that was there before: see [`sordino_sched::Thread`].
+    /// Start time of the youngest thread that existed before the shield: see [`sordino_sched::Thread`].
     pub(crate) youngest: u64,
-    /// Where each interrupt was delivered before.
+    /// CPUs to which each interrupt was delivered before, by file.
     pub(crate) landed: BTreeMap<PathBuf, String>,
 }
 
-/// What did not hold.
+/// A change that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// What was to be changed.
+    /// Description of the change.
     pub what: String,
-    /// Where.
+    /// Place of the value.
     pub place: String,
-    /// Why it was not.
+    /// Reason of the failure.
     pub reason: String,
 }
 
 impl Shield {
-    /// Takes a process, with all its threads, to the shielded CPUs. A thread may then choose one of them.
+    /// Moves a process with all of its threads to the shielded CPUs. A thread may then choose one of them by its
+    /// affinity.
     ///
     /// # Errors
-    /// What the kernel says; it takes root.
+    /// The kernel's error; root is required.
     pub fn take_in(&self, pid: u32) -> Result<(), Error> {
         self.group.as_deref().map_or(Ok(()), |group| join(group, pid))
     }
 
-    /// Takes a process away from the shielded CPUs.
+    /// Moves a process away from the shielded CPUs.
     ///
     /// # Errors
-    /// What the kernel says; it takes root.
+    /// The kernel's error; root is required.
     pub fn send_out(&self, pid: u32) -> Result<(), Error> {
         let Some(mount) = self.group.as_deref().and_then(Path::parent) else { return Ok(()) };
         let system = mount.join(SYSTEM);
         join(if system.is_dir() { &system } else { mount }, pid)
     }
 
-    /// How many threads run in it.
+    /// Returns the number of threads in the shield's control group.
     pub(crate) fn members(&self) -> usize {
         let Some(group) = &self.group else { return 0 };
         let lists =
@@ -67,8 +68,8 @@ impl Shield {
         lists.into_iter().find_map(Result::ok).map_or(0, |list| list.lines().count())
     }
 
-    /// Gives all CPUs to threads that were made under the shield by one that was confined by its affinity, and inherited that: those
-    /// of the kernel's, and without control groups all.
+    /// Permits all CPUs to threads that inherited the restricted affinity of their creator while the shield was up:
+    /// kernel threads and, without control groups, all threads.
     pub(crate) fn free_new_threads(&self) -> Result<(), Error> {
         let machine = Machine::read()?;
         let inherited = |task: &&Task| {
@@ -76,13 +77,13 @@ impl Shield {
             is_confined && !task.bound && task.thread.started > self.youngest
         };
         for task in machine.tasks.iter().filter(inherited) {
-            // One that has ended or is the kernel's to move needs nothing.
+            // A thread that has exited or cannot be moved needs nothing.
             let _ = task.thread.set_affinity(&machine.online);
         }
         Ok(())
     }
 
-    /// Which interrupts are delivered elsewhere now.
+    /// Returns the interrupts that are delivered to other CPUs than before.
     pub(crate) fn moved_interrupts(&self) -> Vec<Remaining> {
         let now = |file: &Path| fs::read_to_string(file).ok().map(|text| text.trim().to_owned());
         let moved = self.landed.iter().filter_map(|(file, before)| {
@@ -93,7 +94,7 @@ impl Shield {
     }
 }
 
-/// Where each interrupt is delivered now.
+/// Reads the CPUs to which each interrupt is delivered now, by file.
 pub(crate) fn landed(machine: &Machine) -> BTreeMap<PathBuf, String> {
     let files =
         machine.entries("proc/irq").into_iter().map(|directory| directory.join("effective_affinity_list"));

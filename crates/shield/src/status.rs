@@ -1,29 +1,29 @@
-//! Whether a shield holds.
+//! Status of the shield.
 
 use crate::{Change, Error, KNOBS, Machine, Shield, Store};
 use serde::Serialize;
 
-/// Whether a shield is up, and holds.
+/// State of the shield and of its settings.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The shield; `None` if none is up.
     pub shield: Option<Shield>,
-    /// What it had set and is otherwise now: somebody else has changed it, or it is new.
+    /// Settings that differ from the shield's: another program has changed them, or they are new.
     pub drift: Vec<Drift>,
-    /// What stays on its CPUs whatever is done.
+    /// Disturbances that remain on its CPUs in any case.
     pub stays: Vec<String>,
-    /// How many threads run in it.
+    /// Number of threads in the shield's control group.
     pub members: usize,
     /// The work that a process has not finished, if no shield is up.
     pub unfinished: Option<Unfinished>,
 }
 
-/// A value that is no longer as a shield had set it.
+/// A setting that differs from the shield's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drift {
-    /// The knob's name.
+    /// Name of the knob.
     pub knob: &'static str,
-    /// What would have to be changed again.
+    /// Change that would restore the shield's setting.
     #[serde(flatten)]
     pub change: Change,
 }
@@ -75,7 +75,7 @@ impl Status {
     fn look(&mut self, shield: Shield) -> Result<(), Error> {
         let machine = Machine::read()?;
         let mut request = shield.request.clone();
-        // That was done once.
+        // Hotplug was done once, when the shield was raised.
         request.hotplug = false;
         for knob in KNOBS.iter().filter(|knob| !knob.is_left_out(&request)) {
             let wants = knob.plan(&machine, &request)?;

@@ -1,4 +1,4 @@
-//! What is kept of a shield while it is up.
+//! Persistent data of a shield that is up.
 
 use crate::apply::{Done, Outcome, Watch, apply};
 use crate::plan::{check_permission, check_root};
@@ -15,16 +15,16 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where everything of a shield's is kept. A reboot, which undoes it, clears that, too.
+/// Directory of a shield's data. A reboot, which undoes the shield, clears the directory as well.
 const DIRECTORY: &str = "/run/sordino";
 
-/// The directory in which the machine's shield is described, and how to undo it.
+/// Directory with the description of the machine's shield, and with the steps that undo it.
 ///
-/// | file | what it says |
+/// | file | content |
 /// |---|---|
-/// | `shield.journal` | the steps that undo it: each is there before its change is made. Root's alone |
-/// | `shield.json` | a shield is up: it appears when all changes are made |
-/// | `shield.lowering` | the same while it is lowered: it is renamed before the first step is undone |
+/// | `shield.journal` | steps that undo the shield: each is written before its change is made. Only root can read it |
+/// | `shield.json` | description of the shield: it is created after all changes were made |
+/// | `shield.lowering` | the same description during lowering: it is renamed before the first step is undone |
 ///
 /// A journal without `shield.json` is that of a process that died: [`up`](Self::up) and [`down`](Self::down) undo it
 /// first, [`status`](Self::status) reports it. One process at a time changes anything: the directory is locked meanwhile.
@@ -33,17 +33,17 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// What came of raising a shield.
+/// Result of raising a shield.
 #[derive(Clone, Debug)]
 pub struct Raised {
-    /// The shield.
+    /// Description of the shield.
     pub shield: Shield,
-    /// Every change.
+    /// Changes in the order in which they were made.
     pub done: Vec<Done>,
 }
 
 impl Raised {
-    /// What the kernel took, and something else holds: with that.
+    /// Returns the changes that the kernel accepted but that read back differently, with that value.
     pub fn differing(&self) -> impl Iterator<Item = (&Change, &str)> {
         self.done.iter().filter_map(|done| match &done.outcome {
             Outcome::Differs(now) => Some((&done.change, now.as_str())),
@@ -53,26 +53,26 @@ impl Raised {
 }
 
 impl Default for Store {
-    /// The machine's.
+    /// Uses the machine's directory, `/run/sordino`.
     fn default() -> Self {
         Self { directory: DIRECTORY.into() }
     }
 }
 
 impl Store {
-    /// The shield that is up, as far as anybody can read that. One that is just being raised or lowered is not.
+    /// Reads the shield that is up. One that is just being raised or lowered is not up.
     ///
     /// # Errors
-    /// If its description can't be read.
+    /// Returns an error if its description cannot be read.
     pub fn shield(&self) -> Result<Option<Shield>, Error> {
-        // Another boot's would have no journal.
+        // A description of another boot has no journal.
         match read(&self.description())? {
             Some(shield) if self.has_journal()? => Ok(Some(shield)),
             _ => Ok(None),
         }
     }
 
-    /// Whether this boot's journal is there. Only root may read it; others learn no more than that there is one.
+    /// Returns true if there is a journal of this boot. Users other than root cannot read it, only its existence.
     fn has_journal(&self) -> Result<bool, Error> {
         if !geteuid().is_root() {
             return Ok(self.journal().exists());
@@ -80,10 +80,11 @@ impl Store {
         Ok(Journal::open(&self.journal())?.is_some())
     }
 
-    /// Whether [`up`](Self::up) would begin: what is asked for can be had, no shield is up, and the right to change it is there.
+    /// Checks that [`up`](Self::up) would start: the request can be met, no shield is up, and this process may make the
+    /// changes.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason why it would not.
     pub fn may_raise(&self, request: &Request) -> Result<(), Error> {
         let machine = Machine::read()?;
         let planned = plan(&machine, request)?;
@@ -96,10 +97,10 @@ impl Store {
         check_permission(&planned)
     }
 
-    /// Undoes what a process left that died while it raised or lowered a shield. `None`: there was nothing.
+    /// Undoes the changes of a process that died while it raised or lowered a shield. `None` if there were none.
     ///
     /// # Errors
-    /// If it can't be undone, or somebody is at work.
+    /// Returns an error if the changes cannot be undone, or if another process is at work.
     pub fn recover(&mut self) -> Result<Option<Lowered>, Error> {
         if !self.is_unfinished() {
             return Ok(None);
@@ -108,17 +109,17 @@ impl Store {
         self.settle()
     }
 
-    /// Raises a shield. Each change is noted before it is made; whenever this process dies, the next call of a [`Store`]'s undoes it.
-    /// What fails or is interrupted halfway is undone before this returns.
+    /// Raises a shield. Each change is journalled before it is made; if this process dies, the next call of a
+    /// [`Store`]'s method undoes the changes. A failure or an interruption halfway is undone before this returns.
     ///
-    /// Looks at all threads once for each knob; ends early if `watch` wants that.
+    /// Reads all threads once for each knob; stops early if `watch` is interrupted.
     ///
     /// # Errors
-    /// Why there is no shield; nothing is changed then.
+    /// Returns the reason why there is no shield; nothing is changed then.
     pub fn up(&mut self, request: &Request, watch: &mut dyn Watch) -> Result<Raised, Error> {
         check_root()?;
         let _lock = self.lock()?;
-        // First: what was left may stand in the way of what is asked for.
+        // An earlier shield goes first: its remains may prevent the new one.
         if let Some(lowered) = self.settle()?.filter(|lowered| !lowered.failures.is_empty()) {
             let reason = "an earlier shield could not be lowered".to_owned();
             return Err(Error::NotUndone { reason, failures: lowered.failures });
@@ -126,7 +127,7 @@ impl Store {
         self.may_raise(request)?;
         let machine = Machine::read()?;
         let path = self.journal();
-        // Another boot's. A description beside the new journal would say that all changes are made.
+        // Files of another boot. A description beside the new journal would mean that all changes are made.
         for left in [self.description(), self.lowering(), path.clone()] {
             remove(&left)?;
         }
@@ -151,10 +152,10 @@ impl Store {
         }
     }
 
-    /// Lowers the shield, or undoes what a process that died left of one, and reads back whether that holds.
+    /// Lowers the shield, or undoes the changes of a process that died, and reads back the result.
     ///
     /// # Errors
-    /// [`Error::NotUp`]; what else keeps it from being lowered.
+    /// [`Error::NotUp`], or the reason why the shield could not be lowered.
     pub fn down(&mut self) -> Result<Lowered, Error> {
         if !self.journal().exists() && !self.is_unfinished() {
             return Err(Error::NotUp);
@@ -164,30 +165,30 @@ impl Store {
         self.lower()?.ok_or(Error::NotUp)
     }
 
-    /// Undoes what a process that died left. `None`: nothing did. To be called with the lock.
+    /// Undoes the changes of a process that died. `None` if there were none. The caller holds the lock.
     pub(crate) fn settle(&mut self) -> Result<Option<Lowered>, Error> {
         if self.is_unfinished() { self.lower() } else { Ok(None) }
     }
 
-    /// Whether there is anything of a shield that is not up.
+    /// Returns true if there are remains of a shield that is not up.
     pub(crate) fn is_unfinished(&self) -> bool {
         !self.description().exists() && (self.journal().exists() || self.lowering().exists())
     }
 
     fn lower(&mut self) -> Result<Option<Lowered>, Error> {
         let (description, lowering) = (self.description(), self.lowering());
-        // One that can't be read leaves all as it is.
+        // A journal that cannot be read leaves everything unchanged.
         let journal = Journal::open(&self.journal())?;
         if description.exists() {
-            // From now on it is one that a dead process left.
+            // If this process dies from now on, the next one finds the shield unfinished.
             fs::rename(&description, &lowering).map_err(Error::io(&description))?;
         }
-        // What it tells is for the report; the journal alone undoes.
+        // The description is needed for the report only; the journal alone undoes.
         let shield = read(&lowering).ok().flatten();
         let members = shield.as_ref().map_or(0, Shield::members);
         let mut lowered = journal.map(|journal| undo(journal, members)).transpose()?;
         if let Some(shield) = &shield {
-            // Without a look at the threads, nothing else is wrong.
+            // Threads that cannot be read do no further harm.
             let _ = shield.free_new_threads();
             if let Some(lowered) = &mut lowered {
                 lowered.landed = shield.moved_interrupts();
@@ -220,7 +221,7 @@ impl Store {
             }
             let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
             let directory = match File::options().read(true).custom_flags(flags).open(path) {
-                // Whoever had the lock before us has removed the directory.
+                // The previous holder of the lock has removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 result => result.map_err(Error::io(path))?,
             };
@@ -252,7 +253,7 @@ impl Store {
         self.directory.join("shield.partial")
     }
 
-    /// There at once, whole, and for everybody to read.
+    /// Writes the description atomically, readable by everybody.
     fn describe(&self, shield: &Shield) -> Result<(), Error> {
         let (path, partial) = (self.description(), self.partial());
         let text = serde_json::to_vec_pretty(shield).map_err(|error| Error::io(&path)(error.into()))?;
@@ -262,7 +263,7 @@ impl Store {
     }
 }
 
-/// The right to change the store, as long as it lives.
+/// Exclusive right to change the store.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _directory: File,
@@ -271,13 +272,13 @@ pub(crate) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Nothing stays behind: it goes if it is empty.
+        // Removes the directory if it is empty.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Sees that a directory is this user's, and that nobody else can write to it. Others may read what is in it, and not open it: whoever
-/// could, could lock it for ever.
+/// Checks that a directory belongs to this user and that nobody else can write to it. Its mode lets others read the
+/// files in it but not open the directory itself, because whoever can open it could lock it forever.
 fn own(directory: &File) -> io::Result<()> {
     let found = directory.metadata()?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
@@ -289,7 +290,7 @@ fn own(directory: &File) -> io::Result<()> {
     if mode == 0o711 { Ok(()) } else { directory.set_permissions(Permissions::from_mode(0o711)) }
 }
 
-/// A shield's description; `None` if it is not there.
+/// Reads a shield's description; `None` if the file does not exist.
 fn read(path: &Path) -> Result<Option<Shield>, Error> {
     let text = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -298,7 +299,7 @@ fn read(path: &Path) -> Result<Option<Shield>, Error> {
     serde_json::from_slice(&text).map(Some).map_err(|error| Error::io(path)(error.into()))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
@@ -306,7 +307,7 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Undoes what a journal holds, and looks whether that holds.
+/// Carries out a journal's steps, and reads back the values.
 fn undo(journal: Journal, members: usize) -> Result<Lowered, Error> {
     let (path, steps) = (journal.path().to_owned(), journal.steps().to_vec());
     let failures = journal.undo(restore).map_err(Error::io(path))?;
@@ -315,7 +316,7 @@ fn undo(journal: Journal, members: usize) -> Result<Lowered, Error> {
     Ok(Lowered { steps: steps.len(), remaining, landed: Vec::new(), members, failures })
 }
 
-/// Undoes what was done before `error`.
+/// Undoes the changes that were made before `error`.
 fn undone(journal: Journal, error: Error) -> Error {
     match journal.undo(restore) {
         Ok(failures) if failures.is_empty() => Error::Undone(Box::new(error)),

@@ -1,11 +1,11 @@
-//! What the knobs want of machines that are not this one: trees of files with what other kernels have in them.
+//! Tests of the knobs with trees of files that other kernels have.
 
 use sordino_sched::{CpuList, Policy, Thread};
 use sordino_shield::{Cpusets, Error, KNOBS, Level, Machine, Request, Task, Wants, advice, plan};
 use std::fs;
 use std::path::Path;
 
-/// A machine with CPUs 0 to 3, and these files.
+/// A machine with CPUs 0 to 3 and these files.
 fn machine(root: &Path, files: &[(&str, &str)]) -> Machine {
     for (file, text) in files {
         let path = root.join(file);
@@ -31,7 +31,7 @@ fn request(cpus: &str) -> Request {
     Request { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
 }
 
-/// What one knob wants, as `what: from -> to`.
+/// Returns one knob's changes as `what: from -> to`.
 fn wants(machine: &Machine, request: &Request, knob: &str) -> Wants {
     let knob = KNOBS.iter().find(|each| each.name == knob).unwrap();
     knob.plan(machine, request).unwrap()
@@ -142,7 +142,7 @@ fn sets_of_others_lose_the_cpus_and_one_with_no_others_is_in_the_way() {
     let changed = changes(&wants(&machine, &request("3"), "cpuset"));
     let narrowed: Vec<&str> =
         changed.iter().filter_map(|change| change.strip_prefix("CPUs of the control group ")).collect();
-    // Children first: a parent may not lose what a child has.
+    // Children come first: a parent must contain its children's CPUs.
     let mount = mount.display();
     assert_eq!(narrowed, [format!("{mount}/docker/a: 2-3 -> 2"), format!("{mount}/docker: 0-3 -> 0-2")]);
     let error = plan(&machine, &request("2-3")).unwrap_err();
@@ -161,7 +161,7 @@ fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
     machine.cpusets = Cpusets::V1(directory.path().join("cpuset"));
     let wants = wants(&machine, &Request { hotplug: true, ..request("3") }, "hotplug");
     let docker = format!("CPUs of the control group {}/cpuset/docker", directory.path().display());
-    // What is noted first is given back last.
+    // The first journalled value is restored last.
     assert_eq!(
         changes(&wants),
         [

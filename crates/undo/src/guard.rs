@@ -1,4 +1,4 @@
-//! The guardian's side: keep the steps, and carry them out when it is time.
+//! The guardian's process: stores steps, and carries them out at the end.
 
 use crate::step::Malformed;
 use crate::{Failure, Step};
@@ -10,18 +10,18 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the guardian says when it is ready; the number is the protocol's.
+/// First line that the guardian sends; the number is the protocol's version.
 pub(crate) const GREETING: &str = "sordino-undo 1";
 
-/// Runs as a guardian: takes steps from the [`Guardian`](crate::Guardian) that started this process and
-/// carries them out in reverse order when told to, or when the parent is gone. Returns what failed; if the
-/// parent is gone too, nobody else knows.
+/// Runs as a guardian: receives steps from the [`Guardian`](crate::Guardian) that started this process, and carries
+/// them out in reverse order on request or when the parent has exited. Returns the failures; if the parent has exited,
+/// nobody else knows them.
 ///
-/// To be called before the process does anything else: it closes every descriptor but its standard ones,
-/// leaves the terminal's session and takes no notice of SIGINT, SIGTERM, SIGHUP and SIGQUIT.
+/// To be called before the process does anything else: it closes every descriptor but the standard ones, leaves the
+/// terminal's session and ignores SIGINT, SIGTERM, SIGHUP and SIGQUIT.
 ///
 /// # Errors
-/// If the process can't be set up so; the parent then makes no change.
+/// Returns an error if the process cannot be set up so; the parent then makes no change.
 pub fn guard(carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<Vec<Failure>> {
     let parent = getppid().ok_or(io::ErrorKind::NotFound)?;
     close_all_but_standard()?;
@@ -30,15 +30,15 @@ pub fn guard(carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<V
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
         signal_hook::consts::SIGQUIT,
-        // The parent may be gone before it has heard the last reply.
+        // The parent may exit before it has received the last reply.
         signal_hook::consts::SIGPIPE,
     ] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    // Fails for the leader of a process group, which is in nobody else's already.
+    // Fails for the leader of a process group, which is in a group of its own already.
     let _ = setsid();
     rustix::process::chdir("/")?;
-    // What ps shows, whichever thread this is.
+    // ps shows this name for the process, whichever thread this is.
     std::fs::write("/proc/self/comm", "sordino-undo")?;
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let commands =
@@ -46,20 +46,22 @@ pub fn guard(carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<V
     Ok(serve(BufReader::new(commands), stream, carry_out))
 }
 
-/// Whatever the parent had open without close-on-exec: a pipe or a terminal that it must not keep open.
+/// Closes all descriptors that the parent had open without close-on-exec: the guardian must not keep a pipe or a
+/// terminal open.
 fn close_all_but_standard() -> io::Result<()> {
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&descriptor| descriptor > 2)
         .collect();
     for descriptor in open {
-        // The one that listed the directory is closed by now.
+        // The descriptor that listed the directory is closed by now.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
 
-/// The parent's commands; ends when the parent does, even if someone else still holds its end of the socket.
+/// The parent's commands. Reading ends when the parent exits, even if another process still holds its end of the
+/// socket.
 struct WhileParentLives {
     stream: UnixStream,
     parent: OwnedFd,
@@ -72,18 +74,18 @@ impl Read for WhileParentLives {
             PollFd::from_borrowed_fd(self.parent.as_fd(), PollFlags::IN),
         ];
         poll(&mut ready, None)?;
-        // What the parent said before it died comes first.
+        // Commands that the parent sent before it exited come first.
         if ready[0].revents().is_empty() { Ok(0) } else { self.stream.read(buffer) }
     }
 }
 
-/// One line of the parent's.
+/// A command: one line from the parent.
 enum Command {
-    /// Keep this step under this number.
+    /// Stores a step under this number.
     Add(u64, Step),
-    /// The change with this number stays.
+    /// Drops the step with this number, because its change stays.
     Forget(u64),
-    /// Undo what is left, now.
+    /// Carries out the remaining steps.
     Undo,
 }
 
@@ -104,8 +106,8 @@ impl std::str::FromStr for Command {
     }
 }
 
-/// Obeys until it is told to undo or `commands` end, then undoes. That nobody hears the replies is no reason to
-/// stop.
+/// Executes commands until one is `undo` or `commands` ends, then carries out the steps. Errors of `replies` are
+/// ignored: undoing does not depend on a receiver.
 fn serve(
     mut commands: impl BufRead,
     mut replies: impl Write,
@@ -115,7 +117,7 @@ fn serve(
     let mut reply = |line: &dyn std::fmt::Display| drop(writeln!(replies, "{line}"));
     reply(&GREETING);
     let mut line = String::new();
-    // A line that lacks its end was being written when the parent died: no change was made for it.
+    // The parent died while it wrote a line without its end, and made no change for it.
     while commands.read_line(&mut line).is_ok() && line.ends_with('\n') {
         match line.trim_end_matches('\n').parse() {
             Ok(Command::Undo) => break,
@@ -146,7 +148,8 @@ fn serve(
 mod tests {
     use super::*;
 
-    /// What is carried out and replied when the parent sends `commands`; steps named `bad` fail.
+    /// Returns the steps carried out and the replies after `commands`. Steps named `bad` fail, and those named `worse`
+    /// panic.
     fn talk(commands: &str) -> (Vec<String>, String) {
         let (mut done, mut replies) = (Vec::new(), Vec::new());
         let failures = serve(commands.as_bytes(), &mut replies, |step| {

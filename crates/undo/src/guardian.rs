@@ -1,4 +1,4 @@
-//! The parent's side: start a guardian and tell it what to undo.
+//! The parent's side: starts a guardian and sends it steps.
 
 use crate::guard::GREETING;
 use crate::step::unescape;
@@ -10,59 +10,60 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// After that long a program that has not greeted is none that will.
+/// Time within which a guardian sends its greeting.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// A child process that undoes what its parent changed.
+/// A child process that undoes its parent's changes.
 ///
-/// Dropping it undoes too, and waits; only [`undo`](Self::undo) tells what failed.
+/// Dropping it undoes them as well, and waits; only [`undo`](Self::undo) returns the failures.
 #[derive(Debug)]
 pub struct Guardian {
     process: Child,
-    /// `None` once it has undone.
+    /// Connection to the guardian; `None` after undoing.
     stream: Option<BufReader<UnixStream>>,
     steps: Vec<(Change, Step)>,
     added: u64,
 }
 
-/// Names a change, for [`Guardian::forget`].
+/// Identifies a change, for [`Guardian::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Change(u64);
 
-/// Why a guardian can't be relied on.
+/// Reason why a guardian is unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It did not come up; nothing was changed.
+    /// The guardian did not start; nothing was changed.
     #[error("cannot start the process that undoes changes")]
     Start(#[source] io::Error),
-    /// It is gone, killed perhaps. These steps are now the caller's to carry out, in this order.
+    /// The guardian has exited, for example because it was killed. The caller has to carry out these steps, in this
+    /// order.
     #[error("the process that undoes changes is gone; steps left to undo: {}", steps.len())]
     Gone {
-        /// What it would have done.
+        /// Steps that the guardian would have carried out.
         steps: Vec<Step>,
-        /// How that was noticed.
+        /// Error by which its exit was noticed.
         #[source]
         source: io::Error,
     },
 }
 
 impl Guardian {
-    /// Starts `command`, which has to call [`guard`](crate::guard()), and waits until it is ready. Its standard
-    /// streams are set here.
+    /// Starts `command`, which has to call [`guard`](crate::guard()), and waits until it is ready. Its standard streams
+    /// are set here.
     ///
     /// # Errors
-    /// [`Error::Start`].
+    /// [`Error::Start`] if the process cannot be started or sends no greeting.
     pub fn start(command: &mut Command) -> Result<Self, Error> {
         Self::spawn(command).map_err(Error::Start)
     }
 
     fn spawn(command: &mut Command) -> io::Result<Self> {
-        // Both ends are closed on exec: no other child of ours, such as the traced command, holds them.
+        // Both ends are closed on exec: no other child, such as the recorded command, inherits them.
         let (ours, theirs) = UnixStream::pair()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn()?;
-        // Holds the child's end, and would keep this side from noticing the child's death.
+        // `command` still holds the child's end, and would keep this side from noticing the child's death.
         command.stdin(Stdio::null());
         ours.set_read_timeout(Some(READY_WITHIN))?;
         let stream = Some(BufReader::new(ours));
@@ -71,19 +72,19 @@ impl Guardian {
             .receive()
             .and_then(|greeting| if greeting == GREETING { Ok(()) } else { Err(unexpected(&greeting)) });
         if let (Ok(()), Some(stream)) = (&greeting, &guardian.stream) {
-            // From now on it answers when it has done what was asked, however long that takes.
+            // From now on, a reply is sent when the request is done, which may take any time.
             stream.get_ref().set_read_timeout(None)?;
         } else {
-            // Whatever it is, it is no guardian and may never end.
+            // The process is no guardian and may never exit.
             guardian.process.kill()?;
         }
         greeting.map(|()| guardian)
     }
 
-    /// Makes it keep `step`. The change itself may be made when this has returned, not earlier.
+    /// Sends `step` to the guardian. The change must not be made before this has returned.
     ///
     /// # Errors
-    /// [`Error::Gone`]: then don't make the change.
+    /// [`Error::Gone`]: the change must not be made then.
     pub fn add(&mut self, step: Step) -> Result<Change, Error> {
         let change = Change(self.added);
         self.request(&format_args!("add\t{}\t{step}", change.0))?;
@@ -92,25 +93,25 @@ impl Guardian {
         Ok(change)
     }
 
-    /// Lets `change` stay; for one that was not made after all, or was undone already.
+    /// Drops the step of `change`, because the change was not made or was undone already.
     ///
     /// # Errors
-    /// [`Error::Gone`].
+    /// [`Error::Gone`] if the guardian has exited.
     pub fn forget(&mut self, change: Change) -> Result<(), Error> {
         self.request(&format_args!("forget\t{}", change.0))?;
         self.steps.retain(|&(number, _)| number != change);
         Ok(())
     }
 
-    /// Undoes every change that was not forgotten, last one first, and tells what failed.
+    /// Undoes every change that was not forgotten, the last one first, and returns the failures.
     ///
     /// # Errors
-    /// [`Error::Gone`]; steps done before it went are among those it lists.
+    /// [`Error::Gone`]; its list includes steps that the guardian carried out before it exited.
     pub fn undo(mut self) -> Result<Vec<Failure>, Error> {
         self.finish().map_err(|source| self.gone(source))
     }
 
-    /// The process's id, to be told apart from the traced ones.
+    /// Returns the guardian's process id, which distinguishes it from traced processes.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
@@ -145,7 +146,7 @@ impl Guardian {
                 }
             }
         });
-        // Closed first: a guardian that still waits for a command takes this for one.
+        // Closed first: a guardian that still waits for a command treats the end as one.
         self.stream = None;
         self.process.wait()?;
         told.map(|()| failures)
@@ -174,7 +175,7 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         if self.stream.is_some() {
-            // Nobody is left to be told.
+            // Nobody can receive the failures.
             let _ = self.finish();
         }
     }

@@ -1,4 +1,4 @@
-//! Steps that outlive whoever made the changes: a file of them.
+//! A file of steps, for changes that outlive the process that made them.
 
 use crate::trust::private;
 use crate::{Failure, Step};
@@ -11,69 +11,70 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What a journal begins with, before the boot's id.
+/// First words of a journal, followed by the boot id.
 const HEADER: &str = "sordino-journal 1 ";
-/// The longest journal that is read, in bytes.
+/// Greatest size of a journal in bytes.
 const LONGEST: u64 = 16 << 20;
-/// A journal's steps are carried out with all rights: nobody but its owner may read or write it.
+/// Mode of a journal. Its steps are carried out as root, so only its owner may read or write it.
 const MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// What undoes changes that stay when their maker is gone, one [`Step`] a line.
+/// A file of steps that undo changes after their maker has exited, one [`Step`] a line.
 ///
-/// A step is in the file *before* its change is made, so that whoever opens the journal after a death at any moment can undo all
-/// that was done. The file is to be in a file system that a reboot clears, as `/run`; another boot's journal counts as none, for
-/// its changes went with that boot. One process at a time: who may write is for the caller to settle.
+/// A step is in the file *before* its change is made, so that the journal always contains the steps for all changes,
+/// whenever its writer dies. The file belongs in a file system that a reboot clears, such as `/run`; a journal of
+/// another boot counts as absent, because its changes ended with that boot. Callers must ensure that only one process
+/// writes at a time.
 ///
-/// The directory and the file belong to the effective user, and nobody else can write to them: anything else is refused. Both stay
-/// open, so that no path is followed twice.
+/// The directory and the file must belong to the effective user, and nobody else may be able to write to them: anything
+/// else is rejected. Both stay open, so that no path is resolved twice.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     directory: OwnedFd,
     file: File,
-    /// Of what is whole in it, in bytes.
+    /// Length of all complete lines in bytes.
     length: u64,
     steps: Vec<Step>,
 }
 
-/// Why a journal can't be read.
+/// Reason why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("cannot read {}", path.display())]
     Io {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why.
+        /// Error that the kernel returned.
         #[source]
         source: io::Error,
     },
-    /// Somebody else may have written it.
+    /// Another user may have written the journal.
     #[error("{}: {reason}: nothing in {} was carried out; see that it is right, undo by hand what it stands for, then remove it", path.display(), journal.display())]
     Untrusted {
-        /// The journal, or its directory.
+        /// Path of the journal or of its directory.
         path: PathBuf,
-        /// What is wrong with that.
+        /// Reason why the path is not trusted.
         reason: String,
-        /// The journal.
+        /// Path of the journal.
         journal: PathBuf,
     },
-    /// It says what no journal says.
+    /// A line is not a step.
     #[error("{}, line {line}: no step to undo; what it stands for is to be undone by hand, then remove the file", path.display())]
     Malformed {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Where, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
 impl Journal {
-    /// Begins a journal where none is, with mode 0600.
+    /// Creates a journal with mode 0600.
     ///
     /// # Errors
-    /// If the file is there already or can't be made, or if somebody else can write to its directory.
+    /// Returns an error if the file exists or cannot be created, or if somebody else can write to its directory.
     pub fn create(path: &Path) -> io::Result<Self> {
         let directory = match directory_of(path) {
             Ok(Some(directory)) => directory,
@@ -88,17 +89,17 @@ impl Journal {
         let header = format!("{HEADER}{}\n", boot_id()?);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&directory, name(path)?, flags, MODE)?);
-        // Whatever the umask took away of it.
+        // Sets the permissions again, of which the umask may have removed some.
         fchmod(&file, MODE)?;
         file.write_all_at(header.as_bytes(), 0)?;
         Ok(Self { path: path.to_owned(), directory, file, length: header.len() as u64, steps: Vec::new() })
     }
 
-    /// The journal that is there; `None` if there is none of this boot. The end of a line that was being written when its writer
-    /// died is left out: no change was made for it.
+    /// Opens an existing journal; `None` if there is none of this boot. An incomplete last line is ignored: its writer
+    /// died before it made the change.
     ///
     /// # Errors
-    /// [`Unreadable`].
+    /// [`Unreadable`] with the reason.
     pub fn open(path: &Path) -> Result<Option<Self>, Unreadable> {
         let failed = |source| Unreadable::Io { path: path.to_owned(), source };
         let Some(directory) = directory_of(path)? else { return Ok(None) };
@@ -116,26 +117,26 @@ impl Journal {
         Ok(Some(Self { path: path.to_owned(), directory, file, length, steps }))
     }
 
-    /// Where it is.
+    /// Returns the journal's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it holds, the oldest step first.
+    /// Returns the steps, the oldest first.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Notes a step. The change itself may be made when this has returned, not earlier.
+    /// Appends a step. The change must not be made before this has returned.
     ///
     /// # Errors
-    /// If it can't be written; then don't make the change.
+    /// Returns an error if the step cannot be written; the change must not be made then.
     pub fn add(&mut self, step: Step) -> io::Result<()> {
         let line = format!("{step}\n");
         if self.length + line.len() as u64 > LONGEST {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // What another writer left unfinished.
+        // Removes the incomplete line of an earlier writer.
         self.file.set_len(self.length)?;
         self.file.write_all_at(line.as_bytes(), self.length)?;
         self.length += line.len() as u64;
@@ -143,11 +144,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Undoes everything, the last step first, and removes the file. What failed stays in it, to be tried again. A death meanwhile
-    /// leaves the file as it is: steps may be carried out twice.
+    /// Carries out all steps, the last one first, and removes the file. Failed steps are kept in it for another
+    /// attempt. If the process dies meanwhile, the file is unchanged, and steps may be carried out twice.
     ///
     /// # Errors
-    /// If the file can't be removed or replaced.
+    /// Returns an error if the file cannot be removed or replaced.
     pub fn undo(self, mut carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<Vec<Failure>> {
         let mut failures = Vec::new();
         for step in self.steps.iter().rev() {
@@ -163,7 +164,7 @@ impl Journal {
         Ok(failures)
     }
 
-    /// Replaces the file by one with these steps alone.
+    /// Replaces the file by one that contains only these steps.
     fn keep(&self, failures: &[Failure]) -> io::Result<()> {
         let partial = self.path.with_extension("partial");
         let _ = unlinkat(&self.directory, name(&partial)?, AtFlags::empty());
@@ -183,7 +184,7 @@ fn untrusted(path: &Path, reason: String, journal: &Path) -> Unreadable {
     Unreadable::Untrusted { path: path.to_owned(), reason, journal: journal.to_owned() }
 }
 
-/// The directory of a journal, to which nobody else can write; `None` if there is none.
+/// Opens the directory of a journal, which nobody else may be able to write to; `None` if it does not exist.
 fn directory_of(journal: &Path) -> Result<Option<OwnedFd>, Unreadable> {
     let path = journal.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -199,12 +200,12 @@ fn directory_of(journal: &Path) -> Result<Option<OwnedFd>, Unreadable> {
     Ok(Some(directory))
 }
 
-/// The journal's file, which nobody else can have written; `None` if there is none.
+/// Opens the journal's file, which nobody else may have written; `None` if it does not exist.
 fn file_in(directory: &OwnedFd, path: &Path) -> Result<Option<File>, Unreadable> {
     let failed = |source: io::Error| Unreadable::Io { path: path.to_owned(), source };
     let refused = |reason: &str| untrusted(path, reason.to_owned(), path);
     let name = name(path).map_err(failed)?;
-    // Looked at before it is opened: to open a device may do something.
+    // The type is checked before opening, because opening a device may have effects.
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {}
         Ok(_) => return Err(refused("it is no regular file")),
@@ -225,7 +226,7 @@ fn file_in(directory: &OwnedFd, path: &Path) -> Result<Option<File>, Unreadable>
     Ok(Some(file.into()))
 }
 
-/// Names this boot of the machine.
+/// Returns the id of this boot of the machine.
 fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

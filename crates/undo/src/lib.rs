@@ -1,9 +1,9 @@
-//! Changes to the machine that are taken back whatever happens.
+//! Undoes changes to the machine, however the process that made them ends.
 //!
-//! Whoever changes the machine starts a [`Guardian`] first: a process of its own that knows how to undo each
-//! change and does so, last change first, when it is told to or when its parent is gone: returned, panicked,
-//! interrupted or killed. Each [`Step`] is known to the guardian *before* the change is made, so there is no
-//! moment at which a death leaves something behind.
+//! Before a process changes the machine, it starts a [`Guardian`]: a child process that stores how to undo each change,
+//! and does so, last change first, on request or when its parent ends: by returning, by a panic, by a signal. The
+//! guardian has each [`Step`] *before* the change is made, so there is no moment at which a death leaves something
+//! behind.
 //!
 //! ```no_run
 //! use sordino_undo::{Guardian, Step};
@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Changes that are to stay when their maker is gone have their steps in a [`Journal`] instead, a file from which whoever comes
-//! later undoes them.
+//! Changes that outlive their maker have their steps in a [`Journal`] instead: a file, from which a later process
+//! undoes them.
 //!
 //! Steps are text, one line each:
 //!

@@ -1,4 +1,4 @@
-//! What to do to undo one change, and the line of text that says so.
+//! One undo step, and its format as a line of text.
 
 use sordino_sched::{CpuList, Thread};
 use std::ffi::OsStr;
@@ -10,99 +10,99 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What undoes one change. Doing it twice does no harm, and neither does doing it when the change was not made.
+/// A step that undoes one change. It is idempotent, and harmless if the change was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {
-    /// Write a text to a file that exists.
+    /// Writes a text to an existing file.
     Write {
-        /// The file's absolute path: a guardian lives in the root directory.
+        /// Absolute path of the file: a guardian's working directory is the root.
         file: PathBuf,
-        /// What to write, in one go.
+        /// Text to write in one system call.
         text: Vec<u8>,
     },
-    /// Remove an instance of the kernel's tracer.
+    /// Removes an instance of the kernel's tracer.
     RemoveInstance {
-        /// Its name in `instances/`.
+        /// Name of the instance in `instances/`.
         name: String,
     },
-    /// Make an instance of the kernel's tracer that was made ahead as it was before it was taken.
+    /// Resets a prepared instance of the kernel's tracer to its state before it was used.
     ResetInstance {
-        /// Its name in `instances/`.
+        /// Name of the instance in `instances/`.
         name: String,
     },
-    /// Give a file back the rights that it had.
+    /// Restores the permissions of a file.
     Access {
-        /// The file's absolute path.
+        /// Absolute path of the file.
         file: PathBuf,
-        /// The rights of its owner, its group, and others.
+        /// Permission bits of owner, group and others.
         mode: u32,
     },
-    /// Let a thread run on these CPUs again.
+    /// Restores the CPU affinity of a thread.
     Affinity {
-        /// The thread; if it has ended there is nothing to do.
+        /// The thread; if it has exited, there is nothing to do.
         thread: Thread,
-        /// All of them.
+        /// CPUs that the thread may run on.
         cpus: CpuList,
     },
-    /// Remove a control group.
+    /// Removes a control group.
     RemoveGroup {
-        /// Its directory.
+        /// Directory of the group.
         directory: PathBuf,
-        /// The directory of the group that its members go to.
+        /// Directory of the group to which its members are moved.
         heir: PathBuf,
     },
-    /// Remove a directory with all that is in it.
+    /// Removes a directory with all of its content.
     RemoveDirectory {
-        /// Its absolute path.
+        /// Absolute path of the directory.
         directory: PathBuf,
     },
 }
 
 impl Step {
-    /// The step that gives `file` the content it has now. Only for files that read as they are written;
+    /// Creates the step that writes the file's present content back. Only for files that read as they are written;
     /// `trace_clock`, which lists every clock and brackets one, does not.
     ///
     /// # Errors
-    /// If the file can't be read.
+    /// Returns an error if the file cannot be read.
     pub fn restore(file: impl AsRef<Path>) -> io::Result<Self> {
         let file = std::path::absolute(file)?;
         let text = fs::read(&file)?;
         Ok(Self::Write { file, text })
     }
 
-    /// The step that gives `file` the rights that it has now.
+    /// Creates the step that restores the file's present permissions.
     ///
     /// # Errors
-    /// If it can't be looked at.
+    /// Returns an error if the file's status cannot be read.
     pub fn restore_access(file: impl AsRef<Path>) -> io::Result<Self> {
         let file = std::path::absolute(file)?;
         let mode = fs::metadata(&file)?.permissions().mode() & 0o7777;
         Ok(Self::Access { file, mode })
     }
 
-    /// Gives `file` these rights.
+    /// Sets the permissions of `file`.
     ///
     /// # Errors
-    /// If they are not ours to give.
+    /// Returns the kernel's error, for example if the file belongs to another user.
     pub fn give_access(file: &Path, mode: u32) -> io::Result<()> {
         fs::set_permissions(file, Permissions::from_mode(mode))
     }
 
-    /// Writes `text` to `file`, replacing what it holds. Never creates a file: one that is gone was not the
-    /// one that was changed.
+    /// Writes `text` to `file`, replacing its content. Never creates a file: one that no longer exists is not the one
+    /// that was changed.
     ///
     /// # Errors
-    /// If the file does not exist or does not take the text.
+    /// Returns an error if the file does not exist or does not accept the text.
     pub fn write(file: &Path, text: &[u8]) -> io::Result<()> {
-        // One write: the kernel's files take each as a value of its own.
+        // A single write, because the kernel's files treat each as a separate value.
         let written = OpenOptions::new().write(true).truncate(true).open(file)?.write(text)?;
         if written == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 }
 
-/// One line without a line end: the step's name and its words, separated by tabs. What could break the line is
-/// escaped as in a byte string.
+/// Prints one line without a line end: the step's name and its words, separated by tabs. Other bytes than printable
+/// ASCII are escaped as in a byte string.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,7 +131,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The text is no step.
+/// The text is not a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no undo step: '{0}'")]
 pub struct Malformed(pub String);
@@ -176,7 +176,7 @@ impl FromStr for Step {
     }
 }
 
-/// Takes back what `escape_ascii` did; `None` if it did not write this.
+/// Reverts `escape_ascii`; `None` if the text is not its output.
 pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -204,9 +204,9 @@ fn hexadecimal(digit: u8) -> Option<u8> {
 /// A step that could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The step.
+    /// The step that failed.
     pub step: Step,
-    /// Why it failed.
+    /// Reason for the failure.
     pub reason: String,
 }
 

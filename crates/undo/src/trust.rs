@@ -1,19 +1,20 @@
-//! Whether a file or a directory holds only what this user put there.
+//! Checks that only this user can have written a file or a directory.
 
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::process::geteuid;
 use std::os::fd::AsFd;
 
-/// The status of an open file that belongs to this process's effective user.
+/// Returns the status of an open file of this kind if it belongs to the effective user.
 ///
 /// # Errors
-/// The reason why it is not that.
+/// Returns the reason for rejection.
 pub(crate) fn vetted(file: impl AsFd, kind: FileType) -> Result<Stat, String> {
     let found = fstat(file).map_err(|error| error.to_string())?;
     distrust(&found, kind, geteuid().as_raw()).map_or(Ok(found), Err)
 }
 
-/// The same of one that nobody else can write to, not by another name either.
+/// Returns the status of an open file of this kind if it belongs to the effective user and nobody else can write to it,
+/// not even by another name.
 pub(crate) fn private(file: impl AsFd, kind: FileType) -> Result<Stat, String> {
     let found = vetted(file, kind)?;
     let mode = found.st_mode & 0o7777;

@@ -1,7 +1,7 @@
-//! A parent that changes files under a guardian's eye, ended in every way a process can end.
+//! A parent that changes files, with a guardian, and ends in every way in which a process can end.
 //!
-//! The test program starts itself as parent, and the parent starts it as guardian: the two ignored tests are
-//! these roles.
+//! The test program starts itself as the parent, and the parent starts it as the guardian: these roles are the two
+//! ignored tests.
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use sordino_undo::{Error, Failure, Guardian, Step, guard};
@@ -11,18 +11,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Far longer than anything here takes; reached only when something hangs.
+/// Timeout of a test; reached only if something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 const OLD: &str = "old\n";
 
-/// This program in another role.
+/// Command that runs this program in another role.
 fn role(name: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--exact", name, "--ignored"]);
     command
 }
 
-/// Writes as asked, and notes in a file beside it which file it was.
+/// Writes files as requested, and appends each file's path to the file `log` beside it.
 #[test]
 #[ignore = "a role, started by the other tests"]
 fn as_guardian() {
@@ -36,17 +36,17 @@ fn as_guardian() {
     guard(carry_out).unwrap();
 }
 
-/// Changes `a` and `b` in the directory and ends as told, at the place it was told.
+/// Changes `a` and `b` in the directory, and ends in the given way at the given point.
 #[test]
 #[ignore = "a role, started by the other tests"]
 fn as_parent() {
     let variable = |name| std::env::var(name).unwrap();
     let (directory, ending) = (PathBuf::from(variable("UNDO_DIRECTORY")), variable("UNDO_ENDING"));
-    // These end it, even if it was started by a shell that ignores them in the background.
+    // These signals terminate the parent, even if a shell that ignores them in the background started it.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::new(true.into())).unwrap();
     }
-    // Inherited by the guardian's program, since nobody closes it on exec.
+    // Without close-on-exec, the guardian's process inherits this descriptor.
     let kept = fs::File::open(directory.join("a")).unwrap();
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty()).unwrap();
     let mut guardian = Guardian::start(&mut role("as_guardian")).unwrap();
@@ -68,7 +68,7 @@ fn as_parent() {
     command.wait().unwrap();
 }
 
-/// Ends this process if `ending` says so for this place.
+/// Ends this process if `ending` names this point.
 fn end(directory: &Path, ending: &str, place: &str) {
     match ending.strip_suffix(place) {
         Some("panic-") => panic!("as told"),
@@ -88,7 +88,7 @@ struct Scene {
 
 impl Scene {
     fn start(ending: &str) -> Self {
-        // The parent's children outlive it; someone has to wait for them.
+        // This process waits for the parent's children, which outlive the parent.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let directory = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
@@ -104,7 +104,7 @@ impl Scene {
         Self { directory, parent }
     }
 
-    /// The id that the parent wrote to the file called `name`.
+    /// Reads the process id that the parent wrote to the file `name`.
     fn id(&self, name: &str) -> Pid {
         let text = fs::read_to_string(self.directory.path().join(name)).unwrap();
         Pid::from_raw(text.parse().unwrap()).unwrap()
@@ -118,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// When parent and guardian have ended, the files have their old content; returns the order of undoing.
+    /// Checks that the files have their old content after parent and guardian have ended. Returns the order of undoing.
     fn verify(mut self) -> Vec<String> {
         self.parent.wait().unwrap();
         adopt(self.id("guardian"));
@@ -134,7 +134,7 @@ fn contents(directory: &Path) -> [String; 2] {
     ["a", "b"].map(|name| fs::read_to_string(directory.join(name)).unwrap())
 }
 
-/// Waits for the end of a process whose parent is gone; it is ours then.
+/// Waits for the end of a process that this one inherited from its dead parent.
 fn adopt(id: Pid) {
     let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { return };
     let timeout = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
@@ -185,7 +185,7 @@ fn the_guardian_stands_apart_from_everyone() {
     let (guardian, command) = (scene.id("guardian"), scene.id("command"));
     let proc = |id: Pid, what: &str| PathBuf::from(format!("/proc/{}/{what}", id.as_raw_nonzero()));
     assert_eq!(fs::read_to_string(proc(guardian, "comm")).unwrap(), "sordino-undo\n");
-    // Fields of stat behind the name: state, parent, process group, session, terminal.
+    // Fields of stat after the name: state, parent, process group, session, terminal.
     let stat = fs::read_to_string(proc(guardian, "stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let id = guardian.as_raw_nonzero().to_string();
@@ -197,7 +197,8 @@ fn the_guardian_stands_apart_from_everyone() {
     let held = open(guardian);
     assert!(held.iter().all(|file| !file.starts_with(scene.directory.path())), "{held:?}");
     let socket = held.iter().find(|file| file.to_str().unwrap().starts_with("socket")).unwrap();
-    // The socket thrice (standard input, commands, replies), the parent's pidfd, and nothing twice.
+    // The descriptors are the socket three times (standard input, commands, replies), the two standard outputs, and the
+    // parent's pidfd.
     assert_eq!(held.len(), 6, "{held:?}");
     assert!(!open(command).contains(socket), "the command holds the guardian's socket");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {

@@ -1,4 +1,4 @@
-//! A comparison for a terminal.
+//! Formats a comparison for a terminal.
 
 use super::{Change, Comparison, Row};
 use sordino_event::text::printable;
@@ -16,7 +16,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// For a terminal: each row with its values, and the verdict behind each but the first.
+/// Prints each row with its values, and the direction of each difference from the first.
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, name) in ('A'..='Z').zip(&self.names) {
@@ -39,10 +39,10 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Short values stand beside each other, long ones below.
+/// Formats a row: short values side by side, long ones below each other.
 fn one(row: &Row) -> String {
     let mut text = format!("  {:<32}", printable(&row.what));
-    // Two fit into 80 columns.
+    // Two such values fit into 80 columns.
     let is_long = row.values.len() > 2 || row.values.iter().flatten().any(|value| value.len() > 11);
     for (index, (letter, value)) in ('A'..='Z').zip(&row.values).enumerate() {
         let value = printable(value.as_deref().unwrap_or("-"));

@@ -1,39 +1,39 @@
-//! Limits as people write them.
+//! The file format of limits.
 
 use super::{Limit, Limits};
 use crate::Percentile;
 use std::time::Duration;
 
-/// Why a file with thresholds can't be used.
+/// Error in a file of limits.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadLimits {
-    /// It is no TOML, or has what does not belong there.
+    /// The file is not valid TOML.
     #[error("{0}")]
     Syntax(String),
-    /// It speaks of a step that there is not.
+    /// The file names a step that does not exist.
     #[error("there is no step '{name}'; there are {}", known.join(", "))]
     Step {
-        /// The name.
+        /// The unknown step's name.
         name: String,
-        /// Those that there are.
+        /// Names of all steps.
         known: Vec<String>,
     },
-    /// A limit is none.
+    /// A value is not a valid limit.
     #[error("[{step}] {key}: {what}")]
     Value {
-        /// Of which step.
+        /// Name of the step.
         step: String,
-        /// Of which key.
+        /// Name of the key.
         key: String,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
 }
 
-/// `200us`, `1.5ms`, `2s`.
+/// Parses a time such as `200us`, `1.5ms`, `2s`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a description if the text is not a number with a unit of time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{text}' is no time; write it as 200us, 1.5ms or 2s");
     let (number, unit) =
@@ -44,7 +44,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Limits {
-    /// From a file's text: `require = ["npt"]`, and for each step a table with `max` or percentiles, such as `"p99.99" = "50us"`.
+    /// Parses a file: `require = ["npt"]`, and for each step a table with `max` or percentiles, such as `"p99.99" =
+    /// "50us"`.
     ///
     /// ```
     /// use sordino_check::Limits;
@@ -54,7 +55,7 @@ impl Limits {
     /// ```
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// [`BadLimits`] names the step and the key.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadLimits> {
         let mut file: toml::Table = text.parse().map_err(|error| BadLimits::Syntax(format!("{error}")))?;
         let (mut limits, kept) = (Self::default(), Percentile::kept());
@@ -108,7 +109,7 @@ mod tests {
             ("[npt]\nmax = \"100\"", "[npt] max: '100' is no time"),
             ("[npt]\nmax = \"xus\"", "[npt] max: 'xus' is no time"),
             ("[npt]\np100 = \"1us\"", "[npt] p100: it is max, or one of p50, p90, p99"),
-            // No report keeps it: it would never be judged.
+            // Reports do not store p95: such a limit could never be judged.
             ("[npt]\np95 = \"1us\"", "[npt] p95: it is max, or one of"),
             ("[npt]\npnan = \"1us\"", "[npt] pnan: it is max, or one of"),
             ("[npt]\nmax = \"-1us\"", "[npt] max: '-1us' is no time"),

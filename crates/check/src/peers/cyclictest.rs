@@ -1,11 +1,11 @@
-//! rt-tests' cyclictest: how late a thread wakes from a timer.
+//! Parser for cyclictest of rt-tests, which measures how late a thread wakes from a timer.
 
 use super::BadResult;
 use crate::{Bin, Measurement, Samples};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The file that `--json` writes, as of rt-tests 1.7 to 2.9.
+/// The file that `--json` writes, in rt-tests 1.7 to 2.9.
 #[derive(Deserialize)]
 struct File {
     thread: BTreeMap<u32, Thread>,
@@ -26,13 +26,13 @@ fn bad(what: impl Into<String>) -> BadResult {
     BadResult { program: "cyclictest", what: what.into() }
 }
 
-/// One measurement for each thread, of a histogram that was asked for up to `bound_us` (`-h`).
+/// Returns one measurement for each thread. `bound_us` is the histogram's upper bound that cyclictest was given (`-h`).
 ///
-/// cyclictest leaves out of its histogram what took longer than that, and its JSON does not say how many those were. Nothing is lost by
-/// that: they are the cycles that the histogram lacks, and the longest is the maximum.
+/// cyclictest leaves longer times out of its histogram, and its JSON does not contain their number. It is the number of
+/// cycles minus that of the counted ones, and the maximum is their upper bound.
 ///
 /// # Errors
-/// If it is no such file, or contradicts itself.
+/// Returns an error if the text is no such file, or if a histogram counts more than the thread's cycles.
 pub fn read(json: &str, bound_us: u64) -> Result<Vec<Measurement>, BadResult> {
     let file: File =
         serde_json::from_str(json).map_err(|error| bad(format!("its JSON can't be read: {error}")))?;
@@ -52,7 +52,8 @@ fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> 
         bad(format!("CPU {}: {counted} in the histogram, of {} cycles", thread.cpu, thread.cycles))
     })?;
     if over > 0 {
-        // The least of them may be shorter than the greatest by far; only when all are over is the minimum one of them.
+        // The shortest of these times is unknown, so the bin starts at the bound; only if all are over it, the minimum
+        // is one of them.
         let low = if counted == 0 { thread.min } else { bound_us };
         bins.push(Bin { low_ns: ns(low), high_ns: ns(thread.max.max(low)), count: over });
     }
@@ -61,15 +62,9 @@ fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> 
     Ok(Measurement::new(format!("CPU {}", thread.cpu), samples))
 }
 
-/// The longest so far, in microseconds, of what a running one shows.
-///
-/// ```
-/// use sordino_check::peers::cyclictest::running_maximum;
-/// let line = "T: 0 (14308) P: 1 I:1000 C:     10 Min:     12 Act:   33 Avg:   38 Max:      73";
-/// assert_eq!(running_maximum(line), Some(73));
-/// ```
+/// Returns the longest time so far in microseconds from a status line of a running cyclictest.
 pub fn running_maximum(line: &str) -> Option<u64> {
-    // Before the first cycle it shows a minimum of a second.
+    // Before the first cycle, the minimum is shown as one second and the maximum as 0.
     let (head, maximum) = line.trim().strip_prefix("T:")?.split_once("Max:")?;
     (!head.contains("C:      0 ")).then(|| maximum.split_whitespace().next()?.parse().ok())?
 }
@@ -104,7 +99,7 @@ mod tests {
             (50, 9e3, 394e3, 41_480.0)
         );
         assert_eq!(times.histogram.last(), Some(&Bin { low_ns: 20e3, high_ns: 394e3, count: 39 }));
-        // Half of all are over the bound: the median is not known better than that.
+        // Half of all times are over the bound, so the median is only known to be at most the maximum.
         assert_eq!(times.percentile(50.0), Some(394e3));
         assert_eq!(measurement.what, "CPU 0");
     }

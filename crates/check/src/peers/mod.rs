@@ -1,14 +1,14 @@
-//! What other programs print, read into our own figures.
+//! Parsers for the output of rt-tests' programs.
 
 pub mod cyclictest;
 pub mod pi_stress;
 
-/// A result of another program's that is not as it should be.
+/// Invalid output of another program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{program}: {what}")]
 pub struct BadResult {
-    /// Whose.
+    /// Name of the program.
     pub program: &'static str,
-    /// What is wrong with it.
+    /// Description of the error.
     pub what: String,
 }

@@ -1,4 +1,4 @@
-//! rt-tests' pi_stress: whether a mutex lends priority to its holder, without which the three threads of a group are stuck.
+//! Parser for pi_stress of rt-tests, which tests priority inheritance: without it, a group's three threads are stuck.
 
 use super::BadResult;
 use serde::Deserialize;
@@ -9,10 +9,10 @@ struct File {
     inversion: u64,
 }
 
-/// How many inversions were resolved, from the file that `--json` writes.
+/// Returns the number of resolved inversions from the file that `--json` writes.
 ///
 /// # Errors
-/// If it is no such file, or says that a group was stuck.
+/// Returns an error if the text is no such file, or if the return code reports that a group was stuck.
 pub fn read(json: &str) -> Result<u64, BadResult> {
     let bad = |what| BadResult { program: "pi_stress", what };
     let file: File =

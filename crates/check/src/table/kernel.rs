@@ -1,4 +1,4 @@
-//! The kernel: what it is, and what it was built and told to do.
+//! Lines on the kernel: release, preemption model, command line, configuration.
 
 use super::{Line, good};
 use crate::{MachineInfo, Sources, Verdict};
@@ -30,7 +30,7 @@ pub(super) fn lines(
     ]
 }
 
-/// `Linux version 6.1.0 (who) (with what) #1 SMP ...` without who and with what.
+/// Shortens `Linux version 6.1.0 (builder) (compiler) #1 SMP ...` to release and build.
 fn short(version: &str) -> String {
     let release = version.split_whitespace().nth(2).unwrap_or("unknown");
     let build = version.find(" #").map_or("", |at| &version[at..]);
@@ -60,7 +60,7 @@ fn command_line(sources: &Sources) -> Line {
     }
 }
 
-/// What a configuration says of some options.
+/// Creates a line with the values of some configuration options.
 fn option_line(name: &str, config: Option<&str>, options: &[&str], why: &str) -> Line {
     let Some(config) = config else {
         return Line::unknown(name, "neither /boot/config-* nor /proc/config.gz", why);
@@ -107,7 +107,7 @@ fn facilities(tracers: Result<&[String], &String>) -> Line {
     }
 }
 
-/// What machine it is.
+/// Reads the machine's description.
 pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
     let cpuinfo = sources.text("proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {

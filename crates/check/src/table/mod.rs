@@ -1,6 +1,7 @@
-//! How the machine is set, line by line: what it is, whether that is good, why it matters, and what makes it better.
+//! The table of the machine's settings: for each line a value, a verdict, the reason why it matters, and a remedy.
 //!
-//! What a shield can set is asked of its knobs, so that this table and `sordino shield` never disagree.
+//! Lines that a shield can set are computed by the shield's knobs, so that this table and `sordino shield` never
+//! disagree.
 
 mod kernel;
 mod processor;
@@ -13,22 +14,22 @@ use crate::{Line, Sources, Step, Verdict};
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Status, boot};
 
-/// What the table is about, and what can't be read from files.
+/// Input of the table.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// The machine as the shield sees it.
+    /// The machine as the shield reads it.
     pub machine: &'a Machine,
-    /// What its kernel was told and can do.
+    /// Configuration and command line of the kernel.
     pub kernel: &'a boot::Kernel,
-    /// The shield, or why it is not known.
+    /// State of the shield, or the reason why it is unknown.
     pub shield: Result<&'a Status, String>,
-    /// The CPUs that are measured.
+    /// CPUs that are measured.
     pub cpus: &'a CpuList,
-    /// The tracers of the kernel's, or why they can't be used.
+    /// Tracers of the kernel, or the reason why they cannot be used.
     pub tracers: Result<Vec<String>, String>,
 }
 
-/// The step `system`.
+/// Creates the step `system`.
 pub fn step(subject: &Subject<'_>) -> Step {
     let sources = Sources::new(&subject.machine.root);
     let mut step = Step::new("system", "How the machine is set");
@@ -70,7 +71,7 @@ impl Line {
         Self { name: name.to_owned(), value: value.into(), verdict, why: why.to_owned(), remedy: None }
     }
 
-    /// What this machine does not tell.
+    /// Creates a line for a setting that could not be read.
     fn unknown(name: &str, reason: impl Into<String>, why: &str) -> Self {
         Self::new(name, format!("unknown: {}", reason.into()), Verdict::NotMeasured, why)
     }
@@ -81,7 +82,7 @@ impl Line {
     }
 }
 
-/// Good or not.
+/// Converts a truth value to PASS or WARN.
 fn good(is_good: bool) -> Verdict {
     if is_good { Verdict::Pass } else { Verdict::Warn }
 }
@@ -92,7 +93,7 @@ pub(crate) mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A tree with these files.
+    /// Writes these files below `root`.
     pub(crate) fn tree(root: &Path, files: &[(&str, &str)]) -> Sources {
         for (file, text) in files {
             let path = root.join(file);
@@ -102,7 +103,7 @@ pub(crate) mod tests {
         Sources::new(root)
     }
 
-    /// A line by its name, as `VERDICT value`.
+    /// Finds a line by its name and formats it as `VERDICT value`.
     pub(crate) fn told(lines: &[Line], name: &str) -> String {
         let line = lines.iter().find(|line| line.name == name).unwrap_or_else(|| panic!("no line {name}"));
         format!("{} {}", line.verdict, line.value)

@@ -1,4 +1,4 @@
-//! Clocks, cores, sleep, and who else is on the processor.
+//! Lines on clocks, cores, idle states, NUMA, hypervisor and watchdog.
 
 use super::{Line, good};
 use crate::{Sources, Verdict};
@@ -33,7 +33,7 @@ fn clock_source(sources: &Sources) -> Line {
     }
 }
 
-/// The words of a line of `/proc/cpuinfo`.
+/// Splits the line `flags` of `/proc/cpuinfo` into words.
 fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
     let line =
         cpuinfo.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == "flags"))?;
@@ -65,7 +65,7 @@ fn threads_of_cores(sources: &Sources) -> Line {
     }
 }
 
-/// Waking from a state that takes longer than this is seen in any latency.
+/// Exit latency in microseconds above which an idle state is visible in every measured latency.
 const DEEP_US: u64 = 10;
 
 fn sleep(sources: &Sources, cpus: &CpuList) -> Line {
@@ -104,7 +104,7 @@ fn sleep(sources: &Sources, cpus: &CpuList) -> Line {
     }
 }
 
-/// The name of what the machine is a guest of, if it is one.
+/// Returns the hypervisor's name if the machine is a guest.
 pub(super) fn hypervisor(sources: &Sources, cpuinfo: &str) -> Option<String> {
     let is_guest = flags(cpuinfo).is_some_and(|flags| flags.contains(&"hypervisor"));
     let kind = sources.text("sys/hypervisor/type");

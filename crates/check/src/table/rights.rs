@@ -1,11 +1,11 @@
-//! What this user may do.
+//! Lines on the user's rights to lock memory and to set real-time priorities.
 
 use super::{Line, good};
 use crate::Sources;
 
-/// The right to lock memory beyond the limit: `CAP_IPC_LOCK` in `linux/capability.h`.
+/// `CAP_IPC_LOCK` in `linux/capability.h`: the right to lock memory beyond the limit.
 const IPC_LOCK: u32 = 14;
-/// The right to any priority: `CAP_SYS_NICE`.
+/// `CAP_SYS_NICE`: the right to set any priority.
 const SYS_NICE: u32 = 23;
 
 pub(super) fn lines(sources: &Sources) -> Vec<Line> {
@@ -35,7 +35,7 @@ pub(super) fn lines(sources: &Sources) -> Vec<Line> {
     ]
 }
 
-/// The second column of `/proc/self/limits`: names have spaces, two or more end them.
+/// Returns the soft limit, the first word behind the name: names contain single spaces.
 fn soft_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
     limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
 }

@@ -1,4 +1,4 @@
-//! What a shield can set, asked of its knobs; and what only booting can.
+//! Lines that a shield can set, computed by its knobs, and lines that only boot parameters can set.
 
 use super::{Line, Subject};
 use crate::Verdict;
@@ -22,7 +22,8 @@ pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
     lines
 }
 
-/// What a shield of the measured CPUs would be. One CPU has to be left for everything else: of all of them, the first is.
+/// Request for a shield of the measured CPUs. One CPU has to be left for other work: if all are measured, it is the
+/// first.
 fn request(subject: &Subject<'_>) -> Option<Request> {
     let online = &subject.machine.online;
     let cpus = match online.without(subject.cpus).is_empty() {
@@ -32,7 +33,7 @@ fn request(subject: &Subject<'_>) -> Option<Request> {
     (!cpus.is_empty()).then_some(Request { cpus, level: Level::Full, hotplug: false })
 }
 
-/// The command that raises it.
+/// Returns the command that raises the shield.
 pub(super) fn remedy(subject: &Subject<'_>, is_full: bool) -> String {
     let cpus = request(subject).map(|request| request.cpus).unwrap_or_default();
     format!("sudo sordino shield up --cpus {cpus}{}", if is_full { " --level full" } else { "" })
@@ -60,7 +61,7 @@ fn shield(subject: &Subject<'_>) -> Line {
     }
 }
 
-/// How many changes are told one by one.
+/// Number of changes that a line lists.
 const TOLD: usize = 2;
 
 fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
@@ -83,7 +84,7 @@ fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
     Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.asked == Asked::Full))
 }
 
-/// The first few, and how many more there are.
+/// Joins the first [`TOLD`] texts, and adds the number of the others.
 fn abridged(texts: &[String]) -> String {
     let told = texts[..texts.len().min(TOLD)].join("; ");
     match texts.len().saturating_sub(TOLD) {
@@ -92,7 +93,7 @@ fn abridged(texts: &[String]) -> String {
     }
 }
 
-/// Who works against it, and shared cores.
+/// Lines on services that work against a shield, and on shared cores.
 fn rivals(subject: &Subject<'_>, request: &Request) -> Vec<Line> {
     let texts =
         [advice::rivals(subject.machine, request), advice::siblings(subject.machine, request)].concat();

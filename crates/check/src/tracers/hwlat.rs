@@ -1,8 +1,9 @@
-//! `hwlat` (`Documentation/trace/hwlat_detector.rst`).
+//! Parser for `hwlat` (`Documentation/trace/hwlat_detector.rst`).
 
 use super::Seen;
 
-/// The longest gap in a window: within a turn of the loop (inner), or between two (outer). NMIs come although interrupts are off.
+/// Parses the longest gap in a window: within an iteration of the loop (inner), or between two (outer). NMIs are
+/// counted because they arrive although interrupts are disabled.
 pub(super) fn read(text: &str) -> Option<Seen> {
     let (_, rest) = text.split_once("inner/outer(us):")?;
     let (inner, outer) = rest.split_once('/')?;
@@ -20,7 +21,7 @@ mod tests {
     #[test]
     fn the_longer_of_both_gaps_counts() {
         let time = |text| read(text).map(|seen| seen.time_ns);
-        // Linux 6.1 and 6.12.
+        // Lines of Linux 6.1 and 6.12.
         assert_eq!(
             time("#2     inner/outer(us): 8493/8036  ts:1795313734.924692780 count:193"),
             Some(8_493_000)

@@ -1,4 +1,4 @@
-//! The kernel's tracers that measure by themselves: what they print, a line at a time, read into figures.
+//! Parsers for the kernel's tracers that measure by themselves, a line at a time.
 
 mod hwlat;
 mod osnoise;
@@ -10,20 +10,21 @@ use sordino_event::text::count;
 use sordino_npt::Histogram;
 use std::collections::BTreeMap;
 
-/// One of them.
+/// A measuring tracer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracer {
-    /// A loop with interrupts off: what it misses was taken by hardware, a hypervisor or an NMI. It tells the longest gap in each
-    /// window that has one.
+    /// `hwlat`: a loop with interrupts disabled. Hardware, a hypervisor or an NMI takes the time that it misses. A line
+    /// has the longest gap of a window that has one.
     Hwlat,
-    /// A loop that everybody may interrupt: at the end of each period it tells the longest noise in it, and who interrupted.
+    /// `osnoise`: a loop that can be interrupted. A line has the longest noise of a period, and the number of
+    /// interruptions by each source.
     Osnoise,
-    /// A timer that wakes a thread: it tells how late each time the interrupt and the thread are.
+    /// `timerlat`: a timer that wakes a thread. Lines have the latency of each interrupt and of each wake-up.
     Timerlat,
 }
 
 impl Tracer {
-    /// What the kernel calls it.
+    /// Name of the tracer in tracefs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hwlat => "hwlat",
@@ -32,7 +33,7 @@ impl Tracer {
         }
     }
 
-    /// What a line says behind its time stamp.
+    /// Parses a line's text behind the timestamp.
     fn read(self, text: &str) -> Option<Seen> {
         match self {
             Self::Hwlat => hwlat::read(text),
@@ -42,59 +43,59 @@ impl Tracer {
     }
 }
 
-/// What one line tells.
+/// Values of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// What the time is of, where a tracer tells several.
+    /// Suffix for the measured object, if a tracer measures several for each CPU.
     of: &'static str,
     time_ns: u64,
-    /// Who interrupted, and how often.
+    /// Sources of interruptions, with their numbers.
     who: Vec<(&'static str, u64)>,
-    /// How long was looked, and how much of that was noise, where a tracer says so.
+    /// Length of the period and its total noise in microseconds, if the tracer reports them.
     noise: Option<(u64, u64)>,
 }
 
-/// All that was told of one CPU.
+/// Sums of all lines of one CPU.
 #[derive(Clone, Debug, Default)]
 struct Told {
     times: Histogram,
     longest_ns: u64,
-    /// In the order in which the tracer tells them.
+    /// Sources in the order of the tracer's columns.
     who: Vec<(&'static str, u64)>,
     noise: Option<(u64, u64)>,
 }
 
-/// The lines of a tracer so far, in memory that does not grow with their number.
+/// Sums of a tracer's lines so far. Memory use does not depend on the number of lines.
 #[derive(Clone, Debug)]
 pub struct Reading {
     tracer: Tracer,
     told: BTreeMap<(u32, &'static str), Told>,
     lost: Lost,
-    /// How many lines were none of the tracer's, and the first of them.
+    /// Number of lines that could not be parsed; `other` is the first of them.
     others: u64,
     other: String,
 }
 
-/// What the kernel had no room for.
+/// Lines for which the kernel's buffer had no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lost {
     #[default]
     Nothing,
     Lines(u64),
-    /// It does not say how many.
+    /// The kernel reported a loss without its number.
     Some,
 }
 
-/// Cycles of a clock of nanoseconds.
+/// Rate of a clock whose cycles are nanoseconds.
 const NANOSECONDS: Rate = Rate { hertz: 1e9, uncertainty: 0.0 };
 
 impl Reading {
-    /// Nothing yet.
+    /// Starts without any lines.
     pub fn new(tracer: Tracer) -> Self {
         Self { tracer, told: BTreeMap::new(), lost: Lost::Nothing, others: 0, other: String::new() }
     }
 
-    /// Takes in a line, and returns the time that it tells, in nanoseconds.
+    /// Adds a line, and returns its time in nanoseconds if it has one.
     pub fn take(&mut self, line: &str) -> Option<u64> {
         let Some((cpu, seen)) = record(line).and_then(|(cpu, text)| Some((cpu, self.tracer.read(text)?)))
         else {
@@ -121,7 +122,7 @@ impl Reading {
         }
     }
 
-    /// One for each CPU and what was measured there.
+    /// Returns one measurement for each CPU and measured object.
     pub fn measurements(&self) -> Vec<Measurement> {
         let measurement = |(&(cpu, of), told): (&(u32, &str), &Told)| Measurement {
             interrupters: told
@@ -135,7 +136,7 @@ impl Reading {
         self.told.iter().map(measurement).collect()
     }
 
-    /// What else has to be known of the figures.
+    /// Returns notes for the report: the share of noise, and lines that could not be parsed.
     pub fn notes(&self) -> Vec<String> {
         let noise = |(&(cpu, _), told): (&(u32, &str), &Told)| {
             let (looked, noise) = told.noise?;
@@ -149,7 +150,7 @@ impl Reading {
         notes.chain(others).collect()
     }
 
-    /// Why the longest time may be another, if lines were lost.
+    /// Describes lost lines, among which the longest time may be; `None` if no line was lost.
     pub fn loss(&self) -> Option<String> {
         let lines = match self.lost {
             Lost::Nothing => return None,
@@ -181,10 +182,10 @@ impl Told {
     }
 }
 
-/// A line's CPU, and what stands behind its time stamp:
+/// Splits a line into its CPU and the text behind the timestamp:
 /// `           <...>-159     [001] d....     5.499099: #2     inner/outer(us): 7558/16031 ts:1795313749.185026511 count:185`
 ///
-/// A thread's name may have anything in it, but the tracers say nothing with a bracket.
+/// The last bracket ends the CPU: a thread's name may contain brackets, a tracer's text does not.
 fn record(line: &str) -> Option<(u32, &str)> {
     let (head, rest) = line.rsplit_once(']')?;
     let (_, cpu) = head.rsplit_once('[')?;
@@ -192,7 +193,7 @@ fn record(line: &str) -> Option<(u32, &str)> {
     Some((cpu.parse().ok()?, text.trim()))
 }
 
-/// `CPU:1 [LOST 5 EVENTS]`, or without the number.
+/// Parses `CPU:1 [LOST 5 EVENTS]`, in which the number may be missing.
 fn lost(line: &str) -> Option<Lost> {
     let (_, rest) = line.strip_prefix("CPU:")?.split_once(" [LOST ")?;
     let rest = rest.trim_end().strip_suffix("EVENTS]")?.trim();
@@ -203,7 +204,7 @@ fn lost(line: &str) -> Option<Lost> {
 mod tests {
     use super::*;
 
-    /// What a tracer prints, without its own.
+    /// Reads a tracer's output line by line.
     fn reading(tracer: Tracer, text: &str) -> Reading {
         let mut reading = Reading::new(tracer);
         for line in text.lines() {
@@ -212,7 +213,7 @@ mod tests {
         reading
     }
 
-    /// Linux 6.12 with PREEMPT_RT, two periods of 100 ms.
+    /// Output of Linux 6.12 with PREEMPT_RT, two periods of 100 ms.
     const OSNOISE: &str = "           <...>-171     [001] ....1     7.366597: 101857      60294  40.80524   16161     19      0     25      0     14
            <...>-171     [001] ....1     7.674547: 100000      27735  72.26500    4063     27      0     25      0      3
 ";
@@ -229,7 +230,8 @@ mod tests {
 
     #[test]
     fn interrupt_and_thread_are_told_apart() {
-        // The interrupt is told by the thread that it interrupted, whatever that is called.
+        // The line of the interrupt is printed in the context of the thread that it interrupted, which may have any
+        // name.
         let text =
             "      a [7] b: c-30      [001] d.h..    10.154391: #2     context    irq timer_latency   5630701 ns
            <...>-183     [001] ....1    10.154468: #2     context thread timer_latency   5709930 ns

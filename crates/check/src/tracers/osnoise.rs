@@ -1,12 +1,13 @@
-//! `osnoise` (`Documentation/trace/osnoise-tracer.rst`).
+//! Parser for `osnoise` (`Documentation/trace/osnoise-tracer.rst`).
 
 use super::Seen;
 
-/// Who interrupts, in the order of the columns. What nobody of the others made was the hardware's, or a hypervisor's.
+/// Sources of interruptions in the order of the columns. Noise without any of the other sources is counted as the
+/// hardware's, which includes a hypervisor's.
 const SOURCES: [&str; 5] = ["hardware", "NMI", "IRQ", "softirq", "thread"];
 
-/// The longest noise in a period. The columns are the time looked at and the noise in it (us), the part that was left of the CPU (%), the
-/// longest noise (us), and how often each source interrupted.
+/// Parses the longest noise in a period. The columns are the length of the period and its noise (us), the available
+/// part of the CPU (%), the longest noise (us), and the number of interruptions by each source.
 pub(super) fn read(text: &str) -> Option<Seen> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [looked, noise, available, longest, counts @ ..] = words.as_slice() else { return None };
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn each_column_is_what_its_head_says() {
-        // Linux 6.1: runtime, noise, % available, max single noise, HW, NMI, IRQ, SIRQ, thread.
+        // Columns of Linux 6.1: runtime, noise, % available, max single noise, HW, NMI, IRQ, SIRQ, thread.
         let seen = read("103929      34655  66.65512   11890     27      0     21      0      3").unwrap();
         assert_eq!((seen.time_ns, seen.noise), (11_890_000, Some((103_929, 34_655))));
         assert_eq!(seen.who, [("hardware", 27), ("NMI", 0), ("IRQ", 21), ("softirq", 0), ("thread", 3)]);

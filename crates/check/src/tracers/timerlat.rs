@@ -1,8 +1,8 @@
-//! `timerlat` (`Documentation/trace/timerlat-tracer.rst`).
+//! Parser for `timerlat` (`Documentation/trace/timerlat-tracer.rst`).
 
 use super::Seen;
 
-/// How late the timer's interrupt was, or the thread that it woke; both since the moment that the timer was set to.
+/// Parses the latency of the timer's interrupt, or of the thread that it woke; both count from the timer's expiry.
 pub(super) fn read(text: &str) -> Option<Seen> {
     let (context, latency) = text.split_once("context")?.1.split_once("timer_latency")?;
     let of = match context.trim() {
@@ -21,7 +21,7 @@ mod tests {
     #[test]
     fn a_line_is_of_the_interrupt_or_of_the_thread() {
         let told = |text| read(text).map(|seen| (seen.of, seen.time_ns));
-        // Linux 6.1 and 6.12.
+        // Lines of Linux 6.1 and 6.12.
         assert_eq!(told("#1201  context    irq timer_latency    114960 ns"), Some((", interrupt", 114_960)));
         assert_eq!(told("#1     context thread timer_latency    308181 ns"), Some((", thread", 308_181)));
     }

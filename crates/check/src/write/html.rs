@@ -1,4 +1,4 @@
-//! One page that needs nothing else: no script, no font, no image from anywhere.
+//! Writes a self-contained page: without scripts, fonts or images from elsewhere.
 
 use super::{escape, plot};
 use crate::limits::time;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page. `limit` gives the longest time that a step may take, in nanoseconds, where there is such a limit.
+/// Writes the page. `limit` returns the limit of a step's longest time in nanoseconds, if it has one.
 pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
     let mut page = String::new();
     let title = escape(&format!("sordino check: {}, {}", report.machine.host, report.began));
@@ -58,7 +58,7 @@ fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {class}\">{verdict}</span>")
 }
 
-/// All steps at a glance.
+/// Writes the table of all steps.
 fn overview(report: &Report, page: &mut String) {
     page.push_str("<table class=\"overview\"><tr><th>step</th><th></th><th>longest</th><th>why</th></tr>\n");
     for step in &report.steps {
@@ -111,7 +111,7 @@ fn section(step: &Step, limit: Option<f64>, page: &mut String) {
     page.push_str("</section>\n");
 }
 
-/// What disturbs is seen; the rest can be unfolded.
+/// Writes the lines that disturb, and the others folded.
 fn table(lines: &[Line], page: &mut String) {
     let (disturbing, others): (Vec<&Line>, Vec<&Line>) =
         lines.iter().partition(|line| matches!(line.verdict, Verdict::Fail | Verdict::Warn));
@@ -143,12 +143,12 @@ fn rows(lines: &[&Line], page: &mut String) {
     page.push_str("</table>\n");
 }
 
-/// Who is told of those that interrupted a CPU.
+/// Number of interrupters that are listed for a CPU.
 const INTERRUPTERS: usize = 6;
 
 fn figures(step: &Step, page: &mut String) {
     let Some(first) = step.measurements.first() else { return };
-    // The one with the most samples tells the most percentiles.
+    // The measurement with the most samples has the most percentiles.
     let most = step
         .measurements
         .iter()
@@ -185,7 +185,7 @@ fn figures(step: &Step, page: &mut String) {
     page.push_str("</table>\n");
 }
 
-/// The machine, the settings, and what was held.
+/// Writes the machine, the settings, and changes made during the measurement.
 fn about(report: &Report, page: &mut String) {
     let (machine, settings) = (&report.machine, &report.settings);
     let none = || "none".to_owned();

@@ -1,10 +1,10 @@
-//! For continuous integration: JUnit's XML.
+//! Writes JUnit's XML, for continuous integration.
 
 use super::escape;
 use crate::{Report, Step, Verdict};
 use std::fmt::Write;
 
-/// One test case for each step: what could not be measured is skipped, unless it is required.
+/// Writes one test case for each step. A step that could not be measured is skipped, or failed if it is required.
 pub fn junit(report: &Report) -> String {
     let required = &report.settings.required;
     let fails = |step: &Step| {
@@ -12,7 +12,7 @@ pub fn junit(report: &Report) -> String {
             || (step.verdict == Verdict::NotMeasured && required.contains(&step.name))
     };
     let skipped = |step: &Step| step.verdict == Verdict::NotMeasured && !fails(step);
-    // A step that is required and was never made has no place of its own.
+    // A required step that was never made gets a test case of its own.
     let never: Vec<&String> =
         required.iter().filter(|name| !report.steps.iter().any(|step| step.name == **name)).collect();
     let failures = report.steps.iter().filter(|step| fails(step)).count() + never.len();

@@ -1,4 +1,4 @@
-//! A report as people and machines read it.
+//! Output formats of a report.
 
 mod html;
 mod junit;
@@ -11,8 +11,8 @@ pub use html::html;
 pub use junit::junit;
 pub use text::{step as step_text, summary as summary_text};
 
-/// Text between tags and in attributes of HTML and XML. Characters that are not printable are escaped, noncharacters,
-/// which XML can't have, are replaced.
+/// Escapes text for content and attributes of HTML and XML. Unprintable characters are escaped; noncharacters, which
+/// XML forbids, are replaced.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,8 @@
-//! The latency plot that OSADL made known: how many samples took how long, the count on a logarithmic axis, one line for each CPU.
+//! Draws the latency plot known from OSADL: the number of samples by time, on a logarithmic axis, with one line for
+//! each CPU.
 //!
-//! Drawn here and not by plotters, as npt's plot is: the page has classes for colours, so that one picture serves light and dark.
+//! The SVG is written here rather than by plotters (npt's choice), because the page's CSS classes give one picture
+//! colours for light and dark.
 
 use super::escape;
 use crate::limits::time;
@@ -14,10 +16,10 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;
 
-/// Above this ratio of the longest to the shortest time, the axis of time is logarithmic, too.
+/// Ratio of the longest to the shortest time above which the axis of time is logarithmic, too.
 const LINEAR_UP_TO: f64 = 100.0;
 
-/// From a value to a place on the page.
+/// Maps values to coordinates of the picture.
 struct Axis {
     low: f64,
     high: f64,
@@ -33,7 +35,7 @@ impl Axis {
         self.begin + part.clamp(0.0, 1.0) * (self.end - self.begin)
     }
 
-    /// Where the axis has its marks: powers of ten, or some five round values.
+    /// Returns the marks of the axis: powers of ten, or about five round values.
     fn marks(&self) -> Vec<f64> {
         if self.is_logarithmic {
             let first = self.low.log10().ceil() as i32;
@@ -51,7 +53,7 @@ impl Axis {
     }
 }
 
-/// An SVG element, with a line at `limit_ns`. Empty if there is nothing to show.
+/// Returns an SVG element, with a line at `limit_ns`; empty if there are no samples.
 pub(super) fn svg(title: &str, measurements: &[Measurement], limit_ns: Option<f64>) -> String {
     let bins = || measurements.iter().flat_map(|measurement| &measurement.times.histogram);
     let Some(most) = bins().map(|bin| bin.count).max() else { return String::new() };
@@ -110,7 +112,7 @@ pub(super) fn svg(title: &str, measurements: &[Measurement], limit_ns: Option<f6
     text + "</svg>\n"
 }
 
-/// How many colours the page has for lines.
+/// Number of colours for lines in the page.
 pub(super) const COLOURS: usize = 8;
 
 fn grid(x: &Axis, y: &Axis, text: &mut String) {
@@ -152,14 +154,14 @@ fn grid(x: &Axis, y: &Axis, text: &mut String) {
     let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{}\">samples (logarithmic)</text>", TOP - 14.0);
 }
 
-/// Steps from bin to bin, down to the ground where a bin is empty.
+/// Draws steps from bin to bin, down to the ground between bins that are apart.
 fn outline(bins: &[Bin], x: &Axis, y: &Axis) -> String {
     let ground = y.begin;
     let mut path = String::new();
     let mut end = f64::NEG_INFINITY;
     for bin in bins {
         let from = x.place(bin.low_ns);
-        // A bin of one value is as wide as a line.
+        // Widens a bin of a single value so that it is visible.
         let to = x.place(bin.high_ns).max(from + 1.2);
         let height = y.place(bin.count as f64);
         if from > end + 2.0 {
@@ -174,7 +176,7 @@ fn outline(bins: &[Bin], x: &Axis, y: &Axis) -> String {
     path + &format!("V{ground:.1}")
 }
 
-/// A mark of the axis of time: a round value.
+/// Formats a mark of the axis of time.
 fn round(ns: f64) -> String {
     let (value, unit) = match ns {
         n if n < 1e3 => (n, "ns"),
@@ -204,7 +206,7 @@ mod tests {
     #[test]
     fn a_single_outlier_among_a_million_is_seen() {
         let axis = Axis { low: 0.7, high: 2e6, is_logarithmic: true, begin: 272.0, end: 30.0 };
-        // More than a pixel above the ground.
+        // A single sample is more than a pixel above the ground.
         assert!(axis.begin - axis.place(1.0) > 2.0);
         let svg = svg("x", &[measured([20; 9].into_iter().chain([5_000_000]))], Some(1e3));
         assert!(

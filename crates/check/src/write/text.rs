@@ -1,11 +1,11 @@
-//! For a terminal.
+//! Formats a report for a terminal.
 
 use crate::limits::time;
 use crate::{Line, Report, Step, Verdict};
 use sordino_event::text::printable;
 use std::fmt::Write;
 
-/// One step, as soon as it is known. Of its lines, those that pass are left out unless asked for.
+/// Formats one step. Of its lines, only those with WARN or FAIL are listed, unless `is_verbose`.
 pub fn step(step: &Step, is_verbose: bool) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, printable(&step.name), printable(&step.reason));
@@ -46,7 +46,7 @@ pub fn step(step: &Step, is_verbose: bool) -> String {
     text
 }
 
-/// Who is told of those that interrupted a CPU.
+/// Number of interrupters that are listed for a CPU.
 const INTERRUPTERS: usize = 4;
 
 fn measurements(step: &Step, text: &mut String) {
@@ -66,7 +66,8 @@ fn measurements(step: &Step, text: &mut String) {
     }
 }
 
-/// 80 columns. The first cell may have more digits than others: a loop turns some 10^12 times a day.
+/// Formats a row of 80 columns. The first cell may have more digits than others: a loop makes about 10^12 iterations a
+/// day.
 fn row(text: &mut String, what: &str, [count, times @ ..]: [String; 6]) {
     let what = printable(what);
     let room = 27_usize.saturating_sub(what.len());
@@ -75,7 +76,7 @@ fn row(text: &mut String, what: &str, [count, times @ ..]: [String; 6]) {
     text.push('\n');
 }
 
-/// The last lines: whether the machine is fit, by what was asked.
+/// Formats the last lines: the answer, by the limits and required steps.
 pub fn summary(report: &Report) -> String {
     let mut text = String::new();
     let count = |verdict| report.steps.iter().filter(|step| step.verdict == verdict).count();

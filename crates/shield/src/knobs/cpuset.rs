@@ -1,4 +1,4 @@
-//! Groups of threads, confined to CPUs by the kernel.
+//! Control groups whose threads the kernel restricts to CPUs.
 
 use crate::machine::{Cpusets, KTHREADD, SHIELD, SYSTEM};
 use crate::{Error, Knob, Machine, Place, Request, Wants};
@@ -24,7 +24,8 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     }
 }
 
-/// An isolated partition: `Documentation/admin-guide/cgroup-v2.rst`, "Cpuset Interface Files". All other groups lose the CPUs by that.
+/// Creates an isolated partition: `Documentation/admin-guide/cgroup-v2.rst`, "Cpuset Interface Files". All other groups
+/// lose its CPUs thereby.
 fn partition(machine: &Machine, request: &Request, mount: &Path) -> Wants {
     let mut wants = Wants::default();
     keep_affinities(machine, &mut wants);
@@ -44,7 +45,8 @@ fn partition(machine: &Machine, request: &Request, mount: &Path) -> Wants {
     wants
 }
 
-/// Two sets beside each other, and balancing between them switched off: `Documentation/admin-guide/cgroup-v1/cpusets.rst`.
+/// Creates two disjoint sets, and disables load balancing between them:
+/// `Documentation/admin-guide/cgroup-v1/cpusets.rst`.
 fn sets(machine: &Machine, request: &Request, mount: &Path) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     keep_affinities(machine, &mut wants);
@@ -77,7 +79,7 @@ fn sets(machine: &Machine, request: &Request, mount: &Path) -> Result<Wants, Err
     Ok(wants)
 }
 
-/// A set of version 1: it takes threads when it has both CPUs and memory.
+/// Creates a set of version 1, which accepts threads only when it has both CPUs and memory.
 fn group(wants: &mut Wants, mount: &Path, name: &str, cpus: &CpuList, memory: &str) -> PathBuf {
     let directory = mount.join(name);
     wants.set(
@@ -90,12 +92,13 @@ fn group(wants: &mut Wants, mount: &Path, name: &str, cpus: &CpuList, memory: &s
     directory
 }
 
-/// Threads of the root set, but for what the kernel keeps there.
+/// Returns true for threads of the root set, except for those that the kernel keeps there.
 pub(crate) fn may_move(task: &crate::Task) -> bool {
     task.group == "/" && !task.bound && task.thread.tid != KTHREADD
 }
 
-/// Kernels before 6.2 forget what a thread had chosen when it changes its set, or its set its CPUs.
+/// Journals affinities: before Linux 6.2, the kernel resets a thread's affinity when its set changes, or its set's
+/// CPUs.
 pub(crate) fn keep_affinities(machine: &Machine, wants: &mut Wants) {
     for task in machine
         .tasks
@@ -106,7 +109,7 @@ pub(crate) fn keep_affinities(machine: &Machine, wants: &mut Wants) {
     }
 }
 
-/// The sets of others, children before their parents, as those may not lose what their children have.
+/// Returns other programs' sets, children before their parents, because a parent must contain its children's CPUs.
 pub(crate) fn others(mount: &Path) -> Vec<(PathBuf, CpuList)> {
     let mut found = Vec::new();
     let entries = fs::read_dir(mount).into_iter().flatten().flatten().map(|entry| entry.path());

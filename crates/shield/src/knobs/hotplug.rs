@@ -1,4 +1,4 @@
-//! A CPU that goes down and comes up again has no timers of others left.
+//! Takes CPUs down and up again, which clears them of other programs' timers.
 
 use super::cpuset::{keep_affinities, others};
 use crate::machine::Cpusets;
@@ -20,8 +20,8 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
         wants.keep("interrupt", Place::List(directory.join("smp_affinity_list")));
     }
     if let Cpusets::V1(mount) = &machine.cpusets {
-        // Sets of version 1 lose a CPU that goes down for good. Children are noted first, so that their parents, which have to have
-        // what they have, get it back first.
+        // Sets of version 1 lose an offline CPU for good. Children are journalled first, so that their parents, which
+        // must contain the children's CPUs, are restored before them.
         for (directory, _) in others(mount) {
             let what = format!("CPUs of the control group {}", directory.display());
             wants.keep(what, Place::List(directory.join("cpuset.cpus")));

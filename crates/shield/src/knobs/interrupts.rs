@@ -1,4 +1,4 @@
-//! Devices' interrupts.
+//! Interrupts of devices: moves them to other CPUs.
 
 use crate::{Error, Knob, Machine, Place, Request, Wants};
 use sordino_sched::CpuList;
@@ -24,7 +24,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
         match others(&place) {
             Some(cpus) => wants.set(format!("CPUs of {label}"), place, cpus),
             None => {
-                // Some can be moved while they are handled, and only then.
+                // Some interrupts can only be moved while they are handled.
                 let delivered = Place::List(directory.join("effective_affinity_list"));
                 if let Some(cpus) = others(&delivered).and_then(|_| delivered.read().ok()) {
                     wants.stays.push(format!("{label} comes to CPU {cpus} once more, and moves then"));
@@ -37,7 +37,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     Ok(wants)
 }
 
-/// Its number, and whose it is: each device that uses it has a directory there.
+/// Formats the interrupt's number and its devices: each has a directory there.
 fn name(directory: &Path) -> String {
     let number = directory.file_name().unwrap_or_default().to_string_lossy();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

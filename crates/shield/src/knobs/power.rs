@@ -1,9 +1,9 @@
-//! How deep CPUs sleep, and how fast they run.
+//! Idle states and frequencies of CPUs.
 
 use crate::{Error, Knob, Machine, Place, Request, Wants};
 
-/// Per CPU, where `/dev/cpu_dma_latency` is for all, and without a process that has to keep it open:
-/// `Documentation/admin-guide/pm/cpuidle.rst`.
+/// Limits the exit latency of each CPU. `/dev/cpu_dma_latency` would limit all CPUs, and only as long as a process
+/// keeps it open: `Documentation/admin-guide/pm/cpuidle.rst`.
 pub(crate) const IDLE: Knob =
     Knob::full("idle", "the CPUs sleep no deeper than they wake from at once", |machine, request| {
         let what = |cpu| format!("time that waking CPU {cpu} may take (0: any, n/a: none)");
@@ -22,7 +22,7 @@ pub(crate) const FREQUENCY: Knob =
         Ok(wants)
     });
 
-/// A file of each CPU's.
+/// Sets one file of each CPU.
 fn each(
     machine: &Machine,
     request: &Request,

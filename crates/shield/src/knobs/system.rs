@@ -1,9 +1,9 @@
-//! What the whole machine shares: single files of the kernel's.
+//! Settings in single files of the kernel, most of which the whole machine shares.
 
 use crate::{Error, Knob, Machine, Place, Request, Wants};
 use std::path::PathBuf;
 
-/// Work queues whose work is bound to no CPU.
+/// Masks of the work queues for work that is bound to no CPU.
 pub(crate) const WORKQUEUES: Knob = Knob::basic(
     "workqueues",
     "the kernel does work that is bound to no CPU elsewhere",
@@ -33,7 +33,7 @@ pub(crate) const WORKQUEUES: Knob = Knob::basic(
     },
 );
 
-/// Packets that one CPU received and others are to look at: `Documentation/networking/scaling.rst`, RPS.
+/// Masks for the processing of received packets on other CPUs: `Documentation/networking/scaling.rst`, RPS.
 pub(crate) const NETWORK: Knob =
     Knob::basic("network", "received packets are handed to other CPUs", |machine, request| {
         let mut wants = Wants::default();
@@ -55,13 +55,13 @@ pub(crate) const NETWORK: Knob =
         Ok(wants)
     });
 
-/// A set of CPUs loses those of the shield.
+/// Removes the shield's CPUs from a set of CPUs.
 fn without(machine: &Machine, request: &Request, wants: &mut Wants, what: &str, place: Place) {
     let cpus = place.read().unwrap_or_default().parse().unwrap_or_default();
     wants.set(what, place, request.leave(machine, &cpus).to_string());
 }
 
-/// A file of the kernel's that is to hold a value: what it is, what kind of place, where, and the value.
+/// A kernel file with its wanted value: description, kind of place, path, value.
 type File = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
 
 fn set(machine: &Machine, files: &[File]) -> Result<Wants, Error> {
@@ -95,7 +95,7 @@ pub(crate) const STATISTICS: Knob = Knob::full(
     "each CPU's memory statistics are gathered every two minutes, not every second",
     |machine, _| set(machine, &[("seconds between them", Place::Text, "proc/sys/vm/stat_interval", "120")]),
 );
-/// Its CPUs may be fewer already: those without a tick (`nohz_full=`) are not watched.
+/// Excludes the shield's CPUs from the watchdog. CPUs without a tick (`nohz_full=`) are excluded already.
 pub(crate) const WATCHDOGS: Knob =
     Knob::full("watchdogs", "lockups are looked for on other CPUs alone", |machine, request| {
         let mut wants = Wants::default();
@@ -141,7 +141,8 @@ pub(crate) const MEMORY: Knob =
         )
     });
 
-/// The server that gives ordinary threads a twentieth of each second, since Linux 6.8; its knob is there since 6.12.
+/// Disables the fair server, which gives ordinary threads a twentieth of each second since Linux 6.8; its file exists
+/// since Linux 6.12.
 pub(crate) const FAIR_SERVER: Knob = Knob::full(
     "fair-server",
     "ordinary threads do not preempt real-time ones for a twentieth of each second",

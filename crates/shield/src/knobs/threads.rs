@@ -1,4 +1,4 @@
-//! Threads that no control group has taken away.
+//! Threads that no control group has moved: restricts their affinities.
 
 use super::cpuset::may_move;
 use crate::machine::{Cpusets, Task};
@@ -9,7 +9,8 @@ pub(crate) const THREADS: Knob =
 
 fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     let mut wants = Wants::default();
-    // In version 1 the group takes them; what is in others' groups follows these.
+    // With version 1, threads of the root set have been moved by their group, and those of other sets follow their
+    // sets.
     let taken =
         |task: &Task| matches!(machine.cpusets, Cpusets::V1(_)) && (may_move(task) || task.group != "/");
     let there =
@@ -26,7 +27,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
         let cpus = request.leave(machine, &task.affinity);
         wants.set(format!("CPUs of thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
     }
-    // Those of these CPUs alone come first: the others may go elsewhere by themselves.
+    // Threads that are bound to these CPUs alone come first: others may move away by themselves.
     bound.sort_by_key(|task| (!task.affinity.without(&request.cpus).is_empty(), task.thread.tid));
     let label = |task: &Task| format!("{} is bound to CPU {} by the kernel", task.label(), task.affinity);
     wants.stays.extend(bound.into_iter().map(label));
