@@ -38,7 +38,7 @@ pub enum Error {
     /// A real-time priority could not be set.
     #[error(transparent)]
     Policy(#[from] BadPolicy),
-    /// A thread could not be started.
+    /// A thread could not be created.
     #[error("can't start a thread: {0}")]
     Thread(io::Error),
     /// The rate of the cycle counter could not be measured.

@@ -4,7 +4,7 @@
 //! place. A [`Dir`] is opened once; from then on, files are created, read, replaced and removed below its descriptor.
 //! No path is resolved a second time, and no symbolic link is followed.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
 //! | `make` | makes directories, and checks that an existing one may be used |

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A directory that was made or already existed.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// The directory, opened.
+    /// The directory, held by its descriptor.
     pub dir: Arc<Dir>,
     /// The directory in which it was made.
     pub parent: Arc<Dir>,

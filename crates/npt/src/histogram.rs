@@ -1,7 +1,7 @@
 //! A histogram of cycles with a small bounded cost of updates and a fixed size.
 //!
-//! Log-linear: exact below 2^[`BITS`], and [`BITS`] significant bits above, so the relative error of a value is at most
-//! 1/512.
+//! Log-linear: exact below 2^[`BITS`], and [`BITS`] significant bits above, so that a value is known to one part in
+//! 1,024.
 
 /// Number of significant bits of a value.
 const BITS: u32 = 10;

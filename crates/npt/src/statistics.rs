@@ -14,8 +14,7 @@ pub struct Percentile {
 
 /// Times from one loop to the next, in nanoseconds.
 ///
-/// The mean and the maximum are exact; all other times have the histogram's resolution, a relative error of at most
-/// 1/512.
+/// The mean and the maximum are exact; all other times are known to one part in 1,024, as in the histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Version of this structure as JSON: 1.

@@ -38,10 +38,10 @@ pub enum Polling {
 /// Kernel events that are recorded as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// No kernel events.
+    /// No events of the kernel.
     Nothing,
-    /// System calls only.
+    /// Events of system calls only.
     SystemCalls,
-    /// All kernel events.
+    /// All events of the kernel.
     Everything,
 }

@@ -163,7 +163,7 @@ mod tests {
             for (micros, kept) in lengths {
                 set_turn(Duration::from_micros(micros)).unwrap();
                 assert_eq!(policy().unwrap(), Policy::Other);
-                // Kernels before 6.12 tell 0.
+                // Kernels before 6.12 report 0.
                 let told = attributes().unwrap().sched_runtime;
                 assert!(told == kept || told == 0, "{micros} us: {told} ns");
             }

@@ -2,8 +2,8 @@
 //!
 //! * A [`Request`] names the CPUs and the level.
 //! * The [`Machine`] is the present state: CPUs, control groups, threads.
-//! * A [`Knob`] is a group of kernel settings; [`KNOBS`] has all, in the order of setting them. A knob computes the [`Change`]s
-//!   of [`Place`]s that a machine needs; applying, reading back and restoring are the same for all.
+//! * A [`Knob`] is a group of kernel settings; [`KNOBS`] has all, in the order of setting them. A knob computes the
+//!   [`Change`]s of [`Place`]s that a machine needs; applying, reading back and restoring are the same for all.
 //! * [`plan()`] computes what would be changed; [`boot`] has the settings that only the kernel's command line can make.
 //! * A [`Store`] keeps the data to undo a shield as long as it is up, which is longer than any process: [`Store::up`],
 //!   [`Store::down`], [`Store::status`].
@@ -19,7 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Sources of the settings and their order: the kernel's `Documentation/admin-guide/cpu-isolation.rst`, tuned's profile `realtime`.
+//! Sources of the settings and their order: the kernel's `Documentation/admin-guide/cpu-isolation.rst`, and tuned's
+//! profile `realtime`.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -1,4 +1,4 @@
-//! How fast pages of sched_switch are taken apart and converted: `cargo bench -p sordino-tracefs`.
+//! Measures parsing and conversion of pages of sched_switch: `cargo bench -p sordino-tracefs`.
 #![expect(clippy::print_stdout, reason = "its result")]
 
 use sordino_tracefs::{Converter, Format, Mapping, Page, PageLayout, lttng};
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// A page full of records.
+/// Returns a page full of records.
 fn page(format: &Format) -> Vec<u8> {
     const RECORD: usize = 72;
     let records = (PAGE - 16) / (RECORD + 4);

@@ -1,4 +1,4 @@
-//! The tracer's files, reached through descriptors of directories: the mount they lie in may have no path.
+//! Files of the tracer, accessed through descriptors of directories, because the mount may have no path.
 
 use crate::Error;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, chmodat, chownat, openat, statat};
@@ -6,11 +6,11 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// A directory of the tracer's.
+/// A directory in tracefs.
 #[derive(Debug)]
 pub(crate) struct Dir {
     pub(crate) fd: OwnedFd,
-    /// For messages only.
+    /// Path for messages only.
     path: PathBuf,
 }
 
@@ -19,7 +19,7 @@ impl Dir {
         Self { fd, path: path.into() }
     }
 
-    /// How to call the file named `name` in a message.
+    /// Returns the path of the file `name`, for messages.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
@@ -29,7 +29,7 @@ impl Dir {
         Ok(Self::new(fd, self.path(name)))
     }
 
-    /// Opens `name` to read it without waiting for content.
+    /// Opens `name` for reading without blocking.
     pub(crate) fn source(&self, name: &str) -> Result<OwnedFd, Error> {
         self.open("open", name, OFlags::RDONLY | OFlags::NONBLOCK)
     }
@@ -42,7 +42,7 @@ impl Dir {
     pub(crate) fn read(&self, name: &str) -> Result<String, Error> {
         let file = self.open("read", name, OFlags::RDONLY)?;
         let mut bytes = Vec::new();
-        // Some of these files hand out nothing after the first read, so that has to take all.
+        // Some of these files return nothing after the first read, so that one must get everything.
         let mut buffer = vec![0; 1 << 16];
         loop {
             match rustix::io::read(&file, &mut buffer) {
@@ -59,7 +59,7 @@ impl Dir {
         })
     }
 
-    /// Replaces what `name` holds.
+    /// Replaces the content of `name`.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         let file = self.open("write", name, OFlags::WRONLY | OFlags::TRUNC)?;
         let mut rest = text.as_bytes();
@@ -74,7 +74,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Writes `text` to a setting that has to read the same afterwards.
+    /// Writes `text` to a setting that must read back the same.
     pub(crate) fn set(&self, name: &str, text: &str) -> Result<(), Error> {
         self.write(name, text)?;
         let got = self.read(name)?;
@@ -85,7 +85,7 @@ impl Dir {
         Err(Error::NotTaken { path: self.path(name), wanted: text.to_owned(), got })
     }
 
-    /// Gives `name` to a group, which may use it as these bits of the mode say.
+    /// Sets the group of `name`, and adds these bits to its mode.
     pub(crate) fn give(&self, name: &str, group: u32, bits: u32) -> Result<(), Error> {
         let change = || -> rustix::io::Result<()> {
             chownat(&self.fd, name, None, Some(Gid::from_raw(group)), AtFlags::empty())?;
@@ -95,7 +95,7 @@ impl Dir {
         change().map_err(|errno| Error::io("give away", &self.path(name), errno))
     }
 
-    /// Takes from the group of `name` what it may do with it, and makes it root's.
+    /// Removes the group's permissions for `name`, and makes root its group.
     pub(crate) fn withdraw(&self, name: &str) -> Result<(), Error> {
         let change = || -> rustix::io::Result<()> {
             let mode = statat(&self.fd, name, AtFlags::empty())?.st_mode;
@@ -105,13 +105,13 @@ impl Dir {
         change().map_err(|errno| Error::io("take back", &self.path(name), errno))
     }
 
-    /// The mode of `name`.
+    /// Returns the permission bits of `name`.
     pub(crate) fn mode(&self, name: &str) -> Result<u32, Error> {
         let status = statat(&self.fd, name, AtFlags::empty());
         Ok(status.map_err(|errno| Error::io("inspect", &self.path(name), errno))?.st_mode & 0o7777)
     }
 
-    /// The names of what it holds, sorted.
+    /// Returns the sorted names of the directory's entries.
     pub(crate) fn entries(&self) -> Result<Vec<String>, Error> {
         let list = || -> rustix::io::Result<Vec<String>> {
             let mut names = Vec::new();
@@ -129,7 +129,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// The number that `name` holds; anything behind it is a remark of the kernel's.
+    /// Reads the number in `name`; the kernel may append a remark to it.
     pub(crate) fn number(&self, name: &str) -> Result<u64, Error> {
         let text = self.read(name)?;
         let number = text.split_whitespace().next().and_then(|word| word.parse().ok());

@@ -1,7 +1,7 @@
-//! Moving what the kernel records into files, while it records.
+//! Moves the kernel's records into files during recording.
 //!
-//! Whole pages go by `splice` through a pipe, without a copy in this process. The caller says when: a blocking
-//! read would be woken by each event, get a nearly empty page, and by that cause the next event.
+//! `splice` moves whole pages through a pipe, without a copy in this process. The caller decides when: each event would
+//! wake a blocking reader, which would get a nearly empty page and thereby cause the next event.
 
 use crate::dir::Dir;
 use crate::{Error, Instance, PageLayout, Statistics};
@@ -11,59 +11,59 @@ use sordino_event::Cpu;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// What a pipe should hold; the kernel may allow less.
+/// Requested capacity of the pipe in bytes; the kernel may permit less.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Moves an instance's pages into one file for each CPU: pages of
 /// [`page_size`](PageLayout::page_size) bytes, back to back.
 #[derive(Debug)]
 pub struct Drain {
-    // First, so that nothing is open when the instance is removed.
+    // Dropped first, so that no file is open when the instance is removed.
     sources: Vec<SourceOfCpu>,
     layout: PageLayout,
-    /// The place of the CPU whose turn it is in [`drain_next`](Drain::drain_next).
+    /// Index of the next CPU for [`drain_next`](Drain::drain_next).
     next: usize,
-    /// Pages that one CPU's buffer holds.
+    /// Number of pages in one CPU's buffer.
     pages: usize,
     instance: Instance,
 }
 
-/// What became of one CPU's buffer.
+/// Result of draining one CPU's buffer.
 #[derive(Debug)]
 pub struct Drained {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: Cpu,
-    /// Bytes in its file.
+    /// Number of bytes in its file.
     pub bytes: u64,
-    /// The kernel's counts at the end; what was lost is said there.
+    /// The kernel's counts at the end, lost records included.
     pub statistics: Statistics,
-    /// Why its file does not have all that the buffer had.
+    /// Reason why the file lacks some of the buffer's content, if it does.
     pub failure: Option<Error>,
 }
 
-/// The buffer of one CPU and where it goes.
+/// A CPU's buffer with its destination.
 #[derive(Debug)]
 struct SourceOfCpu {
     cpu: Cpu,
     source: OwnedFd,
-    /// The pipe's ends: to read from and to write to.
+    /// Read end and write end of the pipe.
     pipe: (OwnedFd, OwnedFd),
-    /// In the pipe, not yet in the file.
+    /// Number of bytes in the pipe that are not yet in the file.
     pending: usize,
     file: OwnedFd,
     bytes: u64,
-    /// For messages.
+    /// Path of the source, for messages.
     path: PathBuf,
 }
 
 impl Drain {
-    /// Takes over `instance`; `file` opens the file of each CPU that has a buffer: one that `splice` can write to
-    /// where it is, not one opened for appending.
+    /// Takes over `instance`. `file` opens the file of each CPU that has a buffer: one that `splice` can write to at
+    /// its present offset, so not one opened for appending.
     ///
-    /// The sizes of sub-buffers and buffers may not be changed any more.
+    /// The sizes of sub-buffers and buffers must not be changed afterwards.
     ///
     /// # Errors
-    /// If a buffer or file can't be opened.
+    /// Returns an error if a buffer or file cannot be opened.
     pub fn new(
         instance: Instance,
         mut file: impl FnMut(Cpu) -> std::io::Result<OwnedFd>,
@@ -83,29 +83,30 @@ impl Drain {
         Ok(Self { sources, layout, next: 0, pages, instance })
     }
 
-    /// The instance, to change what it traces.
+    /// Returns the instance, whose selection of events may be changed.
     pub fn instance(&mut self) -> &mut Instance {
         &mut self.instance
     }
 
-    /// The layout of the pages in the files.
+    /// Returns the layout of the pages in the files.
     pub fn page_layout(&self) -> PageLayout {
         self.layout
     }
 
-    /// Moves the full pages that there are now and returns how many bytes. Never waits for the kernel's tracer.
-    /// At most one buffer full for each CPU: moving causes events too.
+    /// Moves all full pages, and returns the number of bytes. Never blocks on the kernel's tracer. Moves at most one
+    /// buffer's size for each CPU, because moving causes events as well.
     ///
     /// # Errors
-    /// The error of a file that takes no more. Data on its way to that file follows with the next call that succeeds.
+    /// Returns the error of a file that cannot be written. Data in the pipe to that file is written by the next call
+    /// that succeeds.
     pub fn drain(&mut self) -> Result<u64, Error> {
         self.drain_next(self.sources.len())
     }
 
-    /// The same for some CPUs only: each call takes the next ones. A CPU whose file takes no more has had its turn.
+    /// Drains the next `cpus` CPUs like [`drain`](Self::drain). A CPU whose file cannot be written counts as drained.
     ///
     /// # Errors
-    /// The same errors as those of [`drain`](Self::drain).
+    /// Returns the same errors as [`drain`](Self::drain).
     pub fn drain_next(&mut self, cpus: usize) -> Result<u64, Error> {
         let (limit, size) = (self.pages, self.layout.page_size());
         let mut moved = 0;
@@ -117,19 +118,20 @@ impl Drain {
         Ok(moved)
     }
 
-    /// The number of CPUs that have a buffer.
+    /// Returns the number of CPUs that have a buffer.
     pub fn cpus(&self) -> usize {
         self.sources.len()
     }
 
-    /// Moves all that there is now, also what fills a page only partly, while recording goes on; what comes after that goes into
-    /// the files of `next`, from their beginning, for the CPUs that have one there. Tells what became of each CPU, whose bytes are
-    /// counted anew.
+    /// Moves everything that is in the buffers, partly filled pages included, while recording goes on. Later records go
+    /// into the files of `next`, from their beginning, for the CPUs that have one there. Returns the result for each
+    /// CPU, whose bytes are counted from 0 again.
     ///
-    /// At most one buffer full and a page for each CPU.
+    /// Moves at most one buffer's size and a page for each CPU.
     ///
     /// # Errors
-    /// As for [`drain`](Self::drain), and if the kernel's counts can't be read. Nothing is exchanged then.
+    /// Returns the errors of [`drain`](Self::drain), or an error if the kernel's counts cannot be read. No file is
+    /// replaced then.
     pub fn empty(&mut self, next: Vec<(Cpu, OwnedFd)>) -> Result<Vec<Drained>, Error> {
         let mut page = vec![0; self.layout.page_size()];
         let mut drained = Vec::with_capacity(self.sources.len());
@@ -147,20 +149,20 @@ impl Drain {
         Ok(drained)
     }
 
-    /// Records that no reader will get any more, since recording began: the kernel overwrote them, or had no room.
+    /// Returns the number of records lost since recording began: the kernel overwrote them, or had no room.
     ///
     /// # Errors
-    /// If the kernel's counts can't be read.
+    /// Returns an error if the kernel's counts cannot be read.
     pub fn lost(&self) -> Result<u64, Error> {
         let statistics = self.sources.iter().map(|source| self.instance.statistics(source.cpu));
         statistics.map(|statistics| Ok(statistics?.lost())).sum()
     }
 
-    /// Stops recording, moves everything that is left, removes the instance, and tells what became of each CPU: also of those
-    /// whose file takes no more.
+    /// Stops recording, moves everything that is left, and removes the instance. Returns the result for each CPU, even
+    /// if its file cannot be written.
     ///
     /// # Errors
-    /// If the kernel's counts can't be read, or the instance can't be stopped or removed.
+    /// Returns an error if the kernel's counts cannot be read, or if the instance cannot be stopped or removed.
     pub fn finish(self) -> Result<Vec<Drained>, Error> {
         self.instance.set_tracing(false)?;
         let mut page = vec![0; self.layout.page_size()];
@@ -182,12 +184,12 @@ impl SourceOfCpu {
         let source = instance.source(&name)?;
         let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|errno| Error::io("make a pipe for", &path, errno))?;
-        // A small pipe costs more system calls, nothing else.
+        // A small pipe only costs more system calls.
         let _ = fcntl_setpipe_size(&pipe.1, PIPE_BYTES);
         Ok(Self { cpu, source, pipe, pending: 0, file, bytes: 0, path })
     }
 
-    /// Moves all that is left in a buffer that no longer records.
+    /// Moves everything that is left in a buffer after recording has stopped.
     fn take_all(&mut self, limit: usize, page: &mut [u8]) -> Result<(), Error> {
         self.splice(limit, page.len())?;
         while self.read_page(page)? {}
@@ -215,7 +217,7 @@ impl SourceOfCpu {
         Ok(self.bytes - before)
     }
 
-    /// Moves what is in the pipe to the file.
+    /// Moves the pipe's content to the file.
     fn flush(&mut self) -> Result<(), Error> {
         while self.pending > 0 {
             match splice(&self.pipe.0, None, &self.file, None, self.pending, SpliceFlags::empty()) {
@@ -231,8 +233,8 @@ impl SourceOfCpu {
         Ok(())
     }
 
-    /// Copies a page that is only partly filled, which `splice` does not hand out; whether there was one. While recording goes on,
-    /// there may be another one at once. It goes through the pipe, too, where it stays if the file takes no more.
+    /// Copies a partly filled page, which `splice` does not return. Returns true if there was one; during recording,
+    /// there may be another at once. It goes through the pipe, too, where it stays if the file cannot be written.
     fn read_page(&mut self, page: &mut [u8]) -> Result<bool, Error> {
         loop {
             match rustix::io::read(&self.source, &mut *page) {

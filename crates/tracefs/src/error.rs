@@ -1,27 +1,27 @@
-//! What can go wrong with the kernel's tracer.
+//! Errors of the kernel's tracer.
 
 use sordino_sched::{Right, as_root};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What does instead of being root.
+/// Alternatives to running as root.
 const OTHERWISE: &str = ", or have CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, or be in a group that root lets trace the kernel (sudo sordino \
                          grant GROUP)";
 
-/// Why the kernel's tracer can't be used as asked.
+/// Reason why the kernel's tracer cannot be used as requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel was built without it.
+    /// The kernel was built without tracefs.
     #[error("this kernel has no tracefs: it was built without CONFIG_TRACING")]
     NoTracefs,
-    /// The kernel has it, but nothing may use it.
+    /// The kernel's lockdown mode denies tracefs to everybody.
     #[error(
         "the kernel is locked down in confidentiality mode, which closes tracefs; \
          boot with lockdown=integrity or none, or without Secure Boot"
     )]
     Lockdown,
-    /// The caller may not.
+    /// The caller lacks a permission.
     #[error(
         "no permission for {}; {}{}",
         path.display(),
@@ -29,65 +29,65 @@ pub enum Error {
         if as_root().is_empty() { "" } else { OTHERWISE }
     )]
     NotPermitted {
-        /// What it may not use.
+        /// Path of the file that may not be used.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         #[source]
         source: io::Error,
     },
-    /// This kernel's tracer lacks something that younger or differently configured ones have.
+    /// This kernel's tracer lacks a file that later or differently configured kernels have.
     #[error("this kernel's tracer has no {}", path.display())]
     Missing {
-        /// The file that is not there.
+        /// Path of the missing file.
         path: PathBuf,
     },
-    /// Some other failure at a file.
+    /// An operation on a file failed otherwise.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// Verb for the operation.
         action: &'static str,
-        /// With which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         #[source]
         source: io::Error,
     },
-    /// A file took a value and then read as another.
+    /// A file accepted a value but reads back another one.
     #[error("{} was set to '{wanted}' and reads '{got}'", path.display())]
     NotTaken {
-        /// The setting.
+        /// Path of the setting.
         path: PathBuf,
-        /// What was written.
+        /// Value that was written.
         wanted: String,
-        /// What it reads.
+        /// Value that was read back.
         got: String,
     },
-    /// A file of the kernel's does not read as it should.
+    /// A file of the kernel has unexpected content.
     #[error("{}: expected {expected}, found '{found}'", path.display())]
     Unexpected {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// Description of the expected content.
         expected: &'static str,
-        /// What it holds.
+        /// Content that was found.
         found: String,
     },
-    /// No name for an instance of ours.
+    /// The text is not a valid name for one of sordino's instances.
     #[error(
         "'{0}' is no name for an instance: it has to be sordino- (sordino. if it is made ahead) and letters, digits, '-', '_' or '.'"
     )]
     Name(String),
-    /// Another process traces under this name.
+    /// Another process uses the instance of this name.
     #[error("the tracing instance {0} is in use")]
     InUse(String),
-    /// A group has instances, and all of them are in use.
+    /// All instances of the caller's groups are in use.
     #[error(
         "of the {0} tracing instances that root made for your group, none is free; wait, or have root make more \
          (sudo sordino grant GROUP --instances {more})",
         more = .0 + 1
     )]
     AllTaken(u32),
-    /// The events that root lets a group record are others.
+    /// Root has not granted the group some of the requested events.
     #[error(
         "{event}{} {} not among the events that root lets your group record ({}); leave {} out, or have root give all \
          (sudo sordino grant GROUP --all-events)",
@@ -97,61 +97,61 @@ pub enum Error {
         if *.more > 0 { "them" } else { "it" }
     )]
     NotGranted {
-        /// The first of them, as `system:name`.
+        /// The first such event, as `system:name`.
         event: String,
-        /// How many more.
+        /// Number of further such events.
         more: usize,
     },
-    /// An instance of a group's gives all events and is to give some.
+    /// An instance grants its group all events and is to grant only some.
     #[error(
         "the tracing instance {0} gives its group all events, and some may be in use: sudo sordino revoke GROUP first"
     )]
     GivesAll(String),
-    /// Something still uses the instance, so that it can't be removed.
+    /// The instance cannot be removed, because a process still uses it.
     #[error("the tracing instance {0} is still busy; some process reads it or follows it")]
     Busy(String),
-    /// Nothing matches.
+    /// No event matches the pattern.
     #[error("no kernel event matches '{pattern}'{}", suggestion(nearest))]
     UnknownEvent {
-        /// What was asked for.
+        /// Pattern from the selection.
         pattern: String,
-        /// Names that look like it, nearest first.
+        /// Similar names, the nearest first.
         nearest: Vec<String>,
     },
     /// The pattern is not well formed.
     #[error("'{pattern}' is no pattern of kernel events: {reason}")]
     Pattern {
-        /// The pattern.
+        /// Text of the pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// The kernel refused a filter.
+    /// The kernel has rejected a filter.
     #[error("the filter of {event} is refused: {reason}\n{context}")]
     Filter {
-        /// The event whose filter it is.
+        /// Event to which the filter belongs.
         event: String,
-        /// The kernel's words.
+        /// Reason in the kernel's words.
         reason: String,
-        /// The filter, and in the line below a caret where the kernel stopped.
+        /// The filter, and in the line below it a caret where the kernel stopped.
         context: String,
     },
-    /// An event's format can't be understood.
+    /// An event's format cannot be parsed.
     #[error("format of {event}, line {line}: expected {expected}, found '{found}'")]
     Format {
         /// The event, as far as it is known.
         event: String,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What should be there.
+        /// Description of the expected text.
         expected: &'static str,
-        /// What is.
+        /// Text that was found.
         found: String,
     },
 }
 
 impl Error {
-    /// The error for `source`, which came from trying to `action` (a verb) the file at `path`.
+    /// Creates the error for `source`, which the operation `action` (a verb) on the file at `path` returned.
     pub(crate) fn io(action: &'static str, path: &Path, source: rustix::io::Errno) -> Self {
         let path = path.to_owned();
         match source {

@@ -1,4 +1,4 @@
-//! The kernel's events, and which of them to trace.
+//! Names of the kernel's events, and selections of them.
 
 use crate::{Error, Instance, Tracefs};
 use globset::{Glob, GlobMatcher};
@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Names an event of the kernel's, printed as `system:name`.
+/// Name of a kernel event, printed as `system:name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventName {
-    /// The group it belongs to.
+    /// Group to which the event belongs.
     pub system: String,
-    /// Its name within the group.
+    /// Name of the event within its group.
     pub name: String,
 }
 
 impl EventName {
-    /// One of its files, seen from an instance.
+    /// Path of one of the event's files, relative to an instance.
     pub(crate) fn file(&self, name: &str) -> String {
         format!("events/{}/{}/{name}", self.system, self.name)
     }
@@ -28,7 +28,8 @@ impl fmt::Display for EventName {
     }
 }
 
-/// The set `rt`: what explains the time of a real-time thread. A kernel has most of them; interrupts of the CPU itself depend on the architecture.
+/// The set `rt`: events that explain the time of a real-time thread. Every kernel has most of them; the events of the
+/// CPU's own interrupts depend on the architecture.
 const RT: [&str; 20] = [
     "sched:sched_switch",
     "sched:sched_wak*",
@@ -51,15 +52,16 @@ const RT: [&str; 20] = [
     "filemap:mm_filemap_fault",
     "filemap:mm_filemap_add_to_page_cache",
 ];
-/// The group in it that grants leave out: its events have the numbers of pages of memory.
+/// Group of the set `rt` that grants leave out, because its events contain page frame numbers.
 const RT_DETAIL: &str = "filemap";
-/// The name of the set [`RT`].
+/// Name of the set [`RT`].
 const RT_NAME: &str = "rt";
 
-/// Which events to trace, as a user writes it.
+/// A user's selection of events.
 ///
-/// `sched:sched_switch`, `sched_switch`, a group `sched`, the set `rt` (what explains the time of a real-time thread), with `*` and `?` anywhere (`sched:*wak*`,
-/// `*timer*`), and behind ` if ` a filter in the kernel's own words: `sched_switch if prev_prio < 100`.
+/// The pattern is `sched:sched_switch`, `sched_switch`, a group such as `sched`, or the set `rt` (the events that
+/// explain the time of a real-time thread), with `*` and `?` anywhere (`sched:*wak*`, `*timer*`). ` if ` may follow,
+/// with a filter in the kernel's syntax: `sched_switch if prev_prio < 100`.
 ///
 /// ```
 /// use sordino_tracefs::Selection;
@@ -69,9 +71,9 @@ const RT_NAME: &str = "rt";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// What the event's name is compared with.
+    /// Pattern for the names of events and groups.
     pub pattern: String,
-    /// Records of the event are left out where this is false.
+    /// Filter in the kernel's syntax: records for which it is false are left out.
     pub filter: Option<String>,
 }
 
@@ -92,10 +94,10 @@ impl FromStr for Selection {
 }
 
 impl Selection {
-    /// Reads several with commas between them. A comma inside quotes, braces or parentheses belongs to a filter.
+    /// Parses selections separated by commas. A comma inside quotes, braces or parentheses belongs to a filter.
     ///
     /// # Errors
-    /// Which of them is none.
+    /// Returns the first selection that is malformed.
     ///
     /// ```
     /// use sordino_tracefs::Selection;
@@ -141,11 +143,11 @@ impl Selection {
 }
 
 enum Matcher {
-    /// The group matches the first and the name the second.
+    /// The group matches the first pattern and the name the second.
     Both(GlobMatcher, GlobMatcher),
-    /// The group or the name matches.
+    /// The group or the name matches the pattern.
     Either(GlobMatcher),
-    /// The group and the name match one of these.
+    /// The group and the name match one of these pairs.
     Set(Vec<(GlobMatcher, GlobMatcher)>),
 }
 
@@ -161,11 +163,11 @@ impl Matcher {
     }
 }
 
-/// The `available` events that the selections choose, each with its filter. An event that is chosen more than
-/// once is recorded where any of the filters is true.
+/// Returns the `available` events that the selections match, each with its filter. For an event with several filters, a
+/// record has to pass any of them.
 ///
 /// # Errors
-/// [`Error::UnknownEvent`] if a selection chooses none.
+/// [`Error::UnknownEvent`] if a selection matches no event.
 pub fn choose(
     selections: &[Selection],
     available: &[EventName],
@@ -193,7 +195,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Up to three names of groups or events that a typing mistake would turn into `pattern`, nearest first.
+/// Returns up to three names of groups or events that are similar to `pattern`, the nearest first.
 fn nearest(pattern: &str, available: &[EventName]) -> Vec<String> {
     let names = available.iter().flat_map(|event| {
         let full = pattern.contains(':').then(|| event.to_string());
@@ -208,10 +210,10 @@ fn nearest(pattern: &str, available: &[EventName]) -> Vec<String> {
 }
 
 impl Tracefs {
-    /// The events that this kernel can trace, sorted.
+    /// Returns the events that this kernel can trace, sorted.
     ///
     /// # Errors
-    /// If the kernel's list can't be read.
+    /// Returns an error if the kernel's list cannot be read.
     pub fn events(&self) -> Result<Vec<EventName>, Error> {
         let text = self.root.read("available_events")?;
         let mut events = Vec::new();
@@ -234,8 +236,8 @@ impl Instance {
     /// Traces exactly these events from now on, and returns them.
     ///
     /// # Errors
-    /// If a selection chooses nothing or the kernel refuses a filter: then nothing is traced. If the kernel
-    /// fails to turn an event on.
+    /// Returns an error if a selection matches nothing or the kernel rejects a filter: then nothing is traced. Returns
+    /// an error if the kernel fails to enable an event.
     pub fn select(&mut self, selections: &[Selection]) -> Result<Vec<EventName>, Error> {
         let available = self.tracefs.events()?;
         let mut chosen = choose(selections, &available)?;
@@ -254,7 +256,7 @@ impl Instance {
             }
         }
         for (system, events) in by_system(chosen.keys()) {
-            // A whole group at once is many times faster than one event after the other.
+            // Enabling a whole group is many times faster than enabling each of its events.
             if events.len() == available.iter().filter(|event| event.system == system).count() {
                 self.dir.set(&format!("events/{system}/enable"), "1")?;
                 continue;
@@ -266,7 +268,7 @@ impl Instance {
         Ok(chosen.into_keys().collect())
     }
 
-    /// Of an instance that was made ahead, the group may record some events only.
+    /// Checks that the group of a prepared instance may record the chosen events.
     fn expect_granted<'a>(&self, chosen: impl Iterator<Item = &'a EventName>) -> Result<(), Error> {
         if !self.stays {
             return Ok(());
@@ -281,8 +283,8 @@ impl Instance {
         matches!(self.dir.source(&event.file("format")), Err(Error::NotPermitted { .. }))
     }
 
-    /// Leaves out what the set `rt` has and the group may not record, unless it is named: explanations lack a
-    /// detail without it.
+    /// Removes events of the set `rt` that the group may not record and that no other selection names: explanations
+    /// lack only a detail without them.
     fn leave_out_ungranted(
         &self,
         selections: &[Selection],
@@ -298,8 +300,8 @@ impl Instance {
     fn filter(&self, event: &EventName, filter: &str) -> Result<(), Error> {
         let path = event.file("filter");
         let Err(error) = self.dir.write(&path, filter) else { return Ok(()) };
-        // The file of a refused filter holds it with a caret below and the reason; the error's number may be
-        // any.
+        // After the rejection of a filter, its file contains the filter, a caret below it and the reason; the error
+        // number is arbitrary.
         let told = self.dir.read(&path)?;
         let Some((context, reason)) = told.trim_end().rsplit_once("\nparse_error: ") else {
             return Err(error);
@@ -366,7 +368,7 @@ mod tests {
             ["sched:sched_switch if (a < 1) || (b == 2)"]
         );
         assert_eq!(chosen(&["sched_switch if a", "sched:sched_switch if a"]), ["sched:sched_switch if a"]);
-        // Wanted without a filter too: every record is.
+        // A selection without a filter wins: every record is traced.
         for order in [["sched_switch if a < 1", "sched_switch"], ["sched_switch", "sched_switch if a < 1"]] {
             assert_eq!(chosen(&order), ["sched:sched_switch"]);
         }

@@ -1,7 +1,7 @@
-//! Event formats: how the kernel lays out the records of an event.
+//! Event formats: the layout of the kernel's event records.
 //!
-//! A record is the bytes that one event put into the trace buffer. Every record starts with the same common
-//! fields; the first of them is the event's number, by which its format is found.
+//! A record consists of the bytes that one event put into the trace buffer. Every record starts with the same common
+//! fields; the first is the event's number, which identifies its format.
 
 use crate::print::Hints;
 use crate::{Error, EventName, Instance, Tracefs};
@@ -9,7 +9,7 @@ use sordino_event::{
     Enumeration, Field as SchemaField, Integer, Level, MAX_FIELDS, MAX_NAME, Scalar, Schema, Type, Width,
 };
 
-/// The layout of one event's records.
+/// Layout of one event's records.
 ///
 /// ```
 /// let text = "name: irq_handler_exit\nID: 224\nformat:\n\
@@ -27,63 +27,64 @@ use sordino_event::{
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The event's number, which its records carry; this kernel's until it is booted again.
+    /// Number of the event in its records; valid until the next boot.
     pub id: u16,
-    /// The event.
+    /// Name of the event.
     pub event: EventName,
-    /// The fields that every record starts with.
+    /// Fields with which every record starts.
     pub common: Vec<Field>,
-    /// The event's own fields.
+    /// Fields of this event.
     pub fields: Vec<Field>,
-    /// How the kernel prints it: a C format string and its arguments.
+    /// The kernel's print format: a C format string and its arguments.
     pub print: String,
 }
 
-/// A field in a record.
+/// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its C type; an element's if it has more than one.
+    /// C type of the field, or of an element if it has several.
     pub ty: String,
-    /// From the start of the record, in bytes.
+    /// Offset from the start of the record in bytes.
     pub offset: u32,
-    /// In bytes. That of the place and length of a dynamic field, not of its content.
+    /// Size in bytes. For a dynamic field, this is the size of its descriptor, not of its content.
     pub size: u32,
-    /// Whether it is a signed integer, or an array of such.
+    /// True if it is a signed integer or an array of signed integers.
     pub signed: bool,
-    /// How many values it has, and where they are.
+    /// Number and location of its values.
     pub kind: Kind,
 }
 
-/// How many values a field has, and where they are.
+/// Number and location of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One value, here.
+    /// One value in the field itself.
     Single,
-    /// A fixed number of values, here.
+    /// A fixed number of values in the field itself.
     Array {
-        /// The size of one in bytes; it divides the field's.
+        /// Size of an element in bytes; it divides the field's size.
         element: u32,
     },
-    /// Elsewhere in the record. Here is a 32-bit integer: the content's length in its upper half, and in its
-    /// lower half where it is.
+    /// Values elsewhere in the record. The field is a 32-bit descriptor: the content's length in its upper half, and
+    /// the content's offset in its lower half.
     Dynamic {
-        /// Counted from the end of this field (`__rel_loc`), not from the start of the record (`__data_loc`).
+        /// True if the offset counts from the end of this field (`__rel_loc`), false if from the start of the record
+        /// (`__data_loc`).
         relative: bool,
     },
-    /// Values from here to the end of the record.
+    /// Values from the field's offset to the end of the record.
     Tail,
 }
 
 impl Format {
-    /// Reads what the kernel's file `events/SYSTEM/NAME/format` holds.
+    /// Parses the content of the kernel's file `events/SYSTEM/NAME/format`.
     ///
     /// # Errors
-    /// [`Error::Format`], with the line. The text is not trusted.
+    /// [`Error::Format`] with the line. The text is untrusted.
     pub fn parse(system: &str, text: &str) -> Result<Self, Error> {
         let mut event = EventName { system: system.to_owned(), name: "?".to_owned() };
-        // Line ends may stand in what is printed.
+        // The print format may contain line breaks.
         let (text, print) = match text.split_once("\nprint fmt: ") {
             Some((text, print)) => (text, Some(print.trim_end())),
             None => (text, None),
@@ -116,7 +117,7 @@ impl Format {
             .map(str::to_owned)
             .ok_or_else(|| wrong(&event, text.lines().count(), "print fmt: FORMAT", ""))?;
         if event.system == "ftrace" && event.name == "kernel_stack" {
-            // Declared with eight addresses, written with as many as the stack has.
+            // It is declared with eight addresses, but written with as many as the stack has.
             if let Some(field) = fields.last_mut() {
                 field.kind = Kind::Tail;
             }
@@ -124,11 +125,11 @@ impl Format {
         Ok(Self { id, event, common, fields, print })
     }
 
-    /// The fields as a [`Schema`]: what they are, told from their C types and from how the kernel prints them.
+    /// Converts the fields to a [`Schema`], by their C types and the print format.
     ///
-    /// Texts and dynamic text become strings, pointers and what is printed with `%x` or `%p` hexadecimal
-    /// integers, integers with literal labels in `__print_symbolic` or `__print_flags` enumerations; what is
-    /// none of the types there are (sets of CPUs, structures) hexadecimal bytes.
+    /// Text, dynamic or not, becomes a string. Pointers, and integers that are printed with `%x` or `%p`, become
+    /// hexadecimal integers. Integers with literal labels in `__print_symbolic` or `__print_flags` become enumerations.
+    /// All other types (sets of CPUs, structures) become hexadecimal bytes.
     pub fn schema(&self) -> Schema {
         let hints = Hints::of(&self.print);
         let field = |field: &Field| SchemaField { name: field.name.clone(), ty: field.schema_type(&hints) };
@@ -164,7 +165,7 @@ impl Field {
         }
     }
 
-    /// What a value of `size` bytes is; `None` if it is no integer.
+    /// Type of a value of `size` bytes; `None` if it is not an integer.
     fn scalar(&self, size: u32, hints: &Hints<'_>) -> Option<Scalar> {
         let width = Width::from_bytes(size)?;
         let labels = hints.labels(&self.name);
@@ -175,7 +176,7 @@ impl Field {
             _ if !several && !labels.is_empty() => {
                 Scalar::Enumeration(Enumeration { integer, ranges: labels.to_vec() })
             }
-            // Addresses of networks and devices, keys, checksums.
+            // Such arrays contain network and device addresses, keys or checksums.
             Width::W8 if several && !self.signed => Scalar::Integer(integer.hexadecimal()),
             _ if self.ty.contains('*') || hints.is_hexadecimal(&self.name) => {
                 Scalar::Integer(integer.hexadecimal())
@@ -185,7 +186,7 @@ impl Field {
     }
 }
 
-/// How many bytes a C type has, as far as arrays are made of it; on the 64-bit machines that are traced here.
+/// Size of a C type in bytes on 64-bit machines, for the types that occur in arrays.
 fn element_size(ty: &str) -> Option<u32> {
     if ty.contains('*') {
         return Some(8);
@@ -206,7 +207,7 @@ fn wrong(event: &EventName, line: usize, expected: &'static str, found: &str) ->
     Error::Format { event: event.to_string(), line, expected, found: found.trim().to_owned() }
 }
 
-/// Reads `TYPE NAME;\toffset:0;\tsize:2;\tsigned:0;`, which stands behind `field:`.
+/// Parses `TYPE NAME;\toffset:0;\tsize:2;\tsigned:0;`, the text behind `field:`.
 pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next().unwrap_or_default();
@@ -223,7 +224,7 @@ pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
         _ => (declaration, None),
     };
     let (declaration, length) = match declaration.split_once('[') {
-        // `char[] name`, only with dynamic fields.
+        // `char[] name` occurs in dynamic fields only.
         Some((ty, name)) if relative.is_some() => {
             (format!("{ty} {}", name.trim_start_matches(']').trim()), None)
         }
@@ -245,45 +246,46 @@ pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
     Ok(Field { name: name.to_owned(), ty, offset, size, signed, kind })
 }
 
-/// Whether every trace format takes it as a name.
+/// Returns true if `name` is a valid name in every trace format.
 fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     first && name.len() <= MAX_NAME && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// How many bytes of `size` one of `length` elements has. The length may be any C expression, and a type's size
-/// unknown; then they are bytes.
+/// Size of an element of an array of `size` bytes. The length may be any C expression, and the type's size unknown;
+/// then the elements are bytes.
 fn array_element(ty: &str, size: u32, length: &str) -> u32 {
     let counted = length.parse().ok().and_then(|length: u32| size.checked_div(length));
     let element = counted.or_else(|| element_size(ty)).unwrap_or(1);
     if element > 0 && size.is_multiple_of(element) { element } else { 1 }
 }
 
-/// Each event's format as this kernel has it now.
+/// Formats of events on the running kernel.
 impl Tracefs {
-    /// The layout of the records of `event`.
+    /// Reads and parses the format of `event`.
     ///
     /// # Errors
-    /// If there is no such event, or its format makes no sense.
+    /// Returns an error if the event does not exist or its format cannot be parsed.
     pub fn format(&self, event: &EventName) -> Result<Format, Error> {
         Format::parse(&event.system, &self.format_text(event)?)
     }
 
-    /// The same as the kernel writes it, for [`Format::parse`] elsewhere.
+    /// Reads the text of the format of `event`, for [`Format::parse`] elsewhere.
     ///
     /// # Errors
-    /// If there is no such event.
+    /// Returns an error if the event does not exist.
     pub fn format_text(&self, event: &EventName) -> Result<String, Error> {
         self.root.read(&event.file("format"))
     }
 }
 
 impl Instance {
-    /// The same as [`Tracefs::format_text`] says: who was granted the instance may read no other.
+    /// Reads the same text as [`Tracefs::format_text`] through the instance: a group to which it was granted can read
+    /// no other file.
     ///
     /// # Errors
-    /// If there is no such event.
+    /// Returns an error if the event does not exist.
     pub fn format_text(&self, event: &EventName) -> Result<String, Error> {
         self.dir.read(&event.file("format"))
     }

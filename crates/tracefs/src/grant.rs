@@ -1,7 +1,8 @@
-//! Instances that root makes ahead for a group.
+//! Instances that root prepares for a group.
 //!
-//! A group can't be given the right to make its own: the kernel gives a new instance's files to the owner of `instances/` and lets
-//! only that user write them. Files that are there already can be given away, and stay so until the instance is removed.
+//! A group cannot get the right to create instances: the kernel gives a new instance's files to the owner of
+//! `instances/`, and only that user can write them. Existing files can be given to a group, and stay so until the
+//! instance is removed.
 
 use crate::dir::Dir;
 use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, remove, validate};
@@ -9,18 +10,20 @@ use crate::{Error, Instance, Tracefs};
 use std::collections::BTreeSet;
 use std::time::Instant as Moment;
 
-/// What their names begin with; no [`sweep`](Instance::sweep) takes them for left behind.
+/// Prefix of their names, by which [`sweep`](Instance::sweep) leaves them alone.
 pub(crate) const GRANTED: &str = "sordino.";
 
-/// What a group needs of the tracer outside of its instances: below the mount point, with these bits of the mode. They are everybody's:
-/// all files take over the group of the uppermost directory, so that this group would read what root traces. Others still read
-/// nothing but the names of instances and events, as long as no file is theirs to read.
+/// Paths outside of instances that members of a group need, below the mount point, with the mode bits to add. The bits
+/// are for all users: a group for these paths is impossible, because all files inherit the group of the uppermost
+/// directory, so that it could read root's traces. Other users still read only the names of instances and events, as
+/// long as no file permits them more.
 pub const SHARED: [(&str, u32); 3] = [(".", 0o001), ("instances", 0o005), ("available_events", 0o004)];
 
-/// The groups of events that members may record unless they are given all: who runs where, what interrupts, and system calls. Their
-/// fields hold names of programs and of executed files, addresses of the kernel's code and data (`timer`, `workqueue`, `irq`, `ipi`,
-/// `csd`, `nmi`) and of programs' (`exceptions`, `signal`), and system calls' arguments as numbers; not the content of files, packets,
-/// buses (`i2c`, `spi`), block commands or user memory (`syscalls`), nor the kernel's allocations (`kmem`).
+/// Groups of events that members may record unless all are granted: scheduling, interrupts, and system calls. Their
+/// fields contain names of programs and of executed files, addresses of the kernel's code and data (`timer`,
+/// `workqueue`, `irq`, `ipi`, `csd`, `nmi`) and of programs' (`exceptions`, `signal`), and arguments of system calls as
+/// numbers. They do not contain the content of files, packets, buses (`i2c`, `spi`), block commands or user memory
+/// (`syscalls`), nor the kernel's allocations (`kmem`).
 pub const USUAL: [&str; 13] = [
     "csd",
     "exceptions",
@@ -37,11 +40,11 @@ pub const USUAL: [&str; 13] = [
     "workqueue",
 ];
 
-/// The switch of all events at once. Whoever may write it may record every event.
+/// Switch of all events: with write permission, every event can be recorded.
 const ALL_EVENTS: &str = "events/enable";
 
-/// What a group may read and write in its instances, each CPU's and each event's files aside. Neither tracers nor triggers, which
-/// do more than record.
+/// Files that a group may read and write in its instances, besides those of CPUs and events. Tracers and triggers are
+/// excluded, because they do more than record.
 const SETTINGS: [&str; 7] = [
     "buffer_size_kb",
     "options/event-fork",
@@ -55,15 +58,15 @@ const READ: u32 = 0o040;
 const WRITE: u32 = 0o060;
 const LIST: u32 = 0o050;
 
-/// What a buffer that nobody uses is left with.
+/// Size of the buffer of an unused instance in KiB.
 const LEAST_KIB: u64 = 8;
 
-/// The events that a group may record.
+/// Events that a group may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events {
-    /// Those of the groups [`USUAL`].
+    /// The events of the groups [`USUAL`].
     Usual,
-    /// All that the kernel has.
+    /// All events of the kernel.
     All,
 }
 
@@ -73,19 +76,19 @@ impl Events {
     }
 }
 
-/// An instance that was made ahead.
+/// An instance that root has prepared for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// Its name in `instances/`.
+    /// Name of the instance in `instances/`.
     pub name: String,
-    /// The group's, as it was called then.
+    /// Name of the group when the instance was prepared.
     pub group: String,
-    /// From 1.
+    /// Number of the instance in its group, from 1.
     pub number: u32,
 }
 
 impl Granted {
-    /// Instance `number` of the group called `group`.
+    /// Describes instance `number` of the group named `group`.
     pub fn new(group: &str, number: u32) -> Self {
         Self { name: format!("{GRANTED}{group}.{number}"), group: group.to_owned(), number }
     }
@@ -97,27 +100,29 @@ impl Granted {
 }
 
 impl Tracefs {
-    /// The instances that were made ahead, of whatever group.
+    /// Returns the prepared instances of all groups.
     ///
     /// # Errors
-    /// If they can't be listed.
+    /// Returns an error if the instances cannot be listed.
     pub fn granted(&self) -> Result<Vec<Granted>, Error> {
         Ok(self.instances()?.iter().filter_map(|name| Granted::parse(name)).collect())
     }
 
-    /// Makes an instance for the group with this id, or gives it what it lacks of one that is there. The group may then read it, record
-    /// these events and set what a recording sets, nothing else. What modules bring with them later is closed to it.
+    /// Prepares an instance for the group with this id, or completes an existing one. The group may then read it,
+    /// record these events, and change the settings of a recording, nothing else. Events of modules that are loaded
+    /// later are excluded.
     ///
     /// # Errors
-    /// [`Error::GivesAll`] if the instance is there and gives more events: whoever has a file of it open would keep them.
-    /// [`Error::Busy`] if it was [closed](Self::close) and some process still has it open. If it can't be made or given away.
+    /// [`Error::GivesAll`] if the instance exists and grants more events: a process with an open file of it would keep
+    /// them. [`Error::Busy`] if it was [closed](Self::close) and a process still has it open. Other errors if it cannot
+    /// be created or given to the group.
     pub fn grant(&self, granted: &Granted, group: u32, events: Events) -> Result<(), Error> {
         validate(&granted.name)?;
         let instances = self.root.directory("instances")?;
         if let Ok(closed) = instances.directory(&granted.name)
             && closed.mode(".")? & LIST == 0
         {
-            // Closed since it could not be removed: a process that was a member's may still read it.
+            // The instance was closed because it could not be removed: a process of a former member may still read it.
             remove(&instances, &closed, &granted.name)?;
         }
         let dir = instances.make(&granted.name)?;
@@ -127,21 +132,21 @@ impl Tracefs {
         for (name, bits) in self.files(&dir, events)? {
             there(dir.give(&name, group, bits))?;
         }
-        // Last: nobody takes one that is only half given.
+        // Last, so that nobody can take an incomplete instance.
         dir.give(".", group, LIST)
     }
 
-    /// Closes an instance to its group and stops it. A file of it that a member has open stays so.
+    /// Revokes the group's access to an instance, and stops it. Files of it that a member has open stay open.
     ///
     /// # Errors
-    /// If it is there and can't be closed.
+    /// Returns an error if the instance exists and cannot be closed.
     pub fn close(&self, granted: &Granted) -> Result<(), Error> {
         validate(&granted.name)?;
         let dir = match self.root.directory("instances")?.directory(&granted.name) {
             Err(Error::Missing { .. }) => return Ok(()),
             dir => dir?,
         };
-        // First the way in.
+        // The directory comes first: it is the way to all files.
         dir.withdraw(".")?;
         for (name, _) in self.files(&dir, Events::All)? {
             there(dir.withdraw(&name))?;
@@ -150,7 +155,8 @@ impl Tracefs {
         dir.write("tracing_on", "0")
     }
 
-    /// What is given of an instance, and with which bits of the mode. Some kernels or events lack some.
+    /// Returns the files of an instance that a group gets, with their mode bits. Some kernels or events lack some of
+    /// them.
     fn files(&self, dir: &Dir, events: Events) -> Result<Vec<(String, u32)>, Error> {
         let mut files: Vec<(String, u32)> = SETTINGS.map(|name| (name.to_owned(), WRITE)).into();
         files.extend(["options", "per_cpu"].map(|name| (name.to_owned(), LIST)));
@@ -172,16 +178,16 @@ impl Tracefs {
         Ok(files)
     }
 
-    /// Whether somebody has taken it. Who asks may belong to the group, or be root.
+    /// Returns true if a process has taken the instance. The caller must belong to the group or be root.
     ///
     /// # Errors
-    /// If it can't be looked at.
+    /// Returns an error if the instance cannot be opened.
     pub fn is_taken(&self, granted: &Granted) -> Result<bool, Error> {
         Ok(matches!(lock(&self.root.directory("instances")?, &granted.name)?, Lock::Busy))
     }
 }
 
-/// A file that some kernels or events do not have needs not be given.
+/// Ignores missing files: some kernels or events lack some.
 fn there(given: Result<(), Error>) -> Result<(), Error> {
     match given {
         Err(Error::Missing { .. }) => Ok(()),
@@ -190,11 +196,11 @@ fn there(given: Result<(), Error>) -> Result<(), Error> {
 }
 
 impl Instance {
-    /// Takes a free one of the instances that were made ahead for a group that this process is in; `None` if there is none for it.
-    /// Nobody else gets it as long as the result lives. It is as it was left: [`reset`](Self::reset) it first.
+    /// Takes a free prepared instance of one of this process's groups; `None` if no group has any. No other process
+    /// gets the instance as long as the result lives. It has its previous settings: [`reset`](Self::reset) it first.
     ///
     /// # Errors
-    /// [`Error::AllTaken`].
+    /// [`Error::AllTaken`] if all of them are in use.
     pub fn take(tracefs: &Tracefs) -> Result<Option<Self>, Error> {
         let instances = tracefs.root.directory("instances")?;
         let since = Moment::now();
@@ -205,34 +211,34 @@ impl Instance {
                     Ok(Lock::Held(dir)) => return Ok(Some(Self::new(tracefs, dir, name, true))),
                     Ok(Lock::Busy) => taken += 1,
                     Ok(Lock::Gone) => {}
-                    // Another group's.
+                    // The instance belongs to another group.
                     Err(Error::NotPermitted { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
             match taken {
                 0 => return Ok(None),
-                // Someone may only have looked whether it is taken.
+                // The lock may have been held only to check whether the instance is in use.
                 _ if since.elapsed() < SWEEP => std::thread::sleep(PAUSE),
                 _ => return Err(Error::AllTaken(taken)),
             }
         }
     }
 
-    /// Makes the instance trace nothing, with the settings of a new one, an empty buffer and as little memory as there can be.
+    /// Resets the instance: no events, the settings of a new one, an empty buffer of the smallest size.
     ///
     /// # Errors
-    /// If the kernel refuses one of the settings.
+    /// Returns an error if the kernel rejects a setting.
     pub fn reset(&mut self) -> Result<(), Error> {
         self.set_tracing(false)?;
         self.disable_all()?;
         self.filtered.clear();
         for file in self.tracefs.events()?.iter().map(|event| event.file("filter")) {
             match self.dir.read(&file) {
-                // To take away what is not there would wait for all CPUs each time.
+                // Removing a filter waits for all CPUs each time, even if there is none.
                 Ok(filter) if filter.trim() == "none" => {}
                 Ok(_) => self.dir.write(&file, "0")?,
-                // A module's that was loaded since it was given, or that is gone, or an event that has none.
+                // The event's module was loaded after the grant or unloaded since, or the event has no filter.
                 Err(Error::NotPermitted { .. } | Error::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -240,12 +246,12 @@ impl Instance {
         self.set_threads(&[], false)?;
         self.set_cpus(&self.cpus()?)?;
         self.set_overwrite(true)?;
-        // Also empties the buffer and clears its counts.
+        // This also empties the buffer and clears its counts.
         self.set_clock("local")?;
         self.set_buffer_kib(LEAST_KIB).map(drop)
     }
 
-    /// Disables all events, or all that this process may disable: of the others, nobody in its group can have enabled one.
+    /// Disables all events, or all that this process may disable: nobody in its group can have enabled another.
     pub(crate) fn disable_all(&self) -> Result<(), Error> {
         match self.dir.write(ALL_EVENTS, "0") {
             Err(Error::NotPermitted { .. }) if self.stays => {}
@@ -261,11 +267,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Resets the instance called `name`, which was made ahead, for one who took it and is gone. That somebody else has taken it since,
-    /// or that it was removed, is as good.
+    /// Resets the prepared instance called `name` after the process that took it has died. If another process has taken
+    /// it since, or if it was removed, there is nothing to do.
     ///
     /// # Errors
-    /// As for [`reset`](Self::reset).
+    /// Returns the errors of [`reset`](Self::reset).
     pub fn reset_by_name(tracefs: &Tracefs, name: &str) -> Result<(), Error> {
         validate(name)?;
         let instances = tracefs.root.directory("instances")?;
@@ -281,7 +287,7 @@ impl Instance {
 }
 
 impl Dir {
-    /// Makes the directory called `name`, if there is none.
+    /// Opens the directory `name`, which is created if it does not exist.
     fn make(&self, name: &str) -> Result<Self, Error> {
         use rustix::fs::{Mode, mkdirat};
         match mkdirat(&self.fd, name, Mode::from_raw_mode(0o750)) {

@@ -1,4 +1,4 @@
-//! Instances: trace buffers of our own, beside what others trace.
+//! Instances: separate trace buffers, independent of the kernel's other tracing.
 
 use crate::dir::Dir;
 use crate::grant::GRANTED;
@@ -7,30 +7,31 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fstat, mkdirat, statat, u
 use rustix::io::Errno;
 use std::time::{Duration, Instant as Moment};
 
-/// What the names of the instances begin with that a process makes for itself.
+/// Prefix of the names of instances that a process creates for itself.
 pub const PREFIX: &str = "sordino-";
-/// For how long a busy instance is given the chance to become free: its files are closed a little later than
-/// the process that read them ends.
+/// Timeout for a busy instance to become free: its files are closed a little later than the process that read them
+/// exits.
 pub(crate) const BUSY: Duration = Duration::from_secs(2);
-/// For how long a lock may be no more than a sweep's.
+/// Timeout for a lock that may only be held by a sweep.
 pub(crate) const SWEEP: Duration = Duration::from_millis(100);
-/// Between two tries.
+/// Pause between two attempts.
 pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 
-/// A trace buffer of our own with settings of its own, removed on drop. One that was [taken](Self::take) is [reset](Self::reset) instead.
+/// A trace buffer with its own settings. Dropping it removes the instance; a [taken](Self::take) one is
+/// [reset](Self::reset) instead.
 ///
-/// Its directory is locked with `flock` as long as the instance lives. So whoever finds an instance of ours
-/// knows whether it is in use, whatever became of its process; ids of processes are used again.
+/// Its directory is locked with `flock` as long as the instance lives. Another process can thus tell whether the
+/// instance is in use, even after its process has died; process ids would not do, because they are reused.
 #[derive(Debug)]
 pub struct Instance {
     pub(crate) tracefs: Tracefs,
-    /// Holds the lock.
+    /// Directory of the instance, whose descriptor holds the lock.
     pub(crate) dir: Dir,
     name: String,
-    /// Whether it was made ahead, and is there for the next.
+    /// True if the instance was prepared, and stays for the next user.
     pub(crate) stays: bool,
     removed: bool,
-    /// Which events have a filter.
+    /// Events that have a filter.
     pub(crate) filtered: Vec<EventName>,
 }
 
@@ -39,10 +40,10 @@ impl Instance {
         Self { tracefs: tracefs.clone(), dir, name, stays, removed: false, filtered: Vec::new() }
     }
 
-    /// Creates an instance called `name`, which begins with [`PREFIX`]. It traces nothing yet.
+    /// Creates an instance called `name`, which must begin with [`PREFIX`]. It traces nothing yet.
     ///
     /// # Errors
-    /// [`Error::InUse`] if there is one of that name in use; one that nobody uses is replaced.
+    /// [`Error::InUse`] if an instance of that name is in use; an unused one is replaced.
     pub fn create(tracefs: &Tracefs, name: &str) -> Result<Self, Error> {
         if !name.starts_with(PREFIX) {
             return Err(Error::Name(name.to_owned()));
@@ -59,22 +60,23 @@ impl Instance {
             match lock(&instances, name)? {
                 Lock::Held(dir) if created => return Ok(Self::new(tracefs, dir, name.to_owned(), false)),
                 Lock::Held(dir) => remove(&instances, &dir, name)?,
-                // What has no lock yet looks left behind: a sweep may hold or have removed what was created here.
+                // A new instance without a lock looks abandoned: a sweep may hold the lock, or have removed the
+                // instance.
                 Lock::Busy | Lock::Gone if since.elapsed() < SWEEP => std::thread::sleep(PAUSE),
                 Lock::Busy | Lock::Gone => return Err(Error::InUse(name.to_owned())),
             }
         }
     }
 
-    /// Its name.
+    /// Returns the instance's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Removes the instance, or resets it where it was taken; what was traced and not read is gone with it.
+    /// Removes the instance, or resets it if it was taken. Unread records are lost.
     ///
     /// # Errors
-    /// As for [`remove_by_name`](Self::remove_by_name) and [`reset`](Self::reset).
+    /// Returns the errors of [`remove_by_name`](Self::remove_by_name) and [`reset`](Self::reset).
     pub fn remove(mut self) -> Result<(), Error> {
         self.removed = true;
         self.end()
@@ -87,11 +89,11 @@ impl Instance {
         remove(&self.tracefs.root.directory("instances")?, &self.dir, &self.name)
     }
 
-    /// Removes the instance called `name`, whoever uses it; to be called for one whose process is gone. That
-    /// there is none is as good.
+    /// Removes the instance called `name`, even if it is in use; to be called after its process has died. Succeeds if
+    /// there is none.
     ///
     /// # Errors
-    /// [`Error::Busy`] if after two seconds some process still has it open.
+    /// [`Error::Busy`] if a process still has it open after two seconds.
     pub fn remove_by_name(tracefs: &Tracefs, name: &str) -> Result<(), Error> {
         validate(name)?;
         let instances = tracefs.root.directory("instances")?;
@@ -102,11 +104,10 @@ impl Instance {
         }
     }
 
-    /// Removes every instance of ours that nobody uses, left by a process that was killed, and returns their
-    /// names.
+    /// Removes all unused instances of sordino, which killed processes have left, and returns their names.
     ///
     /// # Errors
-    /// If one can't be removed; the others are.
+    /// Returns an error if an instance cannot be removed; the others are removed.
     pub fn sweep(tracefs: &Tracefs) -> Result<Vec<String>, Error> {
         let instances = tracefs.root.directory("instances")?;
         let (mut swept, mut failed) = (Vec::new(), Ok(()));
@@ -114,7 +115,7 @@ impl Instance {
             let dir = match lock(&instances, &name) {
                 Ok(Lock::Held(dir)) => dir,
                 Ok(Lock::Busy | Lock::Gone) => continue,
-                // Another user's, who sweeps it.
+                // The instance belongs to another user, who has to sweep it.
                 Err(Error::NotPermitted { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -130,17 +131,17 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if !self.removed {
-            // A sweep finds what could not be removed, and who takes what could not be reset does that first.
+            // If this fails, a sweep removes the instance, or the next process that takes it resets it.
             let _ = self.end();
         }
     }
 }
 
 impl Tracefs {
-    /// The names of all instances, ours and others'.
+    /// Returns the names of all instances, of sordino and others.
     ///
     /// # Errors
-    /// If they can't be listed.
+    /// Returns an error if the instances cannot be listed.
     pub fn instances(&self) -> Result<Vec<String>, Error> {
         self.root.directory("instances")?.entries()
     }
@@ -154,13 +155,13 @@ pub(crate) fn validate(name: &str) -> Result<(), Error> {
     }
 }
 
-/// What became of locking an instance.
+/// Result of locking an instance.
 pub(crate) enum Lock {
-    /// It is ours and exists.
+    /// The lock is held, and the instance exists.
     Held(Dir),
-    /// Another process has it.
+    /// Another process holds the lock.
     Busy,
-    /// There is none of that name, or not the same any more.
+    /// There is no instance of that name, or it was replaced meanwhile.
     Gone,
 }
 
@@ -178,7 +179,7 @@ pub(crate) fn lock(instances: &Dir, name: &str) -> Result<Lock, Error> {
     Ok(if is_there(instances, &dir, name) { Lock::Held(dir) } else { Lock::Gone })
 }
 
-/// Whether `dir` is still what is called `name`: it may have been removed, and another made anew.
+/// Returns true if `dir` is still the directory called `name`: it may have been removed and recreated.
 fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
     match (fstat(&dir.fd), statat(&instances.fd, name, AtFlags::empty())) {
         (Ok(ours), Ok(there)) => ours.st_ino == there.st_ino,
@@ -186,18 +187,18 @@ fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
     }
 }
 
-/// Removes the instance behind `dir`.
+/// Removes the instance of the directory `dir`.
 pub(crate) fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
     if !is_there(instances, dir, name) {
         return Ok(());
     }
-    // So that a reader that is slow to go does not have more to read; the removal itself ends what is left.
+    // This keeps a slow reader from getting more records; removing the instance stops everything else.
     let _ = dir.write("tracing_on", "0");
     let _ = dir.write("events/enable", "0");
     let since = Moment::now();
     loop {
         match unlinkat(&instances.fd, name, AtFlags::REMOVEDIR) {
-            // The last when someone else was removing it at the same time.
+            // NODEV: another process was removing the instance at the same time.
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
             Err(Errno::BUSY) if since.elapsed() < BUSY => std::thread::sleep(PAUSE),
             Err(Errno::BUSY) => return Err(Error::Busy(name.to_owned())),

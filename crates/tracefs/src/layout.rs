@@ -1,30 +1,30 @@
-//! How the kernel lays out the pages of its trace buffers, as it says itself.
+//! Layout of the pages of the kernel's trace buffers, as the kernel describes it.
 
 use crate::format::{Field, field};
 use crate::{Error, Instance};
 use std::path::Path;
 
-/// The layout of a page of the trace buffer: a sub-buffer, whatever its size.
+/// Layout of a page of the trace buffer: a sub-buffer of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Where the 64-bit time of the page's first record lies.
+    /// Offset of the 64-bit timestamp of the page's first record.
     pub(crate) timestamp: usize,
-    /// Where the size of what follows lies, and whether it has 8 bytes or 4: it is a `long` of the kernel's.
+    /// Offset of the size of the records, and true if that has 8 bytes instead of 4: it is a `long` of the kernel.
     pub(crate) commit: usize,
     pub(crate) commit_is_64_bit: bool,
-    /// Where the records start and how much room they have.
+    /// Offset of the records, and the room for them in bytes.
     pub(crate) data: usize,
     pub(crate) room: usize,
 }
 
-/// No page is larger; keeps the arithmetic on untrusted sizes small.
+/// Limit of a page's size in bytes, which keeps the arithmetic on untrusted sizes small.
 const LARGEST: u32 = 1 << 24;
 
 impl PageLayout {
-    /// Reads what the kernel's files `events/header_page` and `events/header_event` hold.
+    /// Parses the content of the kernel's files `events/header_page` and `events/header_event`.
     ///
     /// # Errors
-    /// [`Error::Unexpected`] if one of them describes something else than a trace buffer of Linux since 2.6.30.
+    /// [`Error::Unexpected`] if one of them describes something else than a trace buffer of Linux 2.6.30 or later.
     pub fn parse(header_page: &str, header_event: &str) -> Result<Self, Error> {
         let unexpected = |file: &str, expected, found: &str| Error::Unexpected {
             path: Path::new("events").join(file),
@@ -57,10 +57,10 @@ impl PageLayout {
         layout().ok_or_else(|| unexpected("header_page", "timestamp, commit and data", header_page))
     }
 
-    /// The layout in a 64-bit kernel of pages of `size` bytes, for pages that come without a description.
+    /// Returns the layout of pages of `size` bytes in a 64-bit kernel, for pages without a description.
     ///
     /// # Errors
-    /// If no page has that size.
+    /// Returns an error if no page has that size.
     pub fn of_size(size: u32) -> Result<Self, Error> {
         let data = 16;
         let room = size.checked_sub(data).filter(|room| (1..=LARGEST).contains(room));
@@ -72,19 +72,19 @@ impl PageLayout {
         Ok(Self { timestamp: 0, commit: 8, commit_is_64_bit: true, data: data as usize, room: room as usize })
     }
 
-    /// The size of a page in bytes. A raw recording of a CPU is such pages, one after the other.
+    /// Returns the size of a page in bytes. A raw recording of a CPU is a series of such pages.
     pub fn page_size(&self) -> usize {
         self.data + self.room
     }
 }
 
 impl Instance {
-    /// The layout of this instance's pages; changes with the size of its sub-buffers.
+    /// Reads the layout of this instance's pages, which depends on the size of its sub-buffers.
     ///
     /// # Errors
-    /// If the kernel does not describe it, or describes something unknown.
+    /// Returns an error if the kernel does not describe the layout, or describes an unknown one.
     pub fn page_layout(&self) -> Result<PageLayout, Error> {
-        // Before kernel 6.8 only the whole tracer has it: there all pages are alike.
+        // Before Linux 6.8, only the uppermost directory has the files: all pages are alike there.
         let read = |name| match self.dir.read(name) {
             Err(Error::Missing { .. }) => self.tracefs.root.read(name),
             text => text,
@@ -93,7 +93,8 @@ impl Instance {
     }
 }
 
-/// What of a record's header is not as [`Page`](crate::Page) reads it: what it should be, and the line.
+/// Finds a part of a record's header that [`Page`](crate::Page) could not parse. Returns the expected text and the
+/// line.
 fn odd_event_header(text: &str) -> Option<(&'static str, &str)> {
     let known = [
         ("type_len", "5 bits"),

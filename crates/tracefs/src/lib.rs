@@ -1,14 +1,14 @@
 //! The kernel's tracer: instances, event formats, raw pages.
 //!
-//! No kernel module and no daemon: everything is read and written through tracefs.
+//! Needs no kernel module and no daemon: everything is read and written through tracefs.
 //!
-//! * [`Tracefs`] is the tracer, [`Instance`] a trace buffer of our own with its events and settings, [`Drain`]
-//!   moves what it records into files;
-//! * [`Granted`] is an instance that root made ahead, for a group whose members may make none;
-//! * a [`Format`] is the layout of an event's records, [`lttng()`] says what other tools call the event;
-//! * a [`Page`] is what lies in those files, and a [`Converter`] turns its [`Record`]s into payloads.
+//! * [`Tracefs`] is the tracer, [`Instance`] a separate trace buffer with its own events and settings, and [`Drain`]
+//!   moves its records into files;
+//! * [`Granted`] is an instance that root has prepared for a group whose members cannot create any;
+//! * a [`Format`] is the layout of an event's records, and [`lttng()`] maps an event to the names of LTTng;
+//! * a [`Page`] is a part of those files, and a [`Converter`] turns its [`Record`]s into payloads.
 //!
-//! The last two do no I/O and take bytes that are not trusted.
+//! The last two do no I/O and accept untrusted bytes.
 //!
 //! ```no_run
 //! use sordino_tracefs::{CLOCK_TSC, Drain, Instance, Tracefs};

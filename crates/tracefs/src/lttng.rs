@@ -1,53 +1,53 @@
-//! What LTTng's kernel tracer calls the kernel's events.
+//! Names and values of LTTng's kernel tracer for the kernel's events.
 //!
-//! Tools that read kernel traces know the names and values that LTTng writes: `prev_tid` where the kernel says
-//! `prev_pid`, `irq_softirq_entry` where it says `softirq_entry`, a priority of 20 where it says 120. Events
-//! that LTTng does not have, and fields it leaves out, keep the kernel's names.
+//! Tools that read kernel traces expect LTTng's names and values: `prev_tid` for the kernel's `prev_pid`,
+//! `irq_softirq_entry` for `softirq_entry`, a priority of 20 for 120. Events that LTTng does not have, and fields that
+//! it leaves out, keep the kernel's names.
 
 use sordino_event::{Base, Field, Integer, Scalar, Schema, Type, Width};
 
-/// What is to become of an event's records.
+/// Conversion of an event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The name and fields to write.
+    /// Name and fields of the result.
     pub schema: Schema,
-    /// Where each of these fields comes from.
+    /// Source of each of its fields.
     pub sources: Vec<Source>,
 }
 
-/// Where a field comes from.
+/// Source of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The kernel's field: its place in [`Format::fields`](crate::Format::fields).
+    /// Index of the kernel's field in [`Format::fields`](crate::Format::fields).
     pub field: usize,
-    /// How its value changes.
+    /// Conversion of its value.
     pub conversion: Conversion,
 }
 
-/// How a value changes.
+/// Conversion of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// It does not.
+    /// The value is unchanged.
     Same,
-    /// The kernel counts priorities from the highest real-time one, LTTng from the highest of the others:
-    /// nice 0 is 120 or 20.
+    /// Priorities: the kernel counts from the highest real-time priority, LTTng from the highest of ordinary threads,
+    /// so nice 0 is 120 or 20.
     Priority,
-    /// The kernel writes the kind of a block request in letters, LTTng as a set of flags.
+    /// Kinds of block requests: the kernel writes letters, LTTng a set of flags.
     RequestFlags,
 }
 
-/// The kernel's `MAX_RT_PRIO`: how many priorities lie above those of ordinary threads.
+/// The kernel's `MAX_RT_PRIO`: the number of priorities above those of ordinary threads.
 pub(crate) const REAL_TIME_PRIORITIES: i32 = 100;
 
 impl Mapping {
-    /// The kernel's own names and values.
+    /// Returns a mapping that keeps the kernel's names and values.
     pub fn unchanged(schema: &Schema) -> Self {
         let sources = (0..schema.fields.len()).map(|field| Source { field, conversion: Conversion::Same });
         Self { schema: schema.clone(), sources: sources.collect() }
     }
 }
 
-/// LTTng's names and values for an event that [`Format::schema`](crate::Format::schema) describes.
+/// Returns the mapping to LTTng's names and values for an event with this [`schema`](crate::Format::schema).
 ///
 /// ```
 /// use sordino_tracefs::{Conversion, Format, lttng};
@@ -74,7 +74,7 @@ pub fn lttng(schema: &Schema) -> Mapping {
         };
         mapping.add(name, ty, place, conversion);
         if let ("irq", "vec") = (schema.provider.as_str(), name) {
-            // The number, and its name in a field of its own.
+            // A further field has the name for this number.
             mapping.add("name", field.ty.clone(), place, conversion);
         }
     }
@@ -88,7 +88,7 @@ impl Mapping {
     }
 }
 
-/// LTTng's name of an event that it has.
+/// Returns LTTng's name of an event, if LTTng has the event.
 fn name(system: &str, event: &str) -> Option<String> {
     let known = |events: &[&str]| events.contains(&event).then(|| event.to_owned());
     let prefixed = |prefix: &str, events: &[&str]| known(events).map(|event| prefix.to_owned() + &event);
@@ -187,7 +187,7 @@ const BLOCK: &[&str] = &[
     "block_unplug",
 ];
 
-/// The vectors of x86 that have an entry and an exit event.
+/// Returns LTTng's name of an entry or exit event of an x86 interrupt vector.
 fn vector(event: &str) -> Option<String> {
     let (vector, end) = event.rsplit_once('_').filter(|(_, end)| matches!(*end, "entry" | "exit"))?;
     let vector = match vector {
@@ -217,14 +217,14 @@ fn polled(event: &str) -> Option<&str> {
         .then_some(event)
 }
 
-/// LTTng's name of a field and how its value changes; `None` for one that LTTng has dropped as well.
+/// Returns LTTng's name of a field and the conversion of its value; `None` if LTTng leaves out the field.
 fn rename<'a>(system: &str, field: &'a Field) -> Option<(&'a str, Conversion)> {
     let is_integer = matches!(
         &field.ty,
         Type::Scalar(Scalar::Integer(Integer { width: Width::W32, signed: true, base: Base::Decimal, .. }))
     );
     Some(match (system, field.name.as_str()) {
-        // Always 1 since Linux 3.
+        // The value is always 1 since Linux 3.
         ("sched", "success") => return None,
         ("sched", "pid") => ("tid", Conversion::Same),
         ("sched", "old_pid") => ("old_tid", Conversion::Same),
@@ -240,10 +240,10 @@ fn rename<'a>(system: &str, field: &'a Field) -> Option<(&'a str, Conversion)> {
     })
 }
 
-/// The letters of a block request as LTTng's flags.
+/// Converts the letters of a block request to LTTng's flags.
 ///
-/// The kernel writes an `F` if a flush comes first, then one letter for the operation (two for a secure erase),
-/// then one for each property.
+/// The kernel writes an `F` if a flush comes first, then one letter for the operation (two for a secure erase), then
+/// one for each property.
 pub(crate) fn request_flags(letters: &[u8]) -> u32 {
     let (mut flags, rest) = match letters {
         [b'F', rest @ ..] if rest.first().is_some_and(|letter| b"WDRFNZ".contains(letter)) => (1 << 10, rest),

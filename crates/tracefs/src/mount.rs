@@ -1,4 +1,4 @@
-//! Where the kernel's tracer is reached.
+//! Access to the kernel's tracer: an existing mount of tracefs, or a private one.
 
 use crate::Error;
 use crate::dir::Dir;
@@ -9,12 +9,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where it usually is; the second since before it had a file system of its own.
+/// Usual mount points; the second dates from before tracefs was a file system of its own.
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// `TRACEFS_MAGIC` of the kernel.
+/// Magic number of the file system: `TRACEFS_MAGIC` in `linux/magic.h`.
 const TRACEFS_MAGIC: u32 = 0x7472_6163;
 
-/// The kernel's tracer as a whole.
+/// The kernel's tracer.
 ///
 /// ```no_run
 /// let tracefs = sordino_tracefs::Tracefs::open()?;
@@ -29,11 +29,11 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Opens the mounted tracefs, or, where there is none, one of its own that nobody else sees and that goes
-    /// with the last descriptor: nothing is left to clean up.
+    /// Opens the mounted tracefs or, if there is none, a private mount, which is invisible to others and disappears
+    /// with its last descriptor, so that nothing has to be cleaned up.
     ///
     /// # Errors
-    /// [`Error::NoTracefs`], [`Error::Lockdown`] and [`Error::NotPermitted`] tell apart what is to be done.
+    /// [`Error::NoTracefs`], [`Error::Lockdown`] and [`Error::NotPermitted`] have different remedies.
     pub fn open() -> Result<Self, Error> {
         let mut root = None;
         for path in MOUNT_POINTS {
@@ -45,7 +45,7 @@ impl Tracefs {
         let root = root.map_or_else(private, Ok)?;
         match root.directory("instances") {
             Ok(_) => Ok(Self { root: Arc::new(root) }),
-            // The kernel shows an empty directory then.
+            // In lockdown, the kernel shows an empty directory.
             Err(Error::Missing { .. }) if confidential() => Err(Error::Lockdown),
             Err(Error::Missing { .. }) => Err(Error::NoTracefs),
             Err(error) => Err(error),
@@ -53,15 +53,16 @@ impl Tracefs {
     }
 }
 
-/// Where all users find tracefs, if it is mounted there: what lies above the older place is root's alone.
+/// Returns the mount point that all users can reach, if tracefs is mounted there: the parent of the older mount point
+/// is accessible to root only.
 pub fn mount_point() -> Option<&'static Path> {
     let path = Path::new(MOUNT_POINTS[0]);
     matches!(mounted(path), Ok(Some(_))).then_some(path)
 }
 
-/// The tracefs mounted at `path`, if there is one.
+/// Opens the tracefs mounted at `path`, if there is one.
 fn mounted(path: &Path) -> Result<Option<Dir>, Error> {
-    // Who may walk through it may not be allowed to list it.
+    // O_PATH, because the directory may be searchable but not readable.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
         Ok(fd) => {
@@ -73,7 +74,7 @@ fn mounted(path: &Path) -> Result<Option<Dir>, Error> {
     }
 }
 
-/// A mount that is attached nowhere.
+/// Creates a mount of tracefs that is attached nowhere.
 fn private() -> Result<Dir, Error> {
     let mount = || -> rustix::io::Result<OwnedFd> {
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -82,7 +83,7 @@ fn private() -> Result<Dir, Error> {
             | MountAttrFlags::MOUNT_ATTR_NODEV
             | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
-        // The mount itself can only be walked through, not listed.
+        // The mount's descriptor can only be used to open others, not to list the directory.
         openat(&mount, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
     mount().map(|fd| Dir::new(fd, "tracefs:")).map_err(|errno| match errno {
@@ -97,7 +98,7 @@ fn confidential() -> bool {
     is_confidential(&state)
 }
 
-/// Whether the kernel's list of lockdown modes has the strictest in brackets, which mark the one in force.
+/// Returns true if the kernel's list of lockdown modes marks the strictest one with brackets.
 fn is_confidential(modes: &str) -> bool {
     modes.split_whitespace().any(|mode| mode == "[confidentiality]")
 }

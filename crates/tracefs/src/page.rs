@@ -1,8 +1,8 @@
-//! Pages of the kernel's trace buffers, taken apart into records.
+//! Parser for the pages of the kernel's trace buffers.
 //!
-//! A page is a time, the size of what follows with two flags about loss, and entries. An entry starts with 32
-//! bits: a type or length of 5 bits and 27 bits of time since the entry before, in ticks of the trace clock.
-//! Bytes are not trusted: nothing here panics, whatever they are.
+//! A page consists of a timestamp, the size of its entries with two flags about loss, and the entries. An entry starts
+//! with 32 bits: a type or length of 5 bits, and 27 bits of time since the entry before, in ticks of the trace clock.
+//! The bytes are untrusted: no content causes a panic.
 
 use crate::PageLayout;
 
@@ -12,7 +12,7 @@ use crate::PageLayout;
 /// use sordino_tracefs::{Missed, Page, PageLayout};
 /// let mut bytes = vec![0; 4096];
 /// bytes[..8].copy_from_slice(&1_000u64.to_ne_bytes()); // time
-/// bytes[8..16].copy_from_slice(&8u64.to_ne_bytes()); // size of what is used
+/// bytes[8..16].copy_from_slice(&8u64.to_ne_bytes()); // size of the entries
 /// bytes[16..20].copy_from_slice(&(5u32 << 5 | 1).to_ne_bytes()); // five ticks later, one word
 /// bytes[20..24].copy_from_slice(b"word");
 /// let page = Page::parse(&bytes, &PageLayout::of_size(4096)?)?;
@@ -23,103 +23,103 @@ use crate::PageLayout;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// The time of the first entry, in ticks of the trace clock.
+    /// Timestamp of the first entry in ticks of the trace clock.
     pub ticks: u64,
-    /// The records lost before this page.
+    /// Records lost before this page.
     pub missed: Missed,
-    /// The entries.
+    /// Bytes of the entries.
     data: &'a [u8],
-    /// Where they lie in the page, for messages.
+    /// Offset of the entries in the page, for messages.
     start: usize,
 }
 
-/// How many records are missing before a page.
+/// Number of records missing before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// None.
+    /// No record is missing.
     None,
-    /// As many.
+    /// This number of records is missing.
     Count(u64),
-    /// Some; the page was too full to say how many.
+    /// Some records are missing; the page had no room for their number.
     Unknown,
 }
 
-/// One record and when it was written.
+/// A record with its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// In ticks of the trace clock.
+    /// Timestamp in ticks of the trace clock.
     pub ticks: u64,
-    /// The event's fields, the common ones first; may be followed by up to three bytes of padding.
+    /// The event's fields, the common ones first; up to three bytes of padding may follow.
     pub bytes: &'a [u8],
 }
 
-/// Bytes that no kernel writes. What follows in the page can't be told from it and is lost.
+/// Bytes that no kernel writes. The rest of the page cannot be parsed then and is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The page is cut off, or of another size.
+    /// The page is truncated or has another size.
     #[error("page of {found} bytes, expected {expected}")]
     Size {
-        /// As the layout says.
+        /// Size according to the layout, in bytes.
         expected: usize,
-        /// As there are.
+        /// Number of bytes that were given.
         found: usize,
     },
-    /// The page claims to hold more than it has room for.
+    /// The page claims more records than it has room for.
     #[error("page claims {commit} bytes of records in {room}")]
     Commit {
-        /// What it claims.
+        /// Claimed size of the records in bytes.
         commit: u32,
-        /// What it has.
+        /// Room for records in bytes.
         room: usize,
     },
-    /// An entry does not end where the records do.
+    /// An entry extends beyond the end of the records.
     #[error("entry of {length} bytes at byte {offset} of a page whose records end at {end}")]
     Entry {
-        /// Where it starts in the page.
+        /// Offset of the entry in the page.
         offset: usize,
-        /// What it claims, with its header.
+        /// Claimed length in bytes, header included.
         length: u64,
-        /// Where the records end.
+        /// Offset of the end of the records.
         end: usize,
     },
     /// A record has no room for the fields of its event.
     #[error("record of {length} bytes, too short for a field that ends at {end}")]
     Short {
-        /// The record's length.
+        /// Length of the record in bytes.
         length: usize,
-        /// Where the field ends.
+        /// Offset of the field's end.
         end: usize,
     },
-    /// A record has more values in one field than a sequence takes.
+    /// A field of a record has more values than a sequence can hold.
     #[error("field of {0} values, more than 65535")]
     Long(usize),
-    /// No event has the number that a record starts with.
+    /// A record starts with a number that no event has.
     #[error("record of the unknown event number {0}")]
     UnknownEvent(u16),
 }
 
-/// The kernel's flags in the page's size: records are missing before it, and it ends with their count.
+/// The kernel's flags in the page's size: records are missing before the page, and their number follows its records.
 const MISSED: u32 = 1 << 31;
 const MISSED_STORED: u32 = 1 << 30;
 
-/// The types of entries that are no record; smaller numbers are a record's length in words.
+/// Types of entries that are not records; smaller numbers are a record's length in words.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
 impl<'a> Page<'a> {
-    /// Reads the head of the page that `bytes` are.
+    /// Parses the header of a page.
     ///
     /// # Errors
-    /// [`Damage`] if it has another size or claims more records than fit.
+    /// [`Damage`] if the page has another size or claims more records than fit.
     pub fn parse(bytes: &'a [u8], layout: &PageLayout) -> Result<Self, Damage> {
         let size = Damage::Size { expected: layout.page_size(), found: bytes.len() };
         if bytes.len() != layout.page_size() {
             return Err(size);
         }
         let ticks = word64(bytes, layout.timestamp).ok_or(size)?;
-        // The upper half of a 64-bit one tells nothing: the kernel adds its flags as a negative integer.
+        // Only the lower half counts: the kernel adds its flags as a negative integer.
         let commit = match layout.commit_is_64_bit {
             true => word64(bytes, layout.commit).map(|commit| commit as u32),
             false => word32(bytes, layout.commit),
@@ -143,13 +143,13 @@ impl<'a> Page<'a> {
         Ok(Self { ticks, missed, data, start: layout.data })
     }
 
-    /// The page's records in order. Ends after the first damage.
+    /// Returns the page's records in order. Iteration ends after the first damage.
     pub fn records(&self) -> Records<'a> {
         Records { data: self.data, start: self.start, position: 0, ticks: self.ticks }
     }
 }
 
-/// The records of a [`Page`].
+/// Iterator over the records of a [`Page`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     data: &'a [u8],
@@ -167,7 +167,7 @@ impl<'a> Iterator for Records<'a> {
             let rest = self.data.get(self.position..).filter(|rest| !rest.is_empty())?;
             let Some(header) = word32(rest, 0) else { return self.damage(4) };
             let (kind, delta) = split(header);
-            // Anything but a short record is followed by a word.
+            // All entries but short records have a second word.
             let word = if (1..PADDING).contains(&kind) { Some(0) } else { word32(rest, 4) };
             let (from, to) = match (kind, word) {
                 (PADDING, _) if delta == 0 => {
@@ -185,7 +185,7 @@ impl<'a> Iterator for Records<'a> {
                     self.position += 8;
                     continue;
                 }
-                // The length of a long record, or of one that was discarded, counts this word.
+                // This word is included in the length of a long record, and of a discarded one.
                 (0 | PADDING, Some(length)) => (8, u64::from(length) + 4),
                 (words, Some(_)) => (4, u64::from(words) * 4 + 4),
             };
@@ -193,8 +193,8 @@ impl<'a> Iterator for Records<'a> {
                 return self.damage(to);
             };
             self.position += from + bytes.len();
-            // A discarded record that came with no time since the one before was given one tick: not zero,
-            // which would end the page.
+            // The kernel gives a discarded record without time since the one before one tick, because zero would end
+            // the page.
             if kind != PADDING || delta != 1 {
                 self.ticks = self.ticks.saturating_add(u64::from(delta));
             }
@@ -206,7 +206,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Ends with the entry at the current position, which claims `length` bytes.
+    /// Ends the iteration with damage at the current entry, which claims `length` bytes.
     #[cold]
     fn damage(&mut self, length: u64) -> Option<Result<Record<'a>, Damage>> {
         let (offset, end) = (self.start + self.position, self.start + self.data.len());
@@ -215,12 +215,12 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The type and time of an entry's header, which is a C bit-field.
+/// Splits an entry's header, which is a C bit-field, into type and time.
 fn split(header: u32) -> (u32, u32) {
     if cfg!(target_endian = "big") { (header >> 27, header & 0x7ff_ffff) } else { (header & 31, header >> 5) }
 }
 
-/// An absolute time of 59 bits, with the upper five of the time before it.
+/// Completes an absolute time of 59 bits with the upper five bits of the time before.
 fn absolute(stamp: u64, before: u64) -> u64 {
     const BITS: u32 = 59;
     let stamp = stamp | before >> BITS << BITS;

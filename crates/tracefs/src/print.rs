@@ -1,26 +1,26 @@
-//! What the kernel's way of printing an event says about its fields.
+//! Hints on fields from an event's print format.
 //!
-//! A format ends with `print fmt:`, a C format string and the C expressions that fill it in. An expression that
-//! mentions one field only is about that field: printed with `%x` it is hexadecimal, wrapped in
-//! `__print_symbolic` or `__print_flags` its values have names. What is not understood is no hint.
+//! A format ends with `print fmt:`, a C format string and its arguments, which are C expressions. An expression that
+//! mentions only one field is a hint on it: a field printed with `%x` is hexadecimal, and the values of one inside
+//! `__print_symbolic` or `__print_flags` have names. An unknown expression is no hint.
 
 use sordino_event::{MAX_NAME, Range};
 
-/// What is known about fields beyond their types.
+/// Properties of fields beyond their types.
 #[derive(Debug, Default)]
 pub(crate) struct Hints<'a> {
-    /// Printed as hexadecimal numbers or addresses.
+    /// Fields printed as hexadecimal numbers or addresses.
     hexadecimal: Vec<&'a str>,
-    /// Printed as text.
+    /// Fields printed as text.
     text: Vec<&'a str>,
-    /// Of a dynamic array whose content is printed as numbers.
+    /// Dynamic arrays whose content is printed as numbers.
     numbers: Vec<&'a str>,
-    /// Labels of values.
+    /// Fields with the labels of their values.
     labels: Vec<(&'a str, Vec<Range>)>,
 }
 
 impl<'a> Hints<'a> {
-    /// The hints in `print`, what follows `print fmt: `.
+    /// Parses `print`, the text behind `print fmt: `.
     pub(crate) fn of(print: &'a str) -> Self {
         let mut hints = Self::default();
         let mut parts = split(print);
@@ -56,10 +56,10 @@ impl<'a> Hints<'a> {
     }
 }
 
-/// How an expression names a field of the record.
+/// C expression for a field of the record, before the field's name.
 const FIELD: &str = "REC->";
 
-/// Splits at the commas outside of strings, parentheses and braces.
+/// Splits at commas outside of strings, parentheses and braces.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut quoted, mut escaped) = (0u32, false, false);
     text.split(move |c| {
@@ -77,7 +77,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     .map(str::trim)
 }
 
-/// The conversions of a C format string, one letter for each argument they take.
+/// Returns the conversions of a C format string, one letter for each argument.
 fn conversions(format: &str) -> impl Iterator<Item = u8> {
     let mut bytes = format.bytes();
     let mut inside = false;
@@ -86,7 +86,7 @@ fn conversions(format: &str) -> impl Iterator<Item = u8> {
             let byte = bytes.next()?;
             match byte {
                 b'%' => inside = !inside,
-                // A width or precision that is an argument of its own.
+                // A width or precision that is a separate argument.
                 b'*' if inside => return Some(byte),
                 b'a'..=b'z' | b'A'..=b'Z' if inside && !b"hlLqjzt".contains(&byte) => {
                     inside = false;
@@ -98,7 +98,7 @@ fn conversions(format: &str) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The one field that an expression mentions, if it is one.
+/// Returns the field that an expression mentions, if it mentions exactly one.
 fn only_field(expression: &str) -> Option<&str> {
     let mut fields = expression.split(FIELD).skip(1).map(identifier);
     let first = fields.next()?;
@@ -109,8 +109,8 @@ fn identifier(text: &str) -> &str {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// The field and its labels in `__print_symbolic(FIELD, { 0, "HI" }, ...)`, also with `__print_flags` and a
-/// delimiter. A part of the field selected by a mask keeps its values, one that is shifted does not.
+/// Parses the field and its labels in `__print_symbolic(FIELD, { 0, "HI" }, ...)`, or in `__print_flags`, which has a
+/// delimiter. A masked field keeps its values; a shifted one has no labels.
 fn labels(expression: &str) -> Option<(&str, Vec<Range>)> {
     let call = ["__print_symbolic(", "__print_flags("].iter().find_map(|call| expression.split_once(call))?.1;
     let mut arguments = split(call);
@@ -129,7 +129,7 @@ fn labels(expression: &str) -> Option<(&str, Vec<Range>)> {
     (!ranges.is_empty()).then_some((field, ranges))
 }
 
-/// Reads `{ 0x10, "label" }`, whose value is a literal.
+/// Parses `{ 0x10, "label" }`, whose value is a literal.
 fn label(pair: &str) -> Option<(i64, &str)> {
     let (value, label) = pair.strip_prefix('{')?.split_once(',')?;
     let label = label.trim_start().strip_prefix('"')?.split('"').next()?;
@@ -137,7 +137,7 @@ fn label(pair: &str) -> Option<(i64, &str)> {
     if named { Some((literal(value)?, label)) } else { None }
 }
 
-/// The value of an integer literal in C, or of one such shifted left by another.
+/// Parses an integer literal in C, or one that is shifted left by another.
 fn literal(text: &str) -> Option<i64> {
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
     if let Some((one, shift)) = text.split_once("<<") {

@@ -1,7 +1,7 @@
-//! Records turned into payloads that a [`Schema`](sordino_event::Schema) describes.
+//! Converts records to payloads with a [`Schema`](sordino_event::Schema).
 //!
-//! The kernel aligns fields and keeps dynamic ones at the end; a payload is packed. What to copy is worked out
-//! once for each event.
+//! The kernel aligns fields and stores dynamic ones at the end; a payload is packed. The steps of the conversion are
+//! computed once for each event.
 
 use crate::format::{Field, Kind};
 use crate::lttng::{Conversion, Mapping, request_flags};
@@ -9,17 +9,17 @@ use crate::page::Damage;
 use crate::{Error, Format};
 use sordino_event::{Tid, Type};
 
-/// What a record says besides its payload.
+/// Values of a record besides its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The event: its place among those that the [`Converter`] was made of.
+    /// Index of the event among those that the [`Converter`] was created with.
     pub event: usize,
-    /// The thread that ran, or was interrupted.
+    /// Id of the thread that ran or was interrupted.
     pub tid: Tid,
-    /// The kernel's `TRACE_FLAG_*`: 1 interrupts are off, 4 rescheduling is due, 8 in an interrupt, 16 in a
-    /// softirq, 32 preemption is due, 64 in a non-maskable interrupt.
+    /// The kernel's `TRACE_FLAG_*`: 1 interrupts disabled, 4 rescheduling pending, 8 in an interrupt, 16 in a softirq,
+    /// 32 preemption pending, 64 in a non-maskable interrupt.
     pub flags: u8,
-    /// How often preemption is disabled (lower four bits) and migration (upper four).
+    /// Nesting depth of disabled preemption (lower four bits) and of disabled migration (upper four bits).
     pub preempt_count: u8,
 }
 
@@ -27,16 +27,16 @@ pub struct Header {
 #[derive(Clone, Debug)]
 pub struct Converter {
     common: Common,
-    /// By event number.
+    /// Index and plan of each event, by event number.
     plans: Vec<Option<(usize, Plan)>>,
 }
 
 impl Converter {
-    /// A converter for these events, each with what is to become of it.
+    /// Creates a converter for these events, each with its mapping.
     ///
     /// # Errors
-    /// [`Error::Format`] if the common fields of an event are not those that all kernels have, or differ from
-    /// the other events'.
+    /// [`Error::Format`] if the common fields of an event are not those that all kernels have, or differ from the other
+    /// events'.
     pub fn new<'a>(events: impl IntoIterator<Item = (&'a Format, &'a Mapping)>) -> Result<Self, Error> {
         let mut converter = Self { common: Common::default(), plans: Vec::new() };
         for (place, (format, mapping)) in events.into_iter().enumerate() {
@@ -61,11 +61,10 @@ impl Converter {
         Ok(converter)
     }
 
-    /// Reads a record's header and appends its payload to `payload`, which stays as it was if the record is
-    /// damaged.
+    /// Parses a record's header and appends its payload to `payload`, which is unchanged if the record is damaged.
     ///
     /// # Errors
-    /// [`Damage`] if the record is of none of the events or has no room for its fields. It is not trusted.
+    /// [`Damage`] if the record belongs to none of the events, or has no room for its fields. The record is untrusted.
     #[inline]
     pub fn convert(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<Header, Damage> {
         let common = &self.common;
@@ -82,7 +81,7 @@ impl Converter {
     }
 }
 
-/// Where the common fields lie.
+/// Offsets of the common fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Common {
     id: usize,
@@ -106,30 +105,30 @@ impl Common {
     }
 }
 
-/// How the records of one event become payloads: the steps append one after the other.
+/// Conversion of one event's records: the steps append to the payload one after the other.
 #[derive(Clone, Debug)]
 struct Plan(Vec<Step>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// These bytes as they are.
+    /// Appends these bytes unchanged.
     Copy { from: usize, to: usize },
-    /// The text that lies there, up to its zero byte, and one.
+    /// Appends the text up to its zero byte, and a zero byte.
     Text(Place),
-    /// The length of what lies there in elements of so many bytes, and they.
+    /// Appends the number of elements of this size, and the elements.
     Elements(Place, usize),
-    /// An integer there that is the kernel's priority.
+    /// Appends the integer at this offset, converted from the kernel's priority.
     Priority(usize),
-    /// The letters in these bytes, as flags of a block request.
+    /// Converts the letters in these bytes to flags of a block request.
     RequestFlags { from: usize, to: usize },
 }
 
-/// Where the content of a field of varying length lies.
+/// Location of the content of a field of varying length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Where the integer at `at` says, counted from `base`.
+    /// The descriptor at `at` contains the offset, counted from `base`.
     Dynamic { at: usize, base: usize },
-    /// From here to the end of the record.
+    /// From this offset to the end of the record.
     Tail(usize),
 }
 

@@ -1,35 +1,36 @@
-//! An instance's settings. Each is read back after it was set: the kernel rounds, and some kernels lack some.
+//! Settings of an instance. Each is read back after setting: the kernel rounds values, and some kernels lack some
+//! settings.
 
 use crate::{Error, Instance};
 use sordino_event::{Cpu, Tid};
 use std::fmt::Write;
 
-/// The trace clock that is the CPU's time stamp counter, which a program reads too.
+/// Trace clock of the CPU's time-stamp counter, which programs read as well.
 pub const CLOCK_TSC: &str = "x86-tsc";
-/// The trace clock that is `CLOCK_MONOTONIC`; every kernel and architecture has it.
+/// Trace clock of `CLOCK_MONOTONIC`; every kernel and architecture has it.
 pub const CLOCK_MONOTONIC: &str = "mono";
 
-/// The trace clocks there are.
+/// Trace clocks of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// All of them.
+    /// Names of all clocks.
     pub available: Vec<String>,
-    /// The one in use.
+    /// Name of the clock in use.
     pub current: String,
 }
 
 impl Clocks {
-    /// Whether there is a clock called `name`.
+    /// Returns true if there is a clock called `name`.
     pub fn has(&self, name: &str) -> bool {
         self.available.iter().any(|clock| clock == name)
     }
 }
 
 impl Instance {
-    /// Which trace clocks this kernel has, and which one stamps this instance's events.
+    /// Returns this kernel's trace clocks, and the one for this instance's timestamps.
     ///
     /// # Errors
-    /// If the kernel's list can't be read or marks none.
+    /// Returns an error if the kernel's list cannot be read or marks none.
     pub fn clocks(&self) -> Result<Clocks, Error> {
         let text = self.dir.read("trace_clock")?;
         parse_clocks(&text).ok_or_else(|| Error::Unexpected {
@@ -39,10 +40,10 @@ impl Instance {
         })
     }
 
-    /// Stamps events with the clock called `name` from now on, and empties the buffer.
+    /// Sets the clock for timestamps, and empties the buffer.
     ///
     /// # Errors
-    /// If there is no such clock, or it was not taken.
+    /// Returns an error if there is no such clock, or if another one reads back.
     pub fn set_clock(&self, name: &str) -> Result<(), Error> {
         self.dir.write("trace_clock", name)?;
         let got = self.clocks()?.current;
@@ -52,20 +53,20 @@ impl Instance {
         Err(Error::NotTaken { path: self.dir.path("trace_clock"), wanted: name.to_owned(), got })
     }
 
-    /// Gives each CPU a buffer of `kib` KiB and returns its real size: the kernel rounds up to whole
+    /// Sets the size of each CPU's buffer in KiB, and returns the actual size: the kernel rounds up to whole
     /// sub-buffers. Empties the buffer.
     ///
     /// # Errors
-    /// If there is not enough memory, or the sizes of the CPUs came out different.
+    /// Returns an error if there is not enough memory, or if the CPUs' sizes differ.
     pub fn set_buffer_kib(&self, kib: u64) -> Result<u64, Error> {
         self.dir.write("buffer_size_kb", &kib.to_string())?;
         self.buffer_kib()
     }
 
-    /// The size of each CPU's buffer in KiB, also of one that is made only when the first event is turned on.
+    /// Returns the size of each CPU's buffer in KiB, even if it is allocated only when the first event is enabled.
     ///
     /// # Errors
-    /// If the CPUs' buffers have different sizes.
+    /// Returns an error if the CPUs' buffers have different sizes.
     pub fn buffer_kib(&self) -> Result<u64, Error> {
         let text = self.dir.read("buffer_size_kb")?;
         parse_size(&text).ok_or_else(|| Error::Unexpected {
@@ -75,36 +76,37 @@ impl Instance {
         })
     }
 
-    /// Sets the size of a sub-buffer, one page unless set, and returns its real size; kernels from 6.8 on can.
-    /// To be set before the buffer's size, which it changes.
+    /// Sets the size of a sub-buffer, which is one page by default, and returns the actual size; Linux 6.8 and later
+    /// can. To be set before the buffer's size, which it changes.
     ///
     /// # Errors
-    /// [`Error::Missing`] with an older kernel.
+    /// [`Error::Missing`] on an older kernel.
     pub fn set_subbuffer_kib(&self, kib: u64) -> Result<u64, Error> {
         self.dir.write("buffer_subbuf_size_kb", &kib.to_string())?;
         self.dir.number("buffer_subbuf_size_kb")
     }
 
-    /// Starts or stops recording: events that are on keep their cost, but leave no record.
+    /// Starts or stops recording. While stopped, enabled events keep their cost but leave no record.
     ///
     /// # Errors
-    /// If the kernel does not do it.
+    /// Returns an error if the kernel does not accept the value.
     pub fn set_tracing(&self, on: bool) -> Result<(), Error> {
         self.dir.set("tracing_on", digit(on))
     }
 
-    /// When the buffer is full, overwrites the oldest events (flight recorder) or discards the newest.
+    /// Selects the behaviour of a full buffer: to overwrite the oldest events (flight recorder), or to discard the
+    /// newest.
     ///
     /// # Errors
-    /// If the kernel does not do it.
+    /// Returns an error if the kernel does not accept the value.
     pub fn set_overwrite(&self, on: bool) -> Result<(), Error> {
         self.dir.set("options/overwrite", digit(on))
     }
 
-    /// Traces on these CPUs only; on none if there is none among them.
+    /// Traces on these CPUs only; an empty list traces on none.
     ///
     /// # Errors
-    /// If the machine lacks one of them.
+    /// Returns an error if the machine lacks one of them.
     pub fn set_cpus(&self, cpus: &[Cpu]) -> Result<(), Error> {
         let wanted = mask(cpus);
         self.dir.write("tracing_cpumask", &wanted)?;
@@ -116,13 +118,13 @@ impl Instance {
         Err(Error::NotTaken { path: self.dir.path("tracing_cpumask"), wanted, got })
     }
 
-    /// Traces events of these threads only, and, if `follow` is set, of what they fork from now on. With no
-    /// thread at all it traces every one.
+    /// Traces events of these threads only and, if `follow` is set, of those that they fork from now on. An empty list
+    /// traces all threads.
     ///
-    /// An instance that was ever told so stays slower: some 90 ns for a pair of events, until it is removed.
+    /// Once set, the instance stays slower until it is removed: by about 90 ns for a pair of events.
     ///
     /// # Errors
-    /// If one of the numbers is no thread's.
+    /// Returns an error if one of the ids is not a thread's.
     pub fn set_threads(&self, threads: &[Tid], follow: bool) -> Result<(), Error> {
         self.dir.set("options/event-fork", digit(follow))?;
         let mut list = String::new();
@@ -138,7 +140,7 @@ impl Instance {
             numbers
         };
         let (has, wanted) = (sorted(&got), sorted(&list));
-        // What they have forked meanwhile is followed already.
+        // Threads that they have forked meanwhile are included already.
         let is_taken = if follow { wanted.iter().all(|tid| has.contains(tid)) } else { has == wanted };
         if is_taken {
             return Ok(());
@@ -152,19 +154,19 @@ fn digit(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 
-/// Reads `local [global] x86-tsc`.
+/// Parses `local [global] x86-tsc`.
 fn parse_clocks(text: &str) -> Option<Clocks> {
     let current = text.split(['[', ']']).nth(1)?.to_owned();
     let available = text.split_whitespace().map(|clock| clock.trim_matches(['[', ']']).to_owned());
     Some(Clocks { available: available.collect(), current })
 }
 
-/// Reads `1408` or `7 (expanded: 1408)`.
+/// Parses `1408` or `7 (expanded: 1408)`.
 fn parse_size(text: &str) -> Option<u64> {
     text.trim().trim_end_matches(')').rsplit(' ').next()?.parse().ok()
 }
 
-/// CPUs as the kernel writes sets of them: groups of eight hexadecimal digits, highest first.
+/// Formats a set of CPUs as the kernel does: groups of eight hexadecimal digits, the highest first.
 fn mask(cpus: &[Cpu]) -> String {
     let groups = cpus.iter().map(|cpu| cpu.0 / 32 + 1).max().unwrap_or(1);
     let group = |group: u32| {
@@ -175,7 +177,7 @@ fn mask(cpus: &[Cpu]) -> String {
     (0..groups).rev().map(group).collect::<Vec<_>>().join(",")
 }
 
-/// A set of CPUs without what does not change it.
+/// Normalises a mask: removes commas and leading zeros.
 fn significant(mask: &str) -> String {
     let digits: String = mask.trim().chars().filter(|&c| c != ',').collect();
     digits.trim_start_matches('0').to_owned()

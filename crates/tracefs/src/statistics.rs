@@ -1,42 +1,42 @@
-//! What the kernel counts for each CPU's buffer.
+//! The kernel's counts for each CPU's buffer.
 
 use crate::{Error, Instance};
 use sordino_event::Cpu;
 
-/// Counts of one CPU's buffer since the instance was made or last emptied.
+/// Counts of one CPU's buffer since the instance was created or last emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Records in the buffer, not read.
+    /// Number of unread records in the buffer.
     pub entries: u64,
-    /// Records that were overwritten before they were read.
+    /// Number of records that were overwritten before they were read.
     pub overrun: u64,
-    /// Records lost since too many were being written at once, in interrupts of interrupts.
+    /// Number of records lost because too many were being written at once, in nested interrupts.
     pub commit_overrun: u64,
-    /// Bytes in the buffer, not read.
+    /// Number of unread bytes in the buffer.
     pub bytes: u64,
-    /// Records that did not find room, with overwriting off.
+    /// Number of records without room while overwriting was off.
     pub dropped: u64,
-    /// Records that were read.
+    /// Number of records that were read.
     pub read: u64,
 }
 
 impl Statistics {
-    /// Records that never reached a reader.
+    /// Returns the number of records that never reached a reader.
     pub fn lost(&self) -> u64 {
         self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
     }
 
-    /// All records of the CPU, whatever became of them.
+    /// Returns the number of all records of the CPU, lost ones included.
     pub fn recorded(&self) -> u64 {
         self.lost().saturating_add(self.read).saturating_add(self.entries)
     }
 }
 
 impl Instance {
-    /// The CPUs that have a buffer, whether they are online or not.
+    /// Returns the CPUs that have a buffer, including offline ones.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// Returns an error if the kernel's directory cannot be read.
     pub fn cpus(&self) -> Result<Vec<Cpu>, Error> {
         let entries = self.dir.directory("per_cpu")?.entries()?;
         let number = |name: &String| name.strip_prefix("cpu")?.parse().ok().map(Cpu);
@@ -45,10 +45,10 @@ impl Instance {
         Ok(cpus)
     }
 
-    /// What the kernel counts for the buffer of `cpu`.
+    /// Reads the kernel's counts for the buffer of `cpu`.
     ///
     /// # Errors
-    /// If there is no such CPU, or a count is missing.
+    /// Returns an error if there is no such CPU, or if a count is missing.
     pub fn statistics(&self, cpu: Cpu) -> Result<Statistics, Error> {
         let file = format!("per_cpu/cpu{cpu}/stats");
         let text = self.dir.read(&file)?;

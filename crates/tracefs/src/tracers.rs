@@ -6,24 +6,24 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
 impl Tracefs {
-    /// The tracers that this kernel was built with.
+    /// Returns the tracers that this kernel was built with.
     ///
     /// # Errors
-    /// If the kernel's list can't be read.
+    /// Returns an error if the kernel's list cannot be read.
     pub fn tracers(&self) -> Result<Vec<String>, Error> {
         let text = self.root.read("available_tracers")?;
         Ok(text.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// The tracers that run, in the buffer that all share or in an instance.
+    /// Returns the active tracers of the shared buffer and of all instances.
     ///
     /// # Errors
-    /// If the instances can't be listed.
+    /// Returns an error if the instances cannot be listed.
     pub fn running(&self) -> Result<Vec<String>, Error> {
         let tracer = |dir: &Dir| dir.read("current_tracer").map(|text| text.trim().to_owned());
         let mut all = vec![tracer(&self.root)?];
         let instances = self.root.directory("instances")?;
-        // One that can't be read has been removed meanwhile.
+        // An instance that cannot be read was removed meanwhile.
         all.extend(
             instances.entries()?.iter().filter_map(|name| tracer(&instances.directory(name).ok()?).ok()),
         );
@@ -33,19 +33,20 @@ impl Tracefs {
 }
 
 impl Instance {
-    /// Runs this tracer from now on; `nop` is none. `hwlat` runs in one instance at a time.
+    /// Starts this tracer; `nop` stops the present one. `hwlat` runs in only one instance at a time.
     ///
     /// # Errors
-    /// If the kernel has no such tracer, another instance runs it, or somebody reads what the present one records.
+    /// Returns an error if the kernel has no such tracer, if another instance runs it, or if a process reads the
+    /// present one's output.
     pub fn set_tracer(&self, name: &str) -> Result<(), Error> {
         self.dir.set("current_tracer", name)
     }
 
-    /// What is recorded from now on, as the kernel prints it. Each line is handed out once, to one reader. As long as it lives the
-    /// tracer can't be changed.
+    /// Returns a reader of the tracer's printed output from now on. Each line is returned once, to one reader. While
+    /// the reader lives, the tracer cannot be changed.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// Returns an error if the file cannot be opened.
     pub fn lines(&self) -> Result<Lines, Error> {
         Ok(Lines { pipe: self.dir.source("trace_pipe")?, rest: Vec::new() })
     }
@@ -55,16 +56,17 @@ impl Instance {
 #[derive(Debug)]
 pub struct Lines {
     pipe: OwnedFd,
-    /// A line of which the end is not yet there.
+    /// Bytes of an incomplete line.
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Tells `on_line` the next lines, at most a page of them, and returns whether there may be more; it waits for none. Where more come
-    /// than are read, as where reading makes some, there is no last one before recording is stopped.
+    /// Calls `on_line` for the next lines, at most a page of them, and returns true if there may be more. Never blocks.
+    /// If lines are added as fast as they are read, for example because reading causes some, there is no last one until
+    /// recording is stopped.
     ///
     /// # Errors
-    /// If they can't be read.
+    /// Returns an error if the lines cannot be read.
     pub fn read(&mut self, on_line: impl FnMut(&str)) -> Result<bool, Error> {
         let mut buffer = [0; 1 << 13];
         loop {
@@ -81,7 +83,7 @@ impl Lines {
     }
 }
 
-/// Tells the lines that are whole with these bytes, and keeps what is left.
+/// Calls `on_line` for the lines that these bytes complete, and keeps the rest.
 fn whole_lines(rest: &mut Vec<u8>, bytes: &[u8], on_line: impl FnMut(&str)) {
     rest.extend_from_slice(bytes);
     let Some(end) = rest.iter().rposition(|&byte| byte == b'\n') else { return };

@@ -1,4 +1,4 @@
-//! Pages that a kernel wrote, read as that kernel reads them itself.
+//! Pages that a kernel wrote, compared with that kernel's own output.
 
 use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ fn records_are_read_as_the_kernel_prints_them() {
             _ => text += &format!(" = {}\n", numbers[1]),
         }
     }
-    // Without the name of the program, the CPU and the flags: `python3-4931    [000] .....`.
+    // The lines lack the program's name, the CPU and the flags: `python3-4931    [000] .....`.
     let printed = std::fs::read_to_string(sample("pages/system-calls.txt")).unwrap();
     let lines = printed.lines().map(|line| {
         let (thread, rest) = line.trim().split_once(' ').unwrap();

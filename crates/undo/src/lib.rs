@@ -9,7 +9,7 @@
 //! use sordino_undo::{Guardian, Step};
 //! use std::process::Command;
 //! let throttle = "/proc/sys/kernel/sched_rt_runtime_us";
-//! // This program, called so, runs `sordino_undo::guard` and nothing else.
+//! // With this argument, the program calls `sordino_undo::guard` and does nothing else.
 //! let mut guardian = Guardian::start(Command::new("/proc/self/exe").arg("undo-guard"))?;
 //! guardian.add(Step::restore(throttle)?)?;
 //! std::fs::write(throttle, "-1")?;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
 
-/// The format of an event with these fields, each `TYPE NAME;OFFSET;SIZE;SIGNED`.
+/// Parses the format of an event with these fields, each `TYPE NAME;OFFSET;SIZE;SIGNED`.
 fn format(fields: &[&str], print: &str) -> Result<Format, Error> {
     let line = |text: &&str| {
         let [declaration, offset, size, signed] =
@@ -14,7 +14,7 @@ fn format(fields: &[&str], print: &str) -> Result<Format, Error> {
     Format::parse("test", &format!("name: event\nID: 7\nformat:\n{COMMON}\n{fields}\nprint fmt: {print}\n"))
 }
 
-/// The fields of the schema as `name type`.
+/// Returns the fields of the schema as `name type`.
 fn schema(format: &Format) -> Vec<String> {
     format.schema().fields.iter().map(|field| format!("{} {}", field.name, field.ty)).collect()
 }
@@ -136,7 +136,7 @@ fn formats_of_a_32_bit_kernel_of_2013() {
     assert_eq!((&*switch[0], &*switch[3]), ("prev_comm text:16", "prev_state enum:i32"));
     assert_eq!(fields("sched_wakeup")[3], "success i32");
     assert_eq!(fields("irq_handler_entry"), ["irq i32", "name string"]);
-    // Its labels are names of constants, whose values the format does not tell.
+    // The labels are names of constants, whose values the format does not contain.
     assert_eq!(fields("softirq_entry"), ["vec u32"]);
     assert_eq!(fields("hrtimer_expire_entry"), ["hrtimer u32x", "now i64", "function u32x"]);
     assert_eq!(fields("sys_enter"), ["id i32", "args [u32x;6]"]);

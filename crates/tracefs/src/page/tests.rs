@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A page being written as the kernel would.
+/// A page that is being written in the kernel's format.
 struct Writer {
     data: Vec<u8>,
     flags: u32,
@@ -18,14 +18,14 @@ impl Writer {
         self
     }
 
-    /// A record of one word.
+    /// Appends a record of one word.
     fn record(self, delta: u32, word: u32) -> Self {
         self.words(&[header(1, delta), word])
     }
 
     fn page(&self, size: usize) -> Vec<u8> {
         let mut bytes = 1_000u64.to_ne_bytes().to_vec();
-        // As the kernel does: the flag is added as a negative integer.
+        // The kernel adds the flag as a negative integer.
         bytes.extend((self.data.len() as i64 + i64::from(self.flags as i32)).to_ne_bytes());
         bytes.extend(&self.data);
         bytes.extend(&self.behind);
@@ -84,7 +84,7 @@ fn time_adds_up_over_every_kind_of_entry() {
 fn an_absolute_time_keeps_the_upper_bits_of_the_one_before() {
     let top = 3u64 << 59;
     assert_eq!(absolute(7, top | 5), top | 7);
-    // The 59 bits have wrapped.
+    // The 59 bits have wrapped around.
     assert_eq!(absolute(7, top | 9), (4 << 59) | 7);
     assert_eq!(absolute(7, 5), 7);
     assert_eq!(absolute(0, u64::MAX), u64::MAX);
@@ -107,7 +107,7 @@ fn what_is_missing_before_a_page_is_told() {
     assert_eq!(missed(0, &count, 4096), Missed::None);
     assert_eq!(missed(MISSED, &count, 4096), Missed::Unknown);
     assert_eq!(missed(MISSED | MISSED_STORED, &count, 65536), Missed::Count(77));
-    // No room for the count that is claimed.
+    // There is no room for the count that the flag announces.
     assert_eq!(missed(MISSED | MISSED_STORED, &[], 16 + 8), Missed::Unknown);
 }
 
@@ -183,7 +183,7 @@ proptest! {
         bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         bytes.resize(272, 0);
         if let Ok(page) = Page::parse(&bytes, &layout) {
-            // An entry has at least four bytes, and records don't overlap.
+            // An entry has at least four bytes, and records do not overlap.
             let records: Vec<_> = page.records().collect();
             prop_assert!(records.len() <= 64);
             prop_assert!(records.iter().flatten().map(|record| record.bytes.len()).sum::<usize>() <= 256);

@@ -60,7 +60,7 @@ fn content_elsewhere_in_the_record_is_found() {
     let converter = converter(&format("e", 9, &fields, "\"\""), Mapping::unchanged);
     let location = |at: u32, length: u32| (length << 16 | at).to_ne_bytes();
     let [text, more, words] = [location(20, 4), location(24 - 16, 3), location(28, 5)];
-    // The last field is all from byte 20 on: one element and three bytes that make none.
+    // The last field extends from byte 20 to the end: one element, and three bytes that make none.
     let record = record(&[&text, &more, &words, b"abc\0de\0x", &[1, 0, 2, 0, 3, 0, 0]]);
     let expected =
         [&b"abc\0de\0"[..], &2u16.to_ne_bytes(), &[1, 0, 2, 0], &1u16.to_ne_bytes(), b"abc\0de\0x"];
@@ -129,7 +129,7 @@ fn events_whose_common_fields_differ_are_refused() {
     assert!(matches!(Converter::new([(&plain, &mapping), (&moved, &mapping)]), Err(Error::Format { .. })));
     moved.common.pop();
     assert!(matches!(Converter::new([(&moved, &mapping)]), Err(Error::Format { .. })));
-    // With no event at all, no record is known.
+    // A converter without events knows no record.
     let nothing = Converter::new([]).unwrap();
     assert_eq!(payload(&nothing, &record(&[])), Err(Damage::UnknownEvent(9)));
 }

@@ -1,4 +1,4 @@
-//! Every event format of this kernel.
+//! Tests with every event format of this kernel.
 
 use super::*;
 use sordino_event::{Field, Schema, catalogue};

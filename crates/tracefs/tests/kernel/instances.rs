@@ -1,4 +1,4 @@
-//! Instances go with whoever made them, whatever became of it.
+//! Tests of the removal of instances, however their creator ends.
 
 use super::*;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -57,7 +57,7 @@ fn an_instance_that_is_still_read_is_told_to_be_busy() {
     let drain = busy(&tracefs, &name);
     let Err(Error::Busy(told)) = Instance::remove_by_name(&tracefs, &name) else { panic!("removed") };
     assert_eq!(told, name);
-    // It is given some time to become free.
+    // The instance gets some time to become free.
     let removed = std::thread::scope(|scope| {
         let removed = scope.spawn(|| Instance::remove_by_name(&tracefs, &name));
         std::thread::sleep(Duration::from_millis(50));
@@ -68,9 +68,9 @@ fn an_instance_that_is_still_read_is_told_to_be_busy() {
     assert!(!exists(&tracefs, &name));
 }
 
-/// Starts a recorder and lets it get ready.
+/// Starts a recorder and waits until it is ready.
 fn recorder_of(instance: &str, role_name: &str) -> (tempfile::TempDir, Child) {
-    // Its guardian outlives it; someone has to wait for it.
+    // The recorder's guardian outlives it, and this process has to wait for it.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let recorder = role(role_name, directory.path()).env("INSTANCE", instance).spawn().unwrap();
@@ -139,7 +139,7 @@ fn as_guarded_recorder() {
     let mut guardian = Guardian::start(&mut role("instances::as_guardian", &directory())).unwrap();
     guardian.add(Step::RemoveInstance { name: std::env::var("INSTANCE").unwrap() }).unwrap();
     let drain = recorder();
-    // Signals a group might get don't reach the guardian either.
+    // The guardian also ignores signals that are sent to the process group.
     let id = Pid::from_raw(guardian.id().try_into().unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
     tell(&directory(), "ready", &guardian.id().to_string());

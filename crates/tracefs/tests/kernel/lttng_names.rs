@@ -1,12 +1,12 @@
-//! Names and types compared with those in traces that LTTng has written: several kernels, LTTng 2.1 to 2.10. What
-//! changed between them is listed here.
+//! Compares names and types with those in LTTng's traces of several kernels, LTTng 2.1 to 2.10. Differences between
+//! these versions are listed here.
 
 use super::*;
 use sordino_event::{Scalar, Type};
 use sordino_tracefs::lttng;
 use std::collections::BTreeMap;
 
-/// Events that had another name in LTTng 2.1, without their group's.
+/// Prefixes of events that had another name in LTTng 2.1.
 const OLD_NAMES: [&str; 4] = ["softirq_", "hrtimer_", "itimer_", "lttng_"];
 
 /// Fields that LTTng had or has and the kernel's own tracer does not.
@@ -17,12 +17,12 @@ const LTTNG_ONLY: [(&str, &str); 21] = [
     ("sched_process_fork", "child_pid"),
     ("sched_process_fork", "_vtids_length"),
     ("sched_process_fork", "vtids"),
-    // Gone from the kernel.
+    // The kernel has removed this field.
     ("sched_stat_runtime", "vruntime"),
-    // Named in LTTng 2.1 as in the kernel.
+    // LTTng 2.1 named these as the kernel does.
     ("sched_process_exec", "pid"),
     ("sched_process_exec", "old_pid"),
-    // Always 1, and dropped by LTTng too.
+    // The value is always 1, and LTTng has dropped the field as well.
     ("sched_wakeup", "success"),
     ("sched_wakeup_new", "success"),
     ("block_rq_complete", "errors"),
@@ -38,7 +38,7 @@ const LTTNG_ONLY: [(&str, &str); 21] = [
     ("block_rq_requeue", "cmd"),
 ];
 
-/// The type of a field, as far as it is compared.
+/// Type of a field, as far as it is compared.
 #[derive(Debug, PartialEq)]
 enum Shape {
     Integer { bits: u32, signed: bool },
@@ -46,7 +46,7 @@ enum Shape {
     Other,
 }
 
-/// What LTTng's traces declare: version, event, field and its shape.
+/// Declarations in LTTng's traces: version, event, field and type.
 fn declared() -> impl Iterator<Item = (&'static str, &'static str, &'static str, Shape)> {
     let lines = include_str!("../../../../testdata/tracefs/lttng-fields.txt").lines();
     lines.filter(|line| !line.starts_with('#')).map(|line| {

@@ -1,6 +1,6 @@
-//! The kernel's own tracer, used for real. Needs root; where there is none, each test says that it did not run.
+//! Tests with the kernel's own tracer. They need root; without it, each test prints that it did not run.
 //!
-//! The ignored tests are roles that the others start this program in.
+//! The ignored tests are roles in which the other tests start this program.
 
 mod formats;
 mod instances;
@@ -22,19 +22,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant as Moment};
 
-/// Far longer than anything here takes; reached only when something hangs.
+/// Timeout of a test; reached only if something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 #[cfg(target_arch = "x86_64")]
 const GETPID: i64 = 39;
 #[cfg(target_arch = "aarch64")]
 const GETPID: i64 = 172;
 
-/// Reports a test that can't run here, past the test harness, which swallows the output of tests that pass.
+/// Reports a test that cannot run here, to standard error itself, because the test harness swallows the output of tests
+/// that pass.
 fn not_measured(why: &str) {
     let _ = writeln!(std::io::stderr(), "not measured here: {why}");
 }
 
-/// The tracer, or why nothing can be tested with it here.
+/// Returns the tracer, or reports why nothing can be tested with it here.
 fn tracefs() -> Option<Tracefs> {
     match Tracefs::open() {
         Ok(tracefs) => Some(tracefs),
@@ -46,7 +47,7 @@ fn tracefs() -> Option<Tracefs> {
     }
 }
 
-/// A name that no other instance has.
+/// Returns a name that no other instance has.
 fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{PREFIX}test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -60,7 +61,7 @@ fn event(system: &str, name: &str) -> EventName {
     EventName { system: system.to_owned(), name: name.to_owned() }
 }
 
-/// This program in another role, which finds its `directory` in the environment.
+/// Command that runs this program in another role, with its `directory` in the environment.
 fn role(name: &str, directory: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--exact", name, "--ignored"]).env("TRACEFS_TEST", directory);
@@ -68,12 +69,12 @@ fn role(name: &str, directory: &Path) -> Command {
     command
 }
 
-/// The directory of a role.
+/// Directory of a role, from the environment.
 fn directory() -> PathBuf {
     std::env::var_os("TRACEFS_TEST").expect("started by another test").into()
 }
 
-/// What a role wrote to the file called `name`, once it is there.
+/// Waits for the file `name` of a role, and returns its content.
 fn told(directory: &Path, name: &str) -> String {
     let since = Moment::now();
     loop {
@@ -90,7 +91,7 @@ fn tell(directory: &Path, name: &str, text: &str) {
     fs::rename(directory.join("new"), directory.join(name)).unwrap();
 }
 
-/// A process that calls getpid() a number of times on CPU 0, once it is let go.
+/// A process that calls getpid() a number of times on CPU 0, once it is released.
 struct Caller {
     process: Child,
     tid: Tid,
@@ -105,7 +106,7 @@ impl Caller {
         Self { process, tid }
     }
 
-    /// Lets it go, and does `meanwhile` again and again until it has ended.
+    /// Releases the process, and repeats `meanwhile` until it has exited.
     fn run(mut self, mut meanwhile: impl FnMut()) {
         drop(self.process.stdin.take());
         while self.process.try_wait().unwrap().is_none() {
@@ -129,7 +130,7 @@ fn as_caller() {
     }
 }
 
-/// Has each CPU that this process may use switch to another thread, so that an idle one has events, too.
+/// Causes a thread switch on each CPU that this process may use, so that an idle CPU has events, too.
 fn switch_on_each_cpu() {
     let all = rustix::thread::sched_getaffinity(None).unwrap();
     let threads = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).map(|cpu| {
@@ -149,7 +150,7 @@ struct Recording {
     files: Vec<File>,
 }
 
-/// What was recorded on one CPU.
+/// Recorded pages of one CPU.
 struct Recorded {
     drained: Drained,
     pages: Vec<u8>,
@@ -180,16 +181,16 @@ impl Recording {
     }
 }
 
-/// What a recording holds, all CPUs together.
+/// Content of a recording, all CPUs together.
 #[derive(Debug, Default)]
 struct Content {
-    /// Each record's time, header and payload.
+    /// Time, header and payload of each record.
     records: Vec<(u64, Header, Vec<u8>)>,
-    /// The records that the pages say are missing; `None` if one does not say how many.
+    /// Number of records that are missing according to the pages; `None` if a page does not contain the number.
     missed: Option<u64>,
 }
 
-/// Converts what was recorded of these events to the kernel's own payloads.
+/// Converts recorded pages of these events to the kernel's own payloads.
 fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Content {
     let mappings: Vec<Mapping> = formats.iter().map(|format| Mapping::unchanged(&format.schema())).collect();
     let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();

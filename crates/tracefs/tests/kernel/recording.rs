@@ -1,4 +1,4 @@
-//! What goes through the kernel's buffers comes out, or is counted.
+//! Tests that every record of the kernel's buffers is read or counted as lost.
 
 use super::*;
 use sordino_tracefs::{CLOCK_MONOTONIC, CLOCK_TSC};
@@ -7,13 +7,13 @@ fn formats(tracefs: &Tracefs, events: &[EventName]) -> Vec<Format> {
     events.iter().map(|event| tracefs.format(event).unwrap()).collect()
 }
 
-/// Traces the calls of a process in an instance that `set` has set up, and checks that each is there: in the
-/// records, or in the kernel's counts of what it lost. Returns the pages' count of what is missing.
+/// Traces the calls of a process in an instance that `set` has set up, and checks that each is in the records or in the
+/// kernel's counts of lost ones. Returns the pages' count of missing records.
 fn every_call_is_accounted_for(calls: u32, drain: bool, set: impl FnOnce(&mut Instance)) -> Option<u64> {
     let tracefs = tracefs()?;
     let mut instance = instance(&tracefs);
     set(&mut instance);
-    // Records of sys_exit leave room at the end of a page for the count, those of sys_enter none.
+    // Records of sys_exit leave room at the end of a page for the count, those of sys_enter do not.
     let selection = format!("raw_syscalls:sys_exit if id == {GETPID}");
     let caller = Caller::start(calls);
     instance.set_threads(&[caller.tid], false).unwrap();
@@ -61,7 +61,7 @@ fn every_system_call_of_a_thread_is_recorded() {
     };
     assert_eq!(called(place("sys_enter")), CALLS as usize);
     assert_eq!(called(place("sys_exit")), CALLS as usize);
-    // It at least waited for its start and left in the end.
+    // The process has at least waited for its start, and exited.
     assert!(content.records.iter().any(|(_, header, _)| header.event == place("sched_switch")));
 }
 
@@ -109,7 +109,7 @@ fn discarded_records_are_counted_exactly() {
         instance.set_buffer_kib(16).unwrap();
         instance.set_overwrite(false).unwrap();
     });
-    // The oldest are kept; the kernel's pages don't say that later ones are missing.
+    // The oldest are kept; the kernel's pages do not contain that later ones are missing.
     assert!(missed.is_none_or(|missed| missed == 0));
 }
 
@@ -146,7 +146,7 @@ fn all_events_at_once_are_understood() {
     let mut kinds: Vec<usize> = content.records.iter().map(|(_, header, _)| header.event).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    // Reading the counts causes events; nothing records them any more.
+    // Reading the counts causes events, which are not recorded any more.
     assert!(recorded.iter().all(|cpu| cpu.drained.statistics.entries == 0));
     assert!(kinds.len() > 10, "{} kinds of events in {} records", kinds.len(), content.records.len());
 }
@@ -204,7 +204,7 @@ fn what_a_full_file_did_not_take_follows_later() {
     instance.set_threads(&[caller.tid], false).unwrap();
     let selection = format!("raw_syscalls:sys_exit if id == {GETPID}");
     let events = instance.select(&[selection.parse().unwrap()]).unwrap();
-    // The file of CPU 0 is a pipe, which holds some pages and then no more.
+    // The file of CPU 0 is a pipe, which accepts only some pages.
     let (mut reader, writer) = std::io::pipe().unwrap();
     let control = writer.try_clone().unwrap();
     rustix::io::ioctl_fionbio(&control, true).unwrap();
@@ -234,7 +234,7 @@ fn what_a_full_file_did_not_take_follows_later() {
         reader.read_to_end(&mut rest).unwrap();
         rest
     });
-    // The last page is not tried again, so there has to be room for it.
+    // The last page is not written again, so there must be room for it.
     rustix::pipe::fcntl_setpipe_size(&control, 1 << 20).unwrap();
     drop(control);
     let mut drained = drain.finish().unwrap();

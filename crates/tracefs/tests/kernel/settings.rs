@@ -1,4 +1,4 @@
-//! Settings are taken, read back and refused with reasons.
+//! Tests that settings read back, and that rejections have reasons.
 
 use super::*;
 use sordino_tracefs::{CLOCK_MONOTONIC, Selection};
@@ -12,7 +12,7 @@ fn settings_are_taken_and_read_back() {
         assert_eq!(instance.clocks().unwrap().current, clock);
     }
     assert!(instance.clocks().unwrap().has(CLOCK_MONOTONIC));
-    // Rounded up to whole pages, one of which the reader holds.
+    // The size is rounded up to whole pages, one of which is the reader's.
     let size = instance.set_buffer_kib(101).unwrap();
     assert!((101..120).contains(&size), "{size}");
     assert_eq!(instance.buffer_kib().unwrap(), size);
@@ -39,7 +39,7 @@ fn impossible_settings_are_refused() {
     assert!(matches!(instance.set_buffer_kib(1 << 50), Err(Error::Io { .. })));
     assert!(matches!(instance.set_subbuffer_kib(3 << 20), Err(Error::Io { .. } | Error::Missing { .. })));
     assert!(matches!(instance.statistics(Cpu(99_999)), Err(Error::Missing { .. })));
-    // No machine has it: the kernel takes the set and leaves it out.
+    // No machine has CPU 99,999: the kernel accepts the set and leaves it out.
     assert!(instance.set_cpus(&[Cpu(0), Cpu(99_999)]).is_err());
     assert!(instance.set_threads(&[Tid(-5)], false).is_err());
 }
@@ -64,9 +64,9 @@ fn a_bad_filter_is_refused_in_the_kernels_words() {
     {
         assert!(matches!(refused(&mut instance, text), Error::Filter { .. }), "{text}");
     }
-    // A group is filtered only if each of its events can be.
+    // A group can be filtered only if each of its events can be.
     assert!(matches!(refused(&mut instance, "sched:* if prev_prio < 100"), Error::Filter { .. }));
-    // Nothing of a refused selection is left.
+    // A rejected selection leaves nothing behind.
     instance.select(&["sched_switch".parse().unwrap()]).unwrap();
 }
 
@@ -88,7 +88,7 @@ fn a_selection_replaces_the_one_before() {
         events.iter().map(|event| event.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(select(&mut instance, "sched_switch if prev_prio < 0"), ["sched:sched_switch"]);
-    // The filter, which is never true, must be gone.
+    // The filter, which is never true, must be removed.
     assert_eq!(select(&mut instance, "sched_switch"), ["sched:sched_switch"]);
     let recording = Recording::start(instance);
     std::thread::sleep(Duration::from_millis(20));
@@ -100,7 +100,7 @@ fn a_selection_replaces_the_one_before() {
 fn a_read_only_tracefs_is_told() {
     let Some(_) = tracefs() else { return };
     let directory = tempfile::tempdir().unwrap();
-    // It is there already on most machines; either way the namespace is this test's own.
+    // tracefs is mounted there already on most machines; in any case, the mount namespace is this test's own.
     let script = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing; } \
                   && mount -o remount,bind,ro /sys/kernel/tracing && exec \"$0\" \"$@\"";
     let role = role("settings::as_reader", directory.path());

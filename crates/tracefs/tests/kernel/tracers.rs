@@ -1,9 +1,9 @@
-//! Lines read as they come.
+//! Tests that lines can be read while a tracer runs.
 
 use super::*;
 use sordino_tracefs::Lines;
 
-/// What is left, when no more comes.
+/// Returns the remaining lines after recording has stopped.
 fn rest(lines: &mut Lines) -> Vec<String> {
     let mut all = Vec::new();
     while lines.read(|line| all.push(line.to_owned())).unwrap() {}
