@@ -209,7 +209,7 @@ impl Store {
         flock(&directory, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
-    /// Held as long as the result is.
+    /// Locks the directory until the result is dropped.
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = &self.directory;
         loop {
