@@ -23,8 +23,8 @@ const KEPT: u64 = 3;
 struct Held {
     memory_kib: u64,
     descriptors: usize,
-    /// Entries in the directory where programs meet it.
-    meeting: usize,
+    /// Entries in its directory of sessions.
+    sessions: usize,
     cpu_seconds: f64,
 }
 
@@ -37,7 +37,7 @@ impl Held {
         Self {
             memory_kib: memory.trim().trim_end_matches(" kB").parse().unwrap(),
             descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
-            meeting: fs::read_dir(runtime).unwrap().count(),
+            sessions: fs::read_dir(runtime).unwrap().count(),
             cpu_seconds: status["recorder_cpu_seconds"].as_f64().unwrap(),
         }
     }
@@ -159,6 +159,6 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     // Programs that are there at one moment and not at the other have some of each.
     assert!(late.descriptors <= early.descriptors + 100, "{early:?} {late:?}");
     assert!(late.memory_kib <= early.memory_kib * 5 / 4 + 4096, "{early:?} {late:?}");
-    assert_eq!(late.meeting, early.meeting);
+    assert_eq!(late.sessions, early.sessions);
     session.destroy();
 }

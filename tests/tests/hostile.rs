@@ -138,14 +138,18 @@ fn a_program_that_overwrites_its_own_rings_spoils_its_own_trace_only() {
     }
 }
 
-/// "A program that announces itself with nonsense, or connects and never speaks", or does so all the time.
+/// "A program that registers with nonsense, or connects and never speaks", or does so all the time.
 #[test]
 fn nonsense_on_the_sessions_socket_holds_nobody_up() {
     let scene = Scene::checked();
-    for kind in ["silent", "babble", "files", "flood"] {
+    for kind in ["silent", "babble", "files", "flood", "versions"] {
         let recording = record_beside(&scene, &["--num-subbuf", "4"], &format!("{} 0.6 &", command(kind)));
         assert_eq!(recording.programs().len(), 2, "{kind}: {}", recording.summary);
         assert!(recording.ended.output.starts_with("ready\n"), "the recorder does not listen to {kind}");
+        let is_noted = recording.notes().lines().any(|note| {
+            note.starts_with("refused ") && note.contains("another version of the registration protocol")
+        });
+        assert_eq!(is_noted, kind == "versions", "{}", recording.notes());
     }
 }
 

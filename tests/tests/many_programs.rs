@@ -11,7 +11,7 @@ fn descriptors(pid: i32) -> Vec<PathBuf> {
     open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect()
 }
 
-/// Waits until a recorder has let go of the programs that have ended: of all but the one that starts them, which announces
+/// Waits until a recorder has let go of the programs that have ended: of all but the one that starts them, which registers
 /// nothing.
 fn wait_until_let_go(recorder: i32) {
     let holds_one = || descriptors(recorder).iter().any(|path| path.to_string_lossy().contains("[pidfd]"));
@@ -63,9 +63,9 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     assert_eq!(recording.babeltrace().len(), PROGRAMS);
 }
 
-/// Programs that nobody announces are found while they run, whenever they start: a recorder looks every 100 ms.
+/// Programs that do not register are found while they run, whenever they start: a recorder looks every 100 ms.
 #[test]
-fn programs_that_announce_nothing_are_found_while_they_run() {
+fn programs_that_do_not_register_are_found_while_they_run() {
     const PROGRAMS: usize = 100;
     let scene = Scene::new();
     let (parent, late) = (scene.program("parent.c"), scene.program("late.c"));

@@ -74,7 +74,12 @@ const CASES: &[(&str, &str, i32, &[&str])] = &[
     (READ_ONLY_RUN, NPT, 0, &[]),
     (READ_ONLY_RUN, RECORD, 0, &[]),
     (READ_ONLY_RUN, RECORD_KERNEL, 0, &[]),
-    (READ_ONLY_RUN, "start poor -o out", 2, &["/run/sordino", "can't meet programs", "SORDINO_RUNTIME_DIR"]),
+    (
+        READ_ONLY_RUN,
+        "start poor -o out",
+        2,
+        &["/run/sordino", "programs can't register", "SORDINO_RUNTIME_DIR"],
+    ),
     (READ_ONLY_RUN, PLAN, 0, &[]),
     (READ_ONLY_RUN, UP, 2, &["/run/sordino", "noted there first", "mount a writable /run"]),
     (READ_ONLY_RUN, CHECK, 0, &[]),

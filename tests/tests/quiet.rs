@@ -1,5 +1,5 @@
 //! The recorder beside the programs: it keeps off their CPUs, looks at few processes, and finds the programs all the same that do not
-//! announce themselves. What it still takes is named as its own.
+//! register. What it still takes is named as its own.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -173,7 +173,7 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
 }
 
 #[test]
-fn a_program_that_nobody_announced_is_found_when_it_is_executed() {
+fn a_program_that_did_not_register_is_found_when_it_is_executed() {
     let scene = Scene::new();
     let program = scene.program("steady.c");
     let session = Session::start(&scene, "finds", &["--user", "steady:*"]);

@@ -2,19 +2,13 @@
 
 use crate::options::CommandLine;
 use rustix::io::Errno;
+use sordino_registration::environment::{RESERVE, SESSION, SESSION_OF_COMMAND};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-
-/// The environment variable that passes the session to a recorded program; the library reads it before `main`.
-pub const SESSION: &str = "SORDINO_SESSION";
-/// The variable used instead of [`SESSION`] for a command that is started by a [prefix](CommandLine::prefix). The
-/// program that finally executes the command copies its value to [`SESSION`], so that the prefix itself is not
-/// recorded.
-pub const SESSION_OF_COMMAND: &str = "SORDINO_SESSION_OF_COMMAND";
 
 /// Finds a command as a shell does: by path if it contains a slash, otherwise in `PATH`.
 ///
@@ -54,14 +48,14 @@ fn runnable(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Starts a command with the session in its environment.
+/// Starts a command with the recorder's address in its environment. A [prefix](CommandLine::prefix) is not recorded.
 pub(crate) fn start(line: &CommandLine, session: &OsStr, reserve: u64) -> io::Result<Child> {
     let program = find(&line.program)?;
     let mut words = line.prefix.iter().map(|word| word.as_os_str()).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).args(&line.arguments);
     let variable = if line.prefix.is_empty() { SESSION } else { SESSION_OF_COMMAND };
-    command.env(variable, session).env("SORDINO_RESERVE", reserve.to_string());
+    command.env(variable, session).env(RESERVE, reserve.to_string());
     let explained = |error| if line.prefix.is_empty() { explained(error) } else { error };
     command.spawn().map_err(explained)
 }

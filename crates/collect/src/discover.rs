@@ -40,7 +40,7 @@ pub enum Hidden {
     NotPermitted,
     /// It has closed its descriptor; with `CAP_CHECKPOINT_RESTORE` there is another way.
     Closed,
-    /// It announced another file's inode number than that of the area it has open.
+    /// It registered another file's inode number than that of the area it has open.
     NotItsOwn,
     /// It has ended, or is about to: nothing of it is left to look at.
     Ended,
@@ -59,7 +59,7 @@ impl std::fmt::Display for Hidden {
                 )
             }
             Self::Closed => write!(f, "it has closed all its descriptors: {}", Right::FindClosed.remedy()),
-            Self::NotItsOwn => f.write_str("the area that it announced is not one that it has open"),
+            Self::NotItsOwn => f.write_str("the area that it registered is not one that it has open"),
             Self::Ended => f.write_str("it ended before it was looked at"),
             Self::Io(error) => write!(f, "{error}"),
         }
@@ -128,11 +128,11 @@ pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
     Ok(found)
 }
 
-/// The areas of a process that has announced one: that of its threads which have not ended, if its first one has.
+/// The areas of a process that has registered one: that of its threads which have not ended, if its first one has.
 ///
 /// # Errors
 /// [`Hidden`], with [`Hidden::Ended`] for a process of which no thread is left.
-pub(crate) fn announced_areas(pid: i32) -> Result<Vec<Found>, Hidden> {
+pub(crate) fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
     let found = areas(pid)?;
     if !found.is_empty() || !has_ended(pid, pid) {
         return Ok(found);
@@ -166,7 +166,7 @@ fn has_ended(pid: i32, tid: i32) -> bool {
 }
 
 /// The area that process `pid` has open under this number, if it is one.
-pub(crate) fn area_at(pid: i32, descriptor: u64) -> Option<Found> {
+pub(crate) fn area_at(pid: i32, descriptor: u32) -> Option<Found> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
     let mut found = Vec::new();
     if is_area(&path) {
@@ -341,15 +341,15 @@ mod tests {
     fn a_process_that_was_killed_has_ended() {
         let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = sleeper.id() as i32;
-        assert!(announced_areas(pid).unwrap().is_empty());
+        assert!(areas_of_registered(pid).unwrap().is_empty());
         sleeper.kill().unwrap();
         let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while !has_ended(pid, pid) && std::time::Instant::now() < end {
             std::thread::yield_now();
         }
-        assert!(matches!(announced_areas(pid), Err(Hidden::Ended)));
+        assert!(matches!(areas_of_registered(pid), Err(Hidden::Ended)));
         sleeper.wait().unwrap();
-        assert!(matches!(announced_areas(pid), Err(Hidden::Ended)));
+        assert!(matches!(areas_of_registered(pid), Err(Hidden::Ended)));
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub enum Error {
     )]
     SessionName(String),
     /// A directory can't be used for programs to register with sessions.
-    #[error("can't meet programs in {}: {reason}", path.display())]
+    #[error("programs can't register in {}: {reason}", path.display())]
     RuntimeDir {
         /// Path of the directory.
         path: PathBuf,

@@ -79,7 +79,7 @@ pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, Listing, list};
-pub use listen::{Announced, Listener};
+pub use listen::{Listener, Registration};
 pub use missing::Missing;
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
@@ -90,9 +90,7 @@ pub use rank::Rank;
 pub use received::expect_recording;
 pub use recover::recover;
 pub use rights::keep_needed_rights;
-pub use runtime::{
-    RUNTIME_DIR, find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir,
-};
+pub use runtime::{find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
     Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch,

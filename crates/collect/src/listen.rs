@@ -1,20 +1,15 @@
-//! The session's socket, by which programs say that they are there.
+//! The session's socket, where programs register.
 //!
-//! The other side is `crates/probe/src/session.rs`. A program sends one packet of words in its byte order: [`HELLO`], its area's inode
-//! number, and the number of its descriptor for the area. The third word is missing if it has closed that descriptor, and
-//! [`NO_DESCRIPTOR`] where others follow. They follow on the private socket of a recorder that starts its command: two words, the
-//! token that the command has inherited. The name of a private socket stands in `/proc/net/unix`, the token nowhere.
-//!
-//! Behind it comes a byte, [`WENT_ON`], if the program waits no longer.
-//!
-//! A descriptor sent with the packet is accepted from the recorder's own command alone, and never by root: root can open
-//! `/proc/PID/fd` itself, and to close a descriptor of somebody else's may take for ever (FUSE).
+//! The protocol is `sordino_registration`'s; the program's side is `crates/probe/src/register.rs`. A socket in a
+//! session's directory is for all programs that discover it. The private socket of a recorder that starts its command
+//! is for those that know the token which the command has inherited: the name of a private socket stands in
+//! `/proc/net/unix`, the token nowhere.
 
 use crate::Error;
 use crate::backlog::{self, Backlog};
-use crate::discover::{Found, Hidden, announced_areas, area_at};
+use crate::discover::{Found, Hidden, area_at, areas_of_registered};
 use crate::refused::{Offence, Refused};
-use crate::runtime::{self, SOCKET};
+use crate::runtime;
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{
@@ -22,27 +17,22 @@ use rustix::net::{
     SocketFlags, SocketType, accept_with, bind, listen, recv, recvmsg, send, socket_with,
 };
 use rustix::process::{Uid, geteuid};
+use sordino_registration::trust::{is_token_right, may_register, takes_descriptors};
+use sordino_registration::{
+    BUFFER_SIZE, Malformed, PACKET_TIME, Packet, Recorder, Reply, SOCKET, Socket, SocketPath, Token, WENT_ON,
+    private_name,
+};
 use sordino_ring::control::FileId;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The first word of a program's packet.
-const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
-/// The third word of a packet with a token, if the program has closed its descriptor.
-const NO_DESCRIPTOR: u64 = u64::MAX;
-/// The byte for a program whose area says that this recorder has [answered](sordino_ring::pending), and for others.
-const ANSWERED: &[u8] = b"a";
-const GO_ON: &[u8] = b"g";
-/// The byte that follows a program's packet when the program waits no longer.
-const WENT_ON: [u8; 1] = *b"w";
-/// How long a program that has connected may take to send its packet.
-const PATIENCE: Duration = Duration::from_millis(200);
 /// Connections that are looked at in one go: who connects all the time shall not keep the recorder from its work.
 const MOST: usize = 256;
 /// Connections that may be silent: who makes more shall not use up the recorder's descriptors.
@@ -50,18 +40,15 @@ const MOST_SILENT: usize = 64;
 /// For how long nobody is accepted where descriptors or memory are used up: the socket stays readable meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a recorder's own programs inherit.
-type Token = [u64; 2];
-
-/// Where programs announce themselves.
+/// The socket with which programs register.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    /// What `SORDINO_SESSION` is set to.
+    /// The value of `SORDINO_SESSION` in programs that the recorder starts.
     environment: OsString,
     /// The session's directory, if the socket lies in one.
     directory: Option<OwnedFd>,
-    /// What packets have to contain, on a private socket.
+    /// The token that packets have to contain, on a private socket.
     token: Option<Token>,
     /// Those who have connected and not sent anything yet, and since when.
     silent: Vec<(Peer, Instant)>,
@@ -80,45 +67,47 @@ struct Peer {
     user: Uid,
 }
 
-/// A program that waits for an answer; dropping it lets it go on.
+/// The registration of a program that waits for the reply; dropping it lets the program go on.
 #[derive(Debug)]
-pub struct Announced {
-    /// Its pid in our namespace; not positive if that is not visible here.
+pub struct Registration {
+    /// The program's pid in our namespace; not positive if that is not visible here.
     pub pid: i32,
     /// The user of the process, as the kernel gives it.
     pub user: u32,
-    /// The area's inode number, as it says.
+    /// The area's inode number, as the program gives it.
     pub inode: u64,
-    /// The number of its own descriptor for the area, as it says.
-    descriptor: Option<u64>,
+    /// The number of the program's own descriptor for the area, as the program gives it.
+    descriptor: Option<u32>,
     file: Option<Arc<OwnedFd>>,
     connection: OwnedFd,
     /// True if the recorder's answer is in the program's area.
     pub(crate) is_answered: bool,
 }
 
-/// Where an announced area is to be found.
+/// The facts by which a registered area is found.
 #[derive(Clone, Debug)]
 pub(crate) struct Whereabouts {
     pid: i32,
     inode: u64,
-    descriptor: Option<u64>,
+    descriptor: Option<u32>,
     file: Option<Arc<OwnedFd>>,
 }
 
 impl Listener {
-    /// For programs that inherit its token: an abstract socket, which leaves nothing in the file system.
+    /// Returns the socket for programs that inherit its token: an abstract one, which leaves nothing in the file
+    /// system.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn new() -> Result<Self, Error> {
         let [number, first, second] = [random()?, random()?, random()?];
-        let name = format!("sordino-{}-{number:016x}", std::process::id());
+        let name = private_name(std::process::id(), number);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(cannot_listen)?;
         let socket = bound(&address)?;
         listen(&socket, backlog::MOST).map_err(cannot_listen)?;
-        let environment = format!("@{name}/{first:016x}{second:016x}").into();
-        Ok(Self::of(socket, environment, None, Some([first, second])))
+        let token = Some(Token::new([first, second]));
+        let recorder = Recorder { socket: Socket::Abstract(name.as_bytes()), token };
+        Ok(Self::of(socket, OsString::from_vec(recorder.to_bytes()), None, token))
     }
 
     fn of(socket: OwnedFd, environment: OsString, directory: Option<OwnedFd>, token: Option<Token>) -> Self {
@@ -126,8 +115,8 @@ impl Listener {
         Self { socket, environment, directory, token, silent, refused, paused, backlog }
     }
 
-    /// For every program that looks into a [session's directory](crate::session_dir). A socket that an earlier recorder left
-    /// there is replaced.
+    /// Returns the socket for every program that looks into a [session's directory](crate::session_dir). A socket that
+    /// an earlier recorder left there is replaced.
     ///
     /// # Errors
     /// Programs would not trust the directory, or what the kernel says.
@@ -138,26 +127,26 @@ impl Listener {
             unlinkat(&opened, SOCKET, AtFlags::empty()).map_err(cannot_listen)?;
         }
         // An address has room for 107 bytes, and a path may be longer.
-        let address = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+        let address = SocketPath(opened.as_raw_fd()).to_string();
         let socket = bound(&SocketAddrUnix::new(address).map_err(cannot_listen)?)?;
-        // Whose programs may come the directory says.
+        // The directory's permissions decide which users' programs may register.
         chmodat(&opened, SOCKET, Mode::from_raw_mode(0o666), AtFlags::empty()).map_err(cannot_listen)?;
         listen(&socket, backlog::MOST).map_err(cannot_listen)?;
         let environment = directory.join(SOCKET).into_os_string();
         Ok(Self::of(socket, environment, Some(opened), None))
     }
 
-    /// What `SORDINO_SESSION` is set to in programs that the recorder starts.
+    /// Returns the value of `SORDINO_SESSION` in programs that the recorder starts.
     pub(crate) fn environment(&self) -> &OsStr {
         &self.environment
     }
 
-    /// Whether only those programs come that the recorder started, or that were started by those.
+    /// Returns true if only those programs register that the recorder started, or that were started by those.
     pub(crate) fn is_private(&self) -> bool {
         self.directory.is_none()
     }
 
-    /// To be polled for programs that come or speak.
+    /// Returns the descriptors to be polled for programs that connect or send their packet.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listening = (!self.is_paused()).then(|| self.socket.as_fd());
         listening.into_iter().chain(self.silent.iter().map(|(peer, _)| peer.connection.as_fd()))
@@ -172,7 +161,8 @@ impl Listener {
         self.paused.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Returns true if the backlog may have been full since this was last asked: programs that found no room may have ended unseen.
+    /// Returns true if the backlog may have been full since this was last asked: programs that found no room may have
+    /// ended unseen.
     pub(crate) const fn was_full(&mut self) -> bool {
         self.backlog.take_was_full()
     }
@@ -182,42 +172,42 @@ impl Listener {
         self.backlog.is_empty()
     }
 
-    /// What was sent away, for the notes.
+    /// Returns notes of the connections that were refused.
     pub(crate) fn refused(&self) -> impl Iterator<Item = String> {
         self.refused.notes()
     }
 
-    /// The programs that have announced themselves. What does not speak as a program should is sent away.
-    pub fn accept(&mut self) -> Vec<Announced> {
+    /// Returns the registrations that have arrived. Connections that break the protocol are refused.
+    pub fn accept(&mut self) -> Vec<Registration> {
         let now = Instant::now();
         let waiting: Vec<_> = std::mem::take(&mut self.silent);
         let new = self.connections().into_iter().map(|peer| (peer, now));
-        let mut announced = Vec::new();
+        let mut registrations = Vec::new();
         for (peer, since) in waiting.into_iter().chain(new) {
             match self.receive(&peer) {
                 // It hung up.
                 Ok(None) => {}
-                Ok(Some(Packet { inode, descriptor, file })) => {
+                Ok(Some(Received { packet: Packet { inode, descriptor, .. }, file })) => {
                     let Peer { connection, pid, user } = peer;
-                    announced.push(Announced {
+                    registrations.push(Registration {
                         pid,
                         user: user.as_raw(),
                         inode,
                         descriptor,
-                        file,
+                        file: file.map(Arc::new),
                         connection,
                         is_answered: false,
                     });
                 }
-                Err(None) if since.elapsed() < PATIENCE => self.silent.push((peer, since)),
+                Err(None) if since.elapsed() < PACKET_TIME => self.silent.push((peer, since)),
                 Err(offence) => self.refuse(&peer, offence.unwrap_or(Offence::Silence)),
             }
         }
         self.limit_silent();
-        announced
+        registrations
     }
 
-    /// The connections that were made, a limited number, by those who may announce themselves at all.
+    /// The connections that were made, a limited number, by users whose programs may register.
     fn connections(&mut self) -> Vec<Peer> {
         let mut peers = Vec::new();
         if self.is_paused() {
@@ -230,7 +220,7 @@ impl Listener {
                 Ok(connection) => {
                     accepted += 1;
                     let Ok(peer) = Peer::of(connection) else { continue };
-                    if may_announce(peer.user, geteuid()) {
+                    if may_register(peer.user.as_raw(), geteuid().as_raw()) {
                         peers.push(peer);
                     } else {
                         self.refuse(&peer, Offence::User);
@@ -271,15 +261,15 @@ impl Listener {
         self.refused.add(peer.user.as_raw(), peer.pid, offence);
     }
 
-    /// The packet of a program, unless it has hung up. `None` as the error if there is none yet.
-    fn receive(&self, peer: &Peer) -> Result<Option<Packet>, Option<Offence>> {
-        let takes_files = self.is_private() && !geteuid().is_root();
-        let mut words = [0u8; 48];
-        let received = if takes_files {
-            receive_with_file(&peer.connection, &mut words)
+    /// The packet of a program and the descriptor that came with it, unless it has hung up. `None` as the error if
+    /// there is none yet.
+    fn receive(&self, peer: &Peer) -> Result<Option<Received>, Option<Offence>> {
+        let mut buffer = [0u8; BUFFER_SIZE];
+        let received = if takes_descriptors(self.is_private(), geteuid().as_raw()) {
+            receive_with_file(&peer.connection, &mut buffer)
         } else {
             // Without room for descriptors: the kernel drops them.
-            recv(&peer.connection, &mut words, RecvFlags::DONTWAIT).map(|(length, _)| (length, None))
+            recv(&peer.connection, &mut buffer, RecvFlags::DONTWAIT).map(|(length, _)| (length, None))
         };
         let (length, file) = match received {
             Ok((0, _)) => return Ok(None),
@@ -287,20 +277,23 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR) => return Err(None),
             Err(_) => return Ok(None),
         };
-        let word = |index: usize| words[8 * index..8 * index + 8].try_into().map_or(0, u64::from_ne_bytes);
-        if word(0) != HELLO || length < 16 {
-            return Err(Some(Offence::Nonsense));
+        let packet =
+            Packet::decode(buffer.get(..length).unwrap_or_default()).map_err(|error| match error {
+                Malformed::Version => Offence::Version,
+                Malformed::Nonsense => Offence::Nonsense,
+            })?;
+        match is_token_right(self.token, packet.token) {
+            true => Ok(Some(Received { packet, file })),
+            false if self.is_private() => Err(Some(Offence::Token)),
+            false => Err(Some(Offence::Nonsense)),
         }
-        let descriptor = match (self.token, length) {
-            (Some(token), 40) if is_same(token, [word(3), word(4)]) => word(2),
-            (Some(_), _) => return Err(Some(Offence::Token)),
-            (None, 16) => NO_DESCRIPTOR,
-            (None, 24) => word(2),
-            (None, _) => return Err(Some(Offence::Nonsense)),
-        };
-        let descriptor = (descriptor != NO_DESCRIPTOR).then_some(descriptor);
-        Ok(Some(Packet { inode: word(1), descriptor, file: file.map(Arc::new) }))
     }
+}
+
+/// A packet and the descriptor that came with it.
+struct Received {
+    packet: Packet,
+    file: Option<OwnedFd>,
 }
 
 impl Peer {
@@ -310,16 +303,12 @@ impl Peer {
     }
 }
 
-/// Compares all of two tokens, whatever their first difference.
-fn is_same(one: Token, other: Token) -> bool {
-    (one[0] ^ other[0]) | (one[1] ^ other[1]) == 0
-}
-
-impl Announced {
-    /// Its area: what it sent, or what `/proc` shows of it to those who have the right to trace it.
+impl Registration {
+    /// Returns the program's area: the descriptor that it sent, or the area that `/proc` shows of it to those who have
+    /// the right to trace it.
     ///
     /// # Errors
-    /// [`Hidden`], if the area can't be reached, or is not the one that was announced.
+    /// [`Hidden`], if the area can't be reached, or is not the registered one.
     pub fn area(&self) -> Result<Found, Hidden> {
         self.whereabouts().area()
     }
@@ -331,7 +320,8 @@ impl Announced {
 }
 
 impl Whereabouts {
-    /// See [`Announced::area`]. The inode number that the program says chooses among its own areas, and is believed in nothing else.
+    /// See [`Registration::area`]. The inode number that the program sent chooses among its own areas, and is believed
+    /// in nothing else.
     pub(crate) fn area(&self) -> Result<Found, Hidden> {
         let pid = self.pid;
         let found = match &self.file {
@@ -341,7 +331,7 @@ impl Whereabouts {
         if let Some(found) = found {
             return if found.id.inode == self.inode { Ok(found) } else { Err(Hidden::NotItsOwn) };
         }
-        let all = announced_areas(pid)?;
+        let all = areas_of_registered(pid)?;
         let missing = if all.is_empty() { Hidden::Closed } else { Hidden::NotItsOwn };
         all.into_iter().find(|found| found.id.inode == self.inode).ok_or(missing)
     }
@@ -360,24 +350,15 @@ fn cannot_listen(error: impl Into<io::Error>) -> Error {
     Error::system("can't listen for programs")(error)
 }
 
-/// Whether a recorder takes what a program of this user says: its own programs', root those of all.
-fn may_announce(program: Uid, recorder: Uid) -> bool {
-    recorder.is_root() || program == recorder
-}
-
-/// What a program sends.
-struct Packet {
-    inode: u64,
-    descriptor: Option<u64>,
-    file: Option<Arc<OwnedFd>>,
-}
-
 /// Receives a packet and the last descriptor that was sent with it.
-fn receive_with_file(connection: &OwnedFd, words: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+fn receive_with_file(
+    connection: &OwnedFd,
+    buffer: &mut [u8],
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(connection, &mut [IoSliceMut::new(words)], &mut ancillary, flags)?;
+    let received = recvmsg(connection, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags)?;
     let files = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
@@ -405,7 +386,7 @@ impl Drop for Listener {
     }
 }
 
-impl Announced {
+impl Registration {
     /// Returns true if the program went on without an answer. A program that ended while it waited has hit nothing.
     pub(crate) fn went_on(&self) -> bool {
         let mut byte = [0];
@@ -414,11 +395,11 @@ impl Announced {
     }
 }
 
-impl Drop for Announced {
+impl Drop for Registration {
     fn drop(&mut self) {
         // A program that has stopped waiting does not matter.
-        let byte = if self.is_answered { ANSWERED } else { GO_ON };
-        let _ = send(&self.connection, byte, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let reply = if self.is_answered { Reply::Answered } else { Reply::GoOn };
+        let _ = send(&self.connection, &reply.encode(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
 
@@ -427,13 +408,6 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-
-    #[test]
-    fn a_recorder_hears_its_own_users_programs_and_root_all() {
-        let [root, one, other] = [0, 1000, 1001].map(Uid::from_raw);
-        assert!(may_announce(one, one) && may_announce(one, root) && may_announce(root, root));
-        assert!(!may_announce(other, one) && !may_announce(root, one));
-    }
 
     #[test]
     fn a_socket_in_a_directory_replaces_a_dead_one_and_is_gone_at_the_end() {
@@ -455,5 +429,77 @@ mod tests {
             Listener::at(directory.path()).unwrap_err().to_string().contains("can't listen for programs")
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "not a socket");
+    }
+
+    /// A program's connection, over which it has sent `bytes`.
+    fn connected(address: &SocketAddrUnix, bytes: &[u8]) -> OwnedFd {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        rustix::net::connect(&socket, address).unwrap();
+        send(&socket, bytes, SendFlags::NOSIGNAL).unwrap();
+        socket
+    }
+
+    /// The bytes that came back; none if the recorder has hung up.
+    fn reply(connection: &OwnedFd) -> Vec<u8> {
+        let mut bytes = [0; 8];
+        let (_, length) = recv(connection, &mut bytes[..], RecvFlags::empty()).unwrap();
+        bytes[..length].to_vec()
+    }
+
+    fn packet(token: Option<Token>) -> Vec<u8> {
+        Packet { inode: 7, descriptor: Some(3), token }.encode().as_bytes().to_vec()
+    }
+
+    #[test]
+    fn packets_of_another_version_are_refused_and_counted() {
+        let place = tempfile::tempdir().unwrap();
+        let mut listener = Listener::at(place.path()).unwrap();
+        let address = SocketAddrUnix::new(place.path().join(SOCKET)).unwrap();
+        let later = [&b"sordino2"[..], &[0xa5; 4088]].concat();
+        let others: Vec<OwnedFd> =
+            [b"sordino2", b"sordino\0", &later[..]].map(|bytes| connected(&address, bytes)).into();
+        let ours = connected(&address, &packet(None));
+        let registrations = listener.accept();
+        assert_eq!(registrations.len(), 1);
+        assert_eq!((registrations[0].inode, registrations[0].pid), (7, std::process::id() as i32));
+        drop(registrations);
+        assert_eq!(reply(&ours), Reply::GoOn.encode());
+        assert!(others.iter().all(|connection| reply(connection).is_empty()));
+        let notes: Vec<String> = listener.refused().collect();
+        let expected = format!(
+            "refused 3 connections of user {}: another version of the registration protocol: rebuild the program",
+            geteuid().as_raw()
+        );
+        assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
+    }
+
+    #[test]
+    fn a_token_is_needed_on_a_private_socket_and_wrong_on_others() {
+        let place = tempfile::tempdir().unwrap();
+        let mut listener = Listener::at(place.path()).unwrap();
+        let address = SocketAddrUnix::new(place.path().join(SOCKET)).unwrap();
+        let refused = connected(&address, &packet(Some(Token::new([1, 2]))));
+        assert!(listener.accept().is_empty() && reply(&refused).is_empty());
+        assert!(listener.refused().next().unwrap().contains("no packet of a program"));
+
+        let mut listener = Listener::new().unwrap();
+        let value = listener.environment().as_encoded_bytes().to_owned();
+        let recorder = Recorder::parse(&value).unwrap();
+        let Socket::Abstract(name) = recorder.socket else { panic!("{recorder:?}") };
+        let address = SocketAddrUnix::new_abstract_name(name).unwrap();
+        let [first, second] = recorder.token.unwrap().words();
+        let close = Token::new([first, second ^ 1]);
+        let refused = [None, Some(close)].map(|token| connected(&address, &packet(token)));
+        let accepted = connected(&address, &packet(recorder.token));
+        let mut registrations = listener.accept();
+        assert_eq!(registrations.len(), 1);
+        registrations[0].is_answered = true;
+        drop(registrations);
+        assert_eq!(reply(&accepted), Reply::Answered.encode());
+        assert!(refused.iter().all(|connection| reply(connection).is_empty()));
+        let notes: Vec<String> = listener.refused().collect();
+        assert!(notes.len() == 1 && notes[0].starts_with("refused 2 connections of user "), "{notes:?}");
+        assert!(notes[0].contains("without the token"), "{notes:?}");
     }
 }

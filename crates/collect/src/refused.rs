@@ -15,6 +15,8 @@ pub(crate) enum Offence {
     Token,
     /// The packet is not valid.
     Nonsense,
+    /// The packet has another version of the protocol. Versions are not told apart, as the sender chooses them.
+    Version,
     /// No packet arrived in time.
     Silence,
 }
@@ -54,6 +56,7 @@ impl Refused {
                 Offence::User => "another user's",
                 Offence::Token => "without the token of the recorded command",
                 Offence::Nonsense => "no packet of a program",
+                Offence::Version => "another version of the registration protocol: rebuild the program",
                 Offence::Silence => "nothing was sent",
             };
             let name = if name.is_empty() { "ended" } else { name };

@@ -1,31 +1,25 @@
-//! Where sessions meet programs that nobody tells of them: a user's directory of sessions holds a directory for each, in
-//! which the recorder [listens](crate::Listener). Every program that starts looks there.
+//! The directories of sessions: a user's directory of sessions holds a directory for each, in which the recorder
+//! [listens](crate::Listener). Every program that starts looks there.
 //!
-//! The programs' side, with the same paths and the same ideas of whom to trust, is `crates/probe/src/runtime.rs`. Whoever
-//! makes a session's directory also removes it.
+//! The paths and the rule whom to trust are `sordino_registration`'s; the programs' side is
+//! `crates/probe/src/discovery.rs`. Whoever makes a session's directory also removes it.
 
 use crate::Error;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir, rmdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use sordino_dirfd::{Dir, distrust};
-use std::ffi::OsString;
+use sordino_dirfd::Dir;
+use sordino_registration::environment::RUNTIME_DIR;
+use sordino_registration::trust::{Distrust, vet_directory};
+use sordino_registration::{LoginDirectory, SESSIONS, chosen, is_runtime_dir};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The variable that puts a user's directory of sessions elsewhere, for recorders and programs alike: for tests and
-/// containers. An absolute path.
-pub const RUNTIME_DIR: &str = "SORDINO_RUNTIME_DIR";
-
-/// What a session's socket is called in its directory.
-pub(crate) const SOCKET: &str = "programs";
-
-/// The longest name of a session.
-const LONGEST_NAME: usize = 48;
-
-/// This user's directory of sessions: what [`RUNTIME_DIR`] says, else `/run/sordino/sessions` for root,
+/// Returns this user's directory of sessions: the value of [`RUNTIME_DIR`], else `/run/sordino/sessions` for root,
 /// `/run/user/UID/sordino/sessions` for a user who is logged in, `/tmp/sordino-UID/sessions` for others.
 pub fn runtime_dir() -> PathBuf {
     let user = geteuid().as_raw();
@@ -34,20 +28,18 @@ pub fn runtime_dir() -> PathBuf {
     choose(std::env::var_os(RUNTIME_DIR), user, is_users)
 }
 
-fn choose(custom: Option<OsString>, user: u32, is_users: impl Fn(&Path) -> bool) -> PathBuf {
-    let of_login = PathBuf::from(format!("/run/user/{user}"));
-    match custom {
+fn choose(named: Option<OsString>, user: u32, is_users: impl Fn(&Path) -> bool) -> PathBuf {
+    let is_logged_in = is_users(Path::new(&LoginDirectory(user).to_string()));
+    match named {
         Some(path) if !path.is_empty() => path.into(),
-        _ if user == 0 => PathBuf::from("/run/sordino/sessions"),
-        _ if is_users(&of_login) => of_login.join("sordino/sessions"),
-        _ => PathBuf::from(format!("/tmp/sordino-{user}/sessions")),
+        _ => Path::new(&chosen(user, is_logged_in).to_string()).join(OsStr::from_bytes(SESSIONS.to_bytes())),
     }
 }
 
-/// Whether a session can have this name: 1 to 48 letters, digits, `.`, `_` and `-`, neither `.` nor `-` at the start.
+/// Returns true if a session can have this name: 1 to 48 letters, digits, `.`, `_` and `-`, neither `.` nor `-` at the
+/// start.
 pub fn is_session_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-'])
+    sordino_registration::is_session_name(name.as_bytes())
 }
 
 /// The directory of the session called `name`, made if it is not there, with those above it.
@@ -61,8 +53,7 @@ pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
     }
     let sessions = runtime_dir();
     // Who names a directory vouches for those above it. Ours lies in `sordino`, and that where others may write.
-    let is_custom = std::env::var_os(RUNTIME_DIR).is_some_and(|path| !path.is_empty());
-    if let Some(above) = sessions.parent().filter(|_| !is_custom) {
+    if let Some(above) = sessions.parent().filter(|_| !is_named()) {
         // Root's holds the shield too, and whoever could open it could lock it.
         make(above, 0o711)?;
     }
@@ -100,20 +91,20 @@ pub fn remove_session_dir(name: &str) -> Result<(), Error> {
     let removed = Dir::open(&sessions).and_then(|dir| dir.remove_own(name));
     removed.map_err(Error::output(&sessions.join(name)))?;
     // Whoever has a session there keeps them.
-    if rmdir(&sessions).is_ok() && !is_custom() {
+    if rmdir(&sessions).is_ok() && !is_named() {
         let _ = sessions.parent().map(rmdir);
     }
     Ok(())
 }
 
-/// Whether the directory of sessions was named.
-fn is_custom() -> bool {
+/// Returns true if the environment names the directory of sessions.
+fn is_named() -> bool {
     std::env::var_os(RUNTIME_DIR).is_some_and(|path| !path.is_empty())
 }
 
 /// Makes a directory if it is not there. Root's sessions are for the programs of all users, a user's for nobody else's.
 fn make(path: &Path, roots: u32) -> Result<(), Error> {
-    if path.is_relative() {
+    if !is_runtime_dir(path.as_os_str().as_bytes()) {
         let reason = format!("{RUNTIME_DIR} has to be an absolute path");
         return Err(Error::RuntimeDir { path: path.to_owned(), reason });
     }
@@ -145,10 +136,19 @@ pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
         error => refused(error.to_string()),
     })?;
     let found = fstat(&directory).map_err(|error| refused(error.to_string()))?;
-    match distrust(found.st_uid, found.st_mode, geteuid().as_raw()) {
-        Some(reason) => Err(refused(format!("{reason}, or name another with {RUNTIME_DIR}"))),
-        None => Ok(directory),
+    match vet_directory(found.st_uid, found.st_mode, geteuid().as_raw()) {
+        Ok(()) => Ok(directory),
+        Err(distrust) => Err(refused(remedy(distrust))),
     }
+}
+
+/// The reason why a directory is not trusted, and what to do about it.
+fn remedy(distrust: Distrust) -> String {
+    let reason = match distrust {
+        Distrust::Owner(owner) => format!("it belongs to user {owner}: remove it"),
+        Distrust::Mode(mode) => format!("its mode {mode:o} lets others write there: chmod go-w"),
+    };
+    format!("{reason}, or name another with {RUNTIME_DIR}")
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn each_user_has_a_directory_of_sessions() {
         let logged_in = |path: &Path| path == Path::new("/run/user/1000");
-        let of = |custom: Option<&str>, user| choose(custom.map(OsString::from), user, logged_in);
+        let of = |named: Option<&str>, user| choose(named.map(OsString::from), user, logged_in);
         assert_eq!(of(None, 0), Path::new("/run/sordino/sessions"));
         assert_eq!(of(None, 1000), Path::new("/run/user/1000/sordino/sessions"));
         assert_eq!(of(None, 1001), Path::new("/tmp/sordino-1001/sessions"));
@@ -168,12 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn names_of_sessions_are_plain_and_short() {
-        for name in ["a", "motor_2.test-x", &"n".repeat(LONGEST_NAME)] {
-            assert!(is_session_name(name), "{name}");
-        }
-        for name in ["", ".", "..", ".hidden", "-x", "a/b", "a b", "ä", &"n".repeat(LONGEST_NAME + 1)] {
-            assert!(!is_session_name(name), "{name}");
+    fn a_directory_that_is_not_trusted_has_a_remedy() {
+        let another = "or name another with SORDINO_RUNTIME_DIR";
+        let [owner, mode] = [Distrust::Owner(1001), Distrust::Mode(0o1777)].map(remedy);
+        assert_eq!(owner, format!("it belongs to user 1001: remove it, {another}"));
+        assert_eq!(mode, format!("its mode 1777 lets others write there: chmod go-w, {another}"));
+    }
+
+    #[test]
+    fn names_that_are_none_have_no_directory() {
+        for name in ["", ".", "..", ".hidden", "-x", "a/b", "a b", "ä", &"n".repeat(49)] {
             assert!(matches!(session_dir(name), Err(Error::SessionName(refused)) if refused == name));
         }
     }
@@ -193,6 +197,6 @@ mod tests {
         }
         assert!(make(Path::new("relative"), 0o755).unwrap_err().to_string().contains("absolute"));
         let missing = make(&at("missing/below"), 0o755).unwrap_err().to_string();
-        assert!(missing.contains("missing/below") && missing.contains(RUNTIME_DIR), "{missing}");
+        assert!(missing.contains("missing/below") && missing.contains(RUNTIME_DIR.name()), "{missing}");
     }
 }

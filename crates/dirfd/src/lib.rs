@@ -27,7 +27,7 @@ mod beneath;
 mod make;
 mod tree;
 
-pub use make::{Made, distrust};
+pub use make::Made;
 
 use beneath::Way;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};

@@ -116,11 +116,7 @@ impl Dir {
     /// The kernel's error.
     pub fn distrust(&self) -> io::Result<Option<String>> {
         let status = fstat(self.as_fd())?;
-        let own = geteuid().as_raw();
-        if status.st_uid != own {
-            return Ok(Some(format!("it belongs to user {}, not to user {own}", status.st_uid)));
-        }
-        Ok(distrust(status.st_uid, status.st_mode, own))
+        Ok(distrust(status.st_uid, status.st_mode, geteuid().as_raw()))
     }
 
     /// Removes the group's write permission from a directory of this user, which a umask of 002 has granted. A
@@ -155,9 +151,9 @@ impl Dir {
 
 /// Returns the reason why `user` must not trust a directory of this owner and mode, with a remedy. Everybody trusts
 /// root's directories.
-pub fn distrust(owner: u32, mode: u32, user: u32) -> Option<String> {
-    if owner != 0 && owner != user {
-        return Some(format!("it belongs to user {owner}: remove it"));
+pub(crate) fn distrust(owner: u32, mode: u32, own: u32) -> Option<String> {
+    if owner != own {
+        return Some(format!("it belongs to user {owner}, not to user {own}"));
     }
     (mode & 0o022 != 0).then(|| format!("its mode {:o} lets others write there: chmod go-w", mode & 0o7777))
 }

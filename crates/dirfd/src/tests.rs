@@ -1,5 +1,6 @@
 //! Tests of both methods of resolving names, with obstacles that an attacker could place.
 
+use super::make::distrust;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -150,9 +151,10 @@ fn directories_are_made_with_those_above_them() {
 #[test]
 fn owners_and_modes_that_are_not_relied_on_are_refused_with_the_reason() {
     assert_eq!(distrust(1000, 0o40700, 1000), None);
-    assert_eq!(distrust(0, 0o40755, 1000), None);
-    assert_eq!(distrust(1001, 0o40700, 1000).unwrap(), "it belongs to user 1001: remove it");
-    assert_eq!(distrust(1000, 0o40755, 0).unwrap(), "it belongs to user 1000: remove it");
+    assert_eq!(distrust(0, 0o40755, 0), None);
+    assert_eq!(distrust(0, 0o40755, 1000).unwrap(), "it belongs to user 0, not to user 1000");
+    assert_eq!(distrust(1001, 0o40700, 1000).unwrap(), "it belongs to user 1001, not to user 1000");
+    assert_eq!(distrust(1000, 0o40755, 0).unwrap(), "it belongs to user 1000, not to user 0");
     assert_eq!(distrust(0, 0o41777, 0).unwrap(), "its mode 1777 lets others write there: chmod go-w");
     assert!(distrust(1000, 0o40770, 1000).is_some());
 }

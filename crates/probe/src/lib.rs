@@ -40,6 +40,7 @@
 mod condition;
 mod context;
 mod counters;
+mod discovery;
 mod emit;
 mod gate;
 mod long;
@@ -47,8 +48,7 @@ mod macros;
 mod mark;
 mod point;
 mod program;
-mod runtime;
-mod session;
+mod register;
 mod stage;
 mod system;
 mod text;

@@ -5,7 +5,7 @@
 //! | `program:A`, taking the lock | `program:B`, giving it back | one at a time, and each sees what the one before did |
 
 use crate::counters;
-use crate::session::Recorders;
+use crate::register::Recorders;
 use crate::system::{self, AreaFile};
 use crate::text::{Text, start_of};
 use sordino_event::catalogue::{Unregistered, Writer};
@@ -55,9 +55,9 @@ pub(crate) struct Program {
     text: Text,
     /// Tracepoints that the catalogue says could not be registered.
     named: usize,
-    /// The length of the catalogue that recorders were last told of, and its tracepoints.
-    announced: u64,
-    told: u16,
+    /// The length of the catalogue at the last registration with recorders, and the number of its tracepoints.
+    registered_length: u64,
+    registered_points: u16,
     recorders: Recorders,
     request: Request,
 }
@@ -105,7 +105,7 @@ static GLOBAL: Global =
 ///
 /// Not for the recording path: takes a lock. Whoever holds it runs a module's constructors or a fork's child.
 pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
-    // A module's constructors run one after the other; threads that load modules at the same time may meet here.
+    // A module's constructors run one after the other; threads that load modules at the same time may wait here.
     // ORDER(program:A) pairs with program:B.
     while GLOBAL.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         std::thread::yield_now();
@@ -151,7 +151,16 @@ fn start() -> Option<Program> {
     publish(&area);
     let recorders = Recorders::from_environment();
     let (ids, text) = (HashMap::default(), Text::default());
-    Some(Program { area, ids, text, named: 0, announced: 0, told: 0, recorders, request })
+    Some(Program {
+        area,
+        ids,
+        text,
+        named: 0,
+        registered_length: 0,
+        registered_points: 0,
+        recorders,
+        request,
+    })
 }
 
 /// From here on tracepoints may write.
@@ -202,16 +211,16 @@ impl Program {
         }
     }
 
-    /// Shows recorders what there is, if there is something new, and waits until they have looked.
-    fn announce(&mut self) {
+    /// Registers with recorders if there is something new, and waits until they have looked.
+    fn register(&mut self) {
         let length = self.area.header().catalogue_length.load(Relaxed);
-        if length != self.announced {
-            self.announced = length;
+        if length != self.registered_length {
+            self.registered_length = length;
             // As many have a number of 16 bits.
             let count = self.area.header().points.load(Relaxed) as u16;
-            let new = std::mem::replace(&mut self.told, count)..count;
+            let new = std::mem::replace(&mut self.registered_points, count)..count;
             let slots = self.area.slots();
-            system::keep_errno(|| self.recorders.announce(&FILE, slots.pending(), new));
+            system::keep_errno(|| self.recorders.register(&FILE, slots.pending(), new));
         }
     }
 }
@@ -219,7 +228,7 @@ impl Program {
 /// Called when all tracepoints of a module are registered: recorders enable those they want before the module's code runs.
 /// Waits for them, a bounded time; where nobody listens, returns at once.
 pub extern "C" fn ready() {
-    with_area(Program::announce);
+    with_area(Program::register);
 }
 
 /// In the child of a fork: an area of its own, with the same tracepoints, none enabled. No allocation and no lock: other
@@ -236,8 +245,8 @@ extern "C" fn after_fork() {
         if let Ok(file) = unsafe { program.area.renew(system::process_id(), restartable) } {
             FILE.replace(file);
             publish(&program.area);
-            (program.announced, program.told) = (0, 0);
-            program.announce();
+            (program.registered_length, program.registered_points) = (0, 0);
+            program.register();
         }
     }
     // ORDER(program:B) pairs with program:A.

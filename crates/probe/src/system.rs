@@ -2,6 +2,9 @@
 //! room, [`AreaFile::get`]. [`is_thread`] is on that of values for which there is no room.
 
 use sordino_percpu::primitive::{AtomicI32, AtomicU32, AtomicU64, Relaxed};
+use sordino_registration::environment::{
+    ALLOW_BLOCKING, ALLOWED, RESERVE, RING, SHARED_RING, UNRECORDED, Variable,
+};
 use sordino_ring::layout::{CATALOGUE, PAGE, POINTS};
 use std::ffi::{CStr, CString};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -37,13 +40,13 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// An environment variable, but not in a program that runs with more rights than its caller.
-pub(crate) fn environment(name: &CStr) -> Option<CString> {
+pub(crate) fn environment(variable: Variable) -> Option<CString> {
     // SAFETY: no preconditions.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
     }
     // SAFETY: a string constant.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
+    let value = unsafe { libc::getenv(variable.c_name().as_ptr()) };
     if value.is_null() {
         return None;
     }
@@ -51,19 +54,19 @@ pub(crate) fn environment(name: &CStr) -> Option<CString> {
     Some(unsafe { CStr::from_ptr(value) }.to_owned())
 }
 
-/// Whether the environment forbids rings of CPUs.
+/// Returns true if the environment forbids rings of CPUs.
 pub(crate) fn wants_shared_ring() -> bool {
-    environment(c"SORDINO_RING").is_some_and(|value| value.as_bytes() == b"shared")
+    environment(RING).is_some_and(|value| value.as_bytes() == SHARED_RING.as_bytes())
 }
 
-/// Whether the environment lets sessions make threads wait for room.
+/// Returns true if the environment lets sessions make threads wait for room.
 pub(crate) fn allows_blocking() -> bool {
-    environment(c"SORDINO_ALLOW_BLOCKING").is_some_and(|value| value.as_bytes() == b"1")
+    environment(ALLOW_BLOCKING).is_some_and(|value| value.as_bytes() == ALLOWED.as_bytes())
 }
 
-/// Whether the environment says that this program is not to be recorded.
+/// Returns true if the environment forbids recording this program.
 pub(crate) fn wants_no_area() -> bool {
-    environment(c"SORDINO_RESERVE").is_some_and(|value| value.as_bytes() == b"0")
+    environment(RESERVE).is_some_and(|value| value.as_bytes() == UNRECORDED.as_bytes())
 }
 
 /// How much address space to reserve for the area.
@@ -71,7 +74,7 @@ pub(crate) fn wants_no_area() -> bool {
 /// It counts against the limit of what may be locked: a program under that limit, without the privilege to exceed it,
 /// must still be able to lock all its memory. So a quarter of the limit then; else as much as eight sessions want.
 pub(crate) fn reserve() -> usize {
-    let wanted = environment(c"SORDINO_RESERVE").and_then(|value| value.to_str().ok()?.parse().ok());
+    let wanted = environment(RESERVE).and_then(|value| value.to_str().ok()?.parse().ok());
     let reserve = wanted.unwrap_or_else(|| {
         let plenty = (1 << 30).max((possible_cpus() as usize + 1) << 27);
         match limit(libc::RLIMIT_MEMLOCK) {

@@ -18,8 +18,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The first word of a program's packet.
-const HELLO: u64 = u64::from_le_bytes(*b"sordino1");
+/// The first word of a program's packet, by hand: what attackers send does not follow the protocol's crate.
+const FIRST_WORD: u64 = u64::from_le_bytes(*b"sordino1");
 /// Bytes of address space of each area: enough for rings of the default size.
 const RESERVE: usize = 256 << 20;
 /// How long an answer is waited for.
@@ -62,9 +62,9 @@ fn tell(socket: &str, words: &[u64], file: Option<BorrowedFd<'_>>) -> io::Result
     Ok(connection)
 }
 
-/// How the library announces an area to a session.
-fn announce(socket: &str, file: &OwnedFd) -> io::Result<OwnedFd> {
-    tell(socket, &[HELLO, inode(file), file.as_raw_fd() as u64], None)
+/// Registers an area with a session as the library does.
+fn register(socket: &str, file: &OwnedFd) -> io::Result<OwnedFd> {
+    tell(socket, &[FIRST_WORD, inode(file), file.as_raw_fd() as u64], None)
 }
 
 /// Waits until the recorder has answered or hung up, a bounded time.
@@ -92,12 +92,12 @@ fn send(path: &str, socket: &str) {
     let file: OwnedFd =
         OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).expect(path).into();
     let watch = watch_writers(path);
-    let connection = tell(socket, &[HELLO, inode(&file)], Some(file.as_fd())).expect("a recorder");
+    let connection = tell(socket, &[FIRST_WORD, inode(&file)], Some(file.as_fd())).expect("a recorder");
     wait_for_answer(&connection);
     say_whether_written(watch);
 }
 
-/// Has a descriptor be an area's and that of a file that may only be read by turns, while it is announced again and again.
+/// Has a descriptor be an area's and that of a file that may only be read by turns, while it is registered again and again.
 fn plant(path: &str, socket: &str, seconds: u64) {
     static OVER: AtomicBool = AtomicBool::new(false);
     let file: OwnedFd = File::open(path).expect(path).into();
@@ -106,7 +106,7 @@ fn plant(path: &str, socket: &str, seconds: u64) {
     let (watch, number) = (watch_writers(path), 200);
     // SAFETY: a number that nobody else uses here.
     assert_eq!(unsafe { libc::dup2(memory.as_raw_fd(), number) }, number);
-    let words = [HELLO, inode(&memory), number as u64];
+    let words = [FIRST_WORD, inode(&memory), number as u64];
     let swap = std::thread::spawn(move || {
         while !OVER.load(Ordering::Relaxed) {
             // SAFETY: likewise.
@@ -143,7 +143,7 @@ fn terminal(socket: &str) {
         .open(name)
         .expect("a terminal");
     let slave: OwnedFd = slave.into();
-    let connection = tell(socket, &[HELLO, inode(&slave)], Some(slave.as_fd())).expect("a recorder");
+    let connection = tell(socket, &[FIRST_WORD, inode(&slave)], Some(slave.as_fd())).expect("a recorder");
     wait_for_answer(&connection);
     std::thread::sleep(Duration::from_millis(300));
     drop((slave, master));
@@ -161,17 +161,17 @@ fn leases(socket: &str, count: usize) {
         // SAFETY: an owned descriptor.
         let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
         assert_eq!(leased, 0, "a lease: {}", io::Error::last_os_error());
-        std::mem::forget(announce(socket, &file));
+        std::mem::forget(register(socket, &file));
         std::mem::forget(file);
     }
 }
 
-/// So many areas at once; `twist` spoils each before it is announced.
+/// So many areas at once; `twist` spoils each before it is registered.
 fn areas(socket: &str, count: usize, twist: impl Fn(&Area, &OwnedFd)) {
     for _ in 0..count {
         let (area, file) = area();
         twist(&area, &file);
-        std::mem::forget(announce(socket, &file));
+        std::mem::forget(register(socket, &file));
         std::mem::forget(file);
     }
 }
@@ -195,7 +195,7 @@ fn catalogues(socket: &str, count: usize, size: usize) {
         let writable = File::options().write(true).open(path).expect("the area's file");
         std::os::unix::fs::FileExt::write_all_at(&writable, &text[..size], offset).expect("room");
         area.header().catalogue_length.store(size as u64 - 4096, Ordering::Release);
-        std::mem::forget(announce(socket, &file));
+        std::mem::forget(register(socket, &file));
         std::mem::forget(file);
         headers.push(area);
     }
@@ -281,7 +281,7 @@ fn hold_inode(device: &str, path: &str) {
     unsafe { libc::pwrite(file.as_raw_fd(), pages.as_ptr().cast(), 4096, 0) };
 }
 
-/// An area whose inode is held by a child, before it is announced or after it was taken up. This process then ends.
+/// An area whose inode is held by a child, before it is registered or after it was taken up. This process then ends.
 fn held(socket: &str, device: &str, when: &str) {
     let (_area, file) = area();
     let hold = || {
@@ -293,13 +293,13 @@ fn held(socket: &str, device: &str, when: &str) {
     if when == "before" {
         hold();
     }
-    wait_for_answer(&announce(socket, &file).expect("a recorder"));
+    wait_for_answer(&register(socket, &file).expect("a recorder"));
     if when == "after" {
         hold();
     }
 }
 
-/// Announces an area by another's inode number, which the file `number` will hold.
+/// Registers an area by another's inode number, which the file `number` will hold.
 fn claim(socket: &str, number: &str) {
     let _first = area();
     println!("ready");
@@ -309,7 +309,7 @@ fn claim(socket: &str, number: &str) {
     }
     let claimed = fs::read_to_string(number).expect(number).trim().parse().expect("a number");
     let (_area, file) = area();
-    let words = [HELLO, claimed, file.as_raw_fd() as u64];
+    let words = [FIRST_WORD, claimed, file.as_raw_fd() as u64];
     for sent in [Some(file.as_fd()), None] {
         wait_for_answer(&tell(socket, &words, sent).expect("a recorder"));
     }
@@ -327,8 +327,11 @@ fn strange() {
     let name = name.expect("a recorder's socket");
     let (_area, file) = area();
     let number = file.as_raw_fd() as u64;
-    let packets: [&[u64]; 3] =
-        [&[HELLO, inode(&file), number], &[HELLO, inode(&file), number, 0, 0], &[HELLO, inode(&file)]];
+    let packets: [&[u64]; 3] = [
+        &[FIRST_WORD, inode(&file), number],
+        &[FIRST_WORD, inode(&file), number, 0, 0],
+        &[FIRST_WORD, inode(&file)],
+    ];
     for words in packets {
         wait_for_answer(&tell(name, words, Some(file.as_fd())).expect("a recorder"));
     }
@@ -341,7 +344,7 @@ fn flood(socket: &str) {
     println!("ready");
     while Instant::now() < end {
         silent.extend(connect(socket));
-        let _ = tell(socket, &[HELLO, u64::MAX], None);
+        let _ = tell(socket, &[FIRST_WORD, u64::MAX], None);
         if silent.len() > 500 {
             silent.clear();
         }

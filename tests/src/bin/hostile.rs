@@ -117,8 +117,8 @@ fn tell(bytes: &[u8], file: Option<(BorrowedFd<'_>, usize)>) {
     std::mem::forget(socket);
 }
 
-/// How a program announces itself: with the inode of its area, no descriptor, and the recorder's token.
-fn hello(inode: u64) -> [u8; 40] {
+/// A program's packet, by hand: the inode of its area, no descriptor, and the recorder's token.
+fn packet(inode: u64) -> [u8; 40] {
     let (_, token) = session();
     let [first, second] = [0, 16].map(|at| u64::from_str_radix(&token[at..at + 16], 16).expect("digits"));
     let words = [u64::from_le_bytes(*b"sordino1"), inode, u64::MAX, first, second];
@@ -133,22 +133,31 @@ fn babble() {
         tell(&vec![0xa5; length], None);
     }
     for turn in 0..100u64 {
-        tell(&hello(0)[..turn as usize % 9], None);
+        tell(&packet(0)[..turn as usize % 9], None);
         tell(&[turn.to_ne_bytes(), (!turn).to_ne_bytes()].concat(), None);
     }
-    (0..10).for_each(|_| tell(&hello(u64::MAX), None));
+    (0..10).for_each(|_| tell(&packet(u64::MAX), None));
 }
 
-/// Announcements with descriptors, of a memory that is no area, a pipe's two ends, and the input.
+/// Registrations with descriptors, of a memory that is no area, a pipe's two ends, and the input.
 fn tell_with_files() {
     let (memory, (reader, writer)) = (file(0, 0, false), rustix::pipe::pipe().expect("a pipe"));
     for count in 0..8 {
         let end = if count % 2 == 0 { reader.as_fd() } else { writer.as_fd() };
         for file in [memory.as_fd(), end, io::stdin().as_fd()] {
-            tell(&hello(count as u64), Some((file, count)));
+            tell(&packet(count as u64), Some((file, count)));
         }
     }
     std::mem::forget((memory, reader, writer));
+}
+
+/// Packets of other versions of the protocol, which are right otherwise.
+fn other_versions() {
+    for version in (0..=u8::MAX).filter(|version| *version != b'1') {
+        let mut bytes = packet(7);
+        bytes[7] = version;
+        tell(&bytes, None);
+    }
 }
 
 /// Holds the lock that orders recorders that attach, as long as the program lives.
@@ -218,10 +227,11 @@ fn main() {
         "silent" => (0..100).for_each(|_| std::mem::forget(connect().expect("a recorder that listens"))),
         "babble" => babble(),
         "files" => tell_with_files(),
+        "versions" => other_versions(),
         "flood" => {
             while Instant::now() < end {
                 // It may be over.
-                let _ = connect().map(|socket| net::send(socket, &hello(u64::MAX), SendFlags::NOSIGNAL));
+                let _ = connect().map(|socket| net::send(socket, &packet(u64::MAX), SendFlags::NOSIGNAL));
             }
         }
         other => panic!("no kind '{other}'"),

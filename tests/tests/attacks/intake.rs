@@ -274,9 +274,9 @@ fn catalogues_without_an_end_do_not_use_up_the_recorders_time() {
     assert!(attack[0]["notes"].to_string().contains("too long"), "{:#}", attack[0]);
 }
 
-/// Row 11: who announces somebody else's inode number is refused, and the other is recorded.
+/// Row 11: who registers somebody else's inode number is refused, and the other is recorded.
 #[test]
-fn an_inode_number_that_is_not_the_announcers_is_refused() {
+fn an_inode_number_that_is_not_the_registering_program_s_is_refused() {
     let Some(scene) = Scene::new().as_root() else { return };
     let sandbox = Sandbox::new(&scene, ATTACK);
     let steady = scene.program("steady.c");

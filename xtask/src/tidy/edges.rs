@@ -8,15 +8,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("event", &[]),
     ("clock", &[]),
     ("percpu", &[]),
+    ("registration", &[]),
     ("sched", &[]),
     ("dirfd", &[]),
     ("undo", &["sched"]),
     ("ring", &["percpu"]),
-    ("probe", &["ring", "percpu", "clock", "event"]),
+    ("probe", &["ring", "percpu", "clock", "event", "registration"]),
     ("probe-c", &["probe"]),
     ("ctf", &["event"]),
     ("tracefs", &["event", "sched"]),
-    ("collect", &["ring", "tracefs", "ctf", "clock", "dirfd", "event", "sched", "undo"]),
+    ("collect", &["ring", "tracefs", "ctf", "clock", "dirfd", "event", "registration", "sched", "undo"]),
     ("npt", &["clock", "event", "probe", "sched"]),
     ("peers", &[]),
     ("shield", &["sched", "undo"]),
@@ -33,7 +34,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[("tracefs", &["undo"])];
 const FREE: &[&str] = &["cli", "tests", "xtask", "rust", "benches"];
 
 /// What the recording crates may use of others': a traced program links it all.
-const RECORDING: &[&str] = &["clock", "percpu", "ring", "probe", "probe-c", "event"];
+const RECORDING: &[&str] = &["clock", "percpu", "registration", "ring", "probe", "probe-c", "event"];
 const SHIM: &[&str] = &["libc"];
 
 pub(super) fn check(tree: &Tree) -> Findings {

@@ -150,7 +150,7 @@ fn counts_by_hand(line: &str) -> bool {
 }
 
 fn is_recording(file: &str) -> bool {
-    ["clock", "percpu", "ring", "probe", "probe-c"]
+    ["clock", "percpu", "registration", "ring", "probe", "probe-c"]
         .iter()
         .any(|room| file.starts_with(&format!("crates/{room}/")))
 }

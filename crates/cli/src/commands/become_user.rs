@@ -7,7 +7,7 @@ use crate::failure::{NOT_FOUND, UNUSABLE};
 use clap::Args;
 use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sordino_collect::command::{SESSION, SESSION_OF_COMMAND};
+use sordino_registration::environment::{RESERVE, SESSION, SESSION_OF_COMMAND};
 use std::ffi::{CString, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -25,13 +25,13 @@ pub(crate) struct Options {
 /// Raises what the user may lock by what the recorder maps into the program: its `mlockall` is to succeed as it does when
 /// it is not recorded. Takes `CAP_SYS_RESOURCE`; without, the limit stays.
 fn allow_rings_to_be_locked() {
-    let reserve = std::env::var("SORDINO_RESERVE").ok().and_then(|text| text.parse::<u64>().ok());
+    let reserve = std::env::var(RESERVE).ok().and_then(|text| text.parse::<u64>().ok());
     let more = |limit: Option<u64>| limit.map(|limit| limit.saturating_add(reserve.unwrap_or(0)));
     let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
     let _ = setrlimit(Resource::Memlock, Rlimit { current: more(current), maximum: more(maximum) });
 }
 
-/// Tells a recorded command of its session, of which nothing that comes before it was told.
+/// Passes the session to the recorded command, and to nothing that was started before it.
 pub(crate) fn hand_over(command: &mut Command) {
     command.env_remove(SESSION_OF_COMMAND);
     if let Some(session) = std::env::var_os(SESSION_OF_COMMAND) {

@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use sordino_collect::command::SESSION;
 use sordino_dirfd::Dir;
+use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::{Guardian, Step, guard};
 use std::io::ErrorKind;
@@ -73,6 +73,6 @@ pub(crate) fn start() -> Result<Guardian, Failure> {
     expect_own_program()?;
     let mut command = Command::new(OWN_PROGRAM);
     // Where we are recorded ourselves, it is not to be.
-    command.arg("undo-guard").env_remove(SESSION).env("SORDINO_RESERVE", "0");
+    command.arg("undo-guard").env_remove(SESSION).env(RESERVE, UNRECORDED);
     Ok(Guardian::start(&mut command)?)
 }

@@ -10,6 +10,7 @@ use crate::program::{Learned, Reader};
 use crate::quota::Quota;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
+use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::Clock;
@@ -129,7 +130,7 @@ impl Wishes {
                 let each = (left / self.rings() as u64).checked_ilog2().map_or(0, |bits| 1u64 << bits);
                 format!(
                     "{refusal}: record it with smaller rings (about {} KiB each fit: --subbuf-size, --num-subbuf), or start it \
-                     with SORDINO_RESERVE={needed} or by 'sordino record -- COMMAND'",
+                     with {RESERVE}={needed} or by 'sordino record -- COMMAND'",
                     each >> 10
                 )
             }

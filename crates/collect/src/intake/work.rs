@@ -5,7 +5,7 @@ use super::is_trusted;
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
 use crate::discover::{Found, Hidden, Incarnation, areas, is_command_of_ours, user_of};
-use crate::listen::{Announced, Whereabouts};
+use crate::listen::{Registration, Whereabouts};
 use crate::proc;
 use crate::program::Detachment;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
@@ -24,7 +24,7 @@ pub(crate) const LOOKS_UNTIL_MADE: u8 = 3;
 #[derive(Debug)]
 pub(crate) enum Source {
     /// The program has registered, and waits.
-    Announced(Announced),
+    Registered(Registration),
     /// The user has named the process, and waits.
     Named,
     /// A scan has found the process: the number of this check, and the program that it executes.
@@ -171,7 +171,7 @@ impl Job {
             account: self.account,
             seen_user: matches!(self.source, Source::Seen { .. }).then_some(self.user),
             whereabouts: match &self.source {
-                Source::Announced(announced) => Some(announced.whereabouts()),
+                Source::Registered(registration) => Some(registration.whereabouts()),
                 _ => None,
             },
             skip_ours: shared.wishes.skip_ours && !matches!(self.source, Source::Named),
@@ -222,7 +222,7 @@ impl Job {
             self.attaching = None;
             match attached {
                 Attach::Taken(taken) => {
-                    let ran_before = !matches!(self.source, Source::Announced(_));
+                    let ran_before = !matches!(self.source, Source::Registered(_));
                     self.taken.push(Taken { ran_before, ..*taken });
                     let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
                     self = job;

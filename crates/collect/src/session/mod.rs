@@ -378,7 +378,7 @@ impl<'a> Session<'a> {
     /// Reads the rest of all buffers and completes the recordings.
     fn finish(mut self, watch: &mut dyn Watch) -> Result<Ended, Error> {
         // A program that registered and ended at once is still recorded.
-        self.take_all_announced_until(Instant::now() + LAST_PROGRAMS);
+        self.take_registrations_until(Instant::now() + LAST_PROGRAMS);
         self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
         self.programs.iter().for_each(Traced::disable);
         self.look_at_steal();

@@ -31,7 +31,7 @@ impl Session<'_> {
         let end = Instant::now() + NAMED;
         loop {
             // Other programs wait for an answer meanwhile.
-            self.take_announced();
+            self.take_registrations();
             let (mut mine, others): (Vec<Job>, Vec<Job>) =
                 self.intake.finished_until(end).into_iter().partition(|job| job.ticket == ticket);
             others.into_iter().for_each(|job| self.take_up(job));
@@ -114,13 +114,13 @@ impl Session<'_> {
     }
 
     /// Submits the programs that have registered, for the first time or with new tracepoints.
-    pub(super) fn take_announced(&mut self) {
-        let announced = self.listener.accept();
+    pub(super) fn take_registrations(&mut self) {
+        let registrations = self.listener.accept();
         if self.listener.was_full() {
             self.note_unseen();
         }
-        for announced in announced {
-            let (pid, user) = (announced.pid, announced.user);
+        for registration in registrations {
+            let (pid, user) = (registration.pid, registration.user);
             if self.options.kernel_only {
                 // The program continues when the connection is closed.
                 continue;
@@ -129,17 +129,17 @@ impl Session<'_> {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
             } else if self.listener.is_private() || self.wants(pid) {
                 // Programs that know a private socket are always recorded.
-                let area = (pid, announced.inode);
-                let ticket = self.intake.submit(pid, user, Source::Announced(announced));
+                let area = (pid, registration.inode);
+                let ticket = self.intake.submit(pid, user, Source::Registered(registration));
                 self.expected.insert(ticket, area);
             }
         }
     }
 
     /// Submits all programs that have connected, until `end`: a stream of new ones must not keep a session from ending.
-    pub(super) fn take_all_announced_until(&mut self, end: Instant) {
+    pub(super) fn take_registrations_until(&mut self, end: Instant) {
         loop {
-            self.take_announced();
+            self.take_registrations();
             if self.listener.has_accepted_all() {
                 return;
             }
@@ -170,7 +170,7 @@ impl Session<'_> {
     /// registers once for each of its modules, or until a large catalogue has been read completely.
     fn is_early(&self, job: &Job) -> bool {
         let is_ready = |id: &FileId| self.programs.iter().any(|known| known.id() == *id && known.is_read());
-        matches!(job.source, Source::Announced(_))
+        matches!(job.source, Source::Registered(_))
             && !job.known.iter().all(is_ready)
             && job.since.elapsed() < OTHER_JOB
             && self.postponed.len() < MOST_POSTPONED
@@ -182,7 +182,7 @@ impl Session<'_> {
         if let Source::Named = job.source {
             return self.take_up_requested(job);
         }
-        if let Source::Announced(_) = job.source {
+        if let Source::Registered(_) = job.source {
             self.refresh_known(&job.known);
         }
         if self.is_early(&job) {
@@ -221,8 +221,8 @@ impl Session<'_> {
         for (candidate, reason) in refused {
             let id = candidate.id();
             let is_missing = match &mut source {
-                Source::Announced(announced) => {
-                    announced.is_answered = true;
+                Source::Registered(registration) => {
+                    registration.is_answered = true;
                     self.count_refused(pid, &candidate)
                 }
                 _ => glance(pid).has_memory,
@@ -231,21 +231,21 @@ impl Session<'_> {
                 unreached.push((Some(id), reason));
             }
         }
-        if let (Source::Announced(announced), false) = (&source, skipped.is_empty()) {
-            self.count_unrecorded((pid, announced.inode));
+        if let (Source::Registered(registration), false) = (&source, skipped.is_empty()) {
+            self.count_unrecorded((pid, registration.inode));
         }
         for (id, reason) in unreached.into_iter().chain(skipped) {
             self.note_not_reached(pid, || identity(pid).name, &reason);
             self.skip((pid, id), user, &Error::Program { pid, reason });
         }
         match &mut source {
-            Source::Announced(announced) => {
-                announced.is_answered |= self.answer(&begun) | self.answer(&known);
-                let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !announced.went_on();
+            Source::Registered(registration) => {
+                registration.is_answered |= self.answer(&begun) | self.answer(&known);
+                let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !registration.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
                     // A process that registers another one's area is not missing from the recording.
                     if !matches!(hidden, Hidden::NotItsOwn) {
-                        self.count_unrecorded((pid, announced.inode));
+                        self.count_unrecorded((pid, registration.inode));
                     }
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }

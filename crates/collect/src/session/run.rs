@@ -69,7 +69,7 @@ impl Session<'_> {
             waiting[self.programs.len() + 2..].iter().any(ready) || self.listener.has_silent();
         // First, so that the requests of a program that registered and ended at once are handled while it exists.
         if has_connections {
-            self.take_announced();
+            self.take_registrations();
         }
         self.take_up_finished();
         // Requests by people come before those by programs: there may be room for one snapshot only.

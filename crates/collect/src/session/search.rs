@@ -312,7 +312,7 @@ impl Session<'_> {
             self.note_new(pid, &glance.name, glance.incarnation);
         }
         // A process that has registered is being attached to, and must not count as one that ran before.
-        if !self.search.count_look(pid) || self.expected.values().any(|(announced, _)| *announced == pid) {
+        if !self.search.count_look(pid) || self.expected.values().any(|(registered, _)| *registered == pid) {
             return;
         }
         // A process without a stack is about to end, or must not be inspected.

@@ -11,6 +11,7 @@ use rustix::process::{
     set_child_subreaper, set_parent_process_death_signal,
 };
 use sordino_dirfd::Dir;
+use sordino_registration::environment::{RESERVE, UNRECORDED};
 use sordino_sched::{CpuList, set_affinity};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -187,6 +188,6 @@ pub(super) fn command(options: &[String], line: &[String]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["keep", "--parent", &std::process::id().to_string()]).args(options).arg("--").args(line);
     // Ctrl-C is for the check, which then tells it.
-    command.process_group(0).env("SORDINO_RESERVE", "0");
+    command.process_group(0).env(RESERVE, UNRECORDED);
     command
 }

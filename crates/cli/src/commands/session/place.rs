@@ -7,7 +7,7 @@
 //! NAME/control        where it is asked
 //! NAME/follower       locked by who follows it
 //! NAME/live           what that one is reading
-//! NAME/programs       where programs announce themselves
+//! NAME/programs       the socket with which programs register
 //! ```
 //!
 //! Programs of all users find `programs` in a session of root's; everything else is its owner's alone.
@@ -20,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sordino_collect::{Reply, Request, ask, is_session_name, remove_session_dir, runtime_dir, session_dir};
+use sordino_registration::SOCKET;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -175,7 +176,7 @@ impl Place {
         };
         Ok(match files.find(LOCK)?.is_some_and(is_locked) {
             true => Life::Running,
-            false if files.has("programs") => Life::Died,
+            false if files.has(SOCKET) => Life::Died,
             false => Life::Stopped,
         })
     }

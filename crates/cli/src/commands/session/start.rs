@@ -8,12 +8,12 @@ use crate::failure::UNUSABLE;
 use crate::terminal::show;
 use crate::what::What;
 use clap::Args;
-use sordino_collect::command::SESSION;
 use sordino_collect::{
     End, Keep, Options as Recording, Programs, Reply, Request, Rotation, SessionOptions, Snapshots,
     UserEvents, Worst,
 };
 use sordino_dirfd::Dir;
+use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -275,7 +275,7 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
 fn recorder(definition: &Definition, directory: &Dir, mode: &[&str]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("sordino").arg("session-recorder").args(mode).args(&definition.arguments);
-    command.current_dir(directory.proc_path()).env_remove(SESSION).env("SORDINO_RESERVE", "0");
+    command.current_dir(directory.proc_path()).env_remove(SESSION).env(RESERVE, UNRECORDED);
     command
 }
 

@@ -1,6 +1,6 @@
-//! Programs that start join the sessions that are there: they look for recorders in directories.
+//! Programs that start register with the sessions that are there: they discover recorders in directories.
 
-use sordino_collect::{Announced, Listener};
+use sordino_collect::{Listener, Registration};
 use sordino_event::catalogue;
 use sordino_ring::control::{Attached, Program, Want, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
@@ -32,7 +32,7 @@ impl<'a> Sessions<'a> {
         Listener::at(&directory).unwrap()
     }
 
-    /// A program that nobody tells of a recorder.
+    /// A program that no recorder starts.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_remove("SORDINO_SESSION").env("SORDINO_RUNTIME_DIR", &self.path);
@@ -44,22 +44,22 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// A program that has announced itself to a session and waits, and the session's hold on it.
+/// A program that has registered with a session and waits, and the session's hold on it.
 struct Joined {
-    announced: Announced,
+    registration: Registration,
     program: Program,
     attached: Attached,
 }
 
-/// What each listener hears first from a program that has a tracepoint called `name`, which is then enabled. A program announces
-/// itself once for each of its modules.
+/// The first registration with each listener of a program that has a tracepoint called `name`, which is then enabled. A program
+/// registers once for each of its modules.
 fn join<const N: usize>(listeners: [&mut Listener; N], name: &str) -> [Joined; N] {
     let mut joined = [const { None }; N];
     let mut listeners = listeners;
-    wait_until("a program announces itself", || {
+    wait_until("a program registers", || {
         for (listener, joined) in listeners.iter_mut().zip(&mut joined) {
-            for announced in listener.accept() {
-                *joined = enable(announced, name).or(joined.take());
+            for registration in listener.accept() {
+                *joined = enable(registration, name).or(joined.take());
             }
         }
         joined.iter().all(Option::is_some)
@@ -68,22 +68,22 @@ fn join<const N: usize>(listeners: [&mut Listener; N], name: &str) -> [Joined; N
 }
 
 /// Enables the tracepoint called `name` in a program that waits, if it has one.
-fn enable(announced: Announced, name: &str) -> Option<Joined> {
-    let program = Program::open(&announced.area().unwrap().file).unwrap();
-    assert_eq!(program.own_pid() as i32, announced.pid);
+fn enable(registration: Registration, name: &str) -> Option<Joined> {
+    let program = Program::open(&registration.area().unwrap().file).unwrap();
+    assert_eq!(program.own_pid() as i32, registration.pid);
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let (id, _) = points.iter().find(|(_, schema)| schema.full_name() == name)?;
     let cpus: Vec<u32> = (0..program.cpus()).collect();
-    let wanted = Wanted::new("meet", Geometry::new(16 << 10, 2).unwrap(), &cpus, 7);
+    let wanted = Wanted::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, 7);
     let attached = program.attach(&wanted).unwrap();
     program.enable(attached.slot, *id, Want::Always);
-    Some(Joined { announced, program, attached })
+    Some(Joined { registration, program, attached })
 }
 
 impl Joined {
     /// Lets the program go on to its end; the numbers in its records.
     fn recorded(self, running: Running) -> Vec<u32> {
-        drop(self.announced);
+        drop(self.registration);
         assert_eq!(running.end().status, 0);
         let mut attached = self.attached;
         let numbers = numbers(&mut attached);
@@ -109,7 +109,7 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
     numbers
 }
 
-/// A program that nobody's recorder started waits for those that listen, and is recorded from its first event on, before `main`.
+/// A program that no recorder started waits for those that listen, and is recorded from its first event on, before `main`.
 #[test]
 fn a_program_joins_at_its_first_event() {
     let scene = Scene::new();
@@ -118,14 +118,14 @@ fn a_program_joins_at_its_first_event() {
     for program in [scene.program("early.c"), scene.compile(Compiler::Clang, "early.c", &["-static"])] {
         let running = sessions.start(&program, &[]);
         let [one, other] = join([&mut one, &mut other], "early:step");
-        drop(one.announced);
+        drop(one.registration);
         let mut numbers = [other.recorded(running), numbers(&mut { one.attached })];
         numbers.iter_mut().for_each(|numbers| numbers.sort_unstable());
         assert_eq!(numbers, [[1, 2, 3, 4, 5]; 2]);
     }
 }
 
-/// Who started it and who listens are two.
+/// A program registers with the recorder that started it and with those that it discovers.
 #[test]
 fn a_program_that_a_recorder_started_joins_others_too() {
     let scene = Scene::new();
@@ -134,8 +134,8 @@ fn a_program_that_a_recorder_started_joins_others_too() {
     let program = scene.program("ends.c");
     let (mut recorder, output) = scene.recorder(&["--", program.to_str().unwrap()]);
     let running = scene.start(recorder.env("SORDINO_RUNTIME_DIR", &sessions.path));
-    let [Joined { announced, program, mut attached }] = join([&mut listener], "ends:soon");
-    drop(announced);
+    let [Joined { registration, program, mut attached }] = join([&mut listener], "ends:soon");
+    drop(registration);
     sordino_tests::Recording::of(running.end(), output).assert_count(1);
     assert_eq!(numbers(&mut attached), [0]);
     program.detach(&attached).unwrap();
@@ -143,25 +143,25 @@ fn a_program_that_a_recorder_started_joins_others_too() {
 
 /// A fork's child is a program of its own; a plug-in's tracepoints are shown before its code runs.
 #[test]
-fn children_and_plug_ins_are_announced() {
+fn children_and_plug_ins_register() {
     let scene = Scene::new();
     let sessions = Sessions::new(&scene);
     let mut listener = sessions.listener("one");
     let running = sessions.start(&scene.program("family.c"), &["fork"]);
     let [parent] = join([&mut listener], "family:parent");
-    let (pid, inode) = (parent.announced.pid, parent.announced.inode);
+    let (pid, inode) = (parent.registration.pid, parent.registration.inode);
     drop(parent);
     let [child] = join([&mut listener], "family:child");
-    assert!(child.announced.pid != pid && child.announced.inode != inode);
+    assert!(child.registration.pid != pid && child.registration.inode != inode);
     assert_eq!(child.recorded(running), (0..20).collect::<Vec<_>>());
 
     let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     let running = sessions.start(&scene.program("host.c"), &[plugin.to_str().unwrap(), "3"]);
     let [host] = join([&mut listener], "host:loads");
-    let (pid, inode) = (host.announced.pid, host.announced.inode);
+    let (pid, inode) = (host.registration.pid, host.registration.inode);
     drop(host);
     let [loaded] = join([&mut listener], "plugin:hit");
-    assert_eq!((loaded.announced.pid, loaded.announced.inode), (pid, inode));
+    assert_eq!((loaded.registration.pid, loaded.registration.inode), (pid, inode));
     assert_eq!(loaded.recorded(running), [0, 1, 2]);
 }
 
@@ -173,40 +173,40 @@ fn directories_that_others_could_have_made_are_not_trusted() {
     let mut listener = sessions.listener("one");
     let session = sessions.path.join("one");
     let program = scene.program("ends.c");
-    let mut is_told = |user: u32| {
+    let mut registers = |user: u32| {
         let mut running = scene.start(sessions.command(&program).uid(user).gid(user));
-        let mut told = 0;
+        let mut count = 0;
         while running.is_running() {
-            told += listener.accept().len();
+            count += listener.accept().len();
             std::thread::sleep(Duration::from_millis(1));
         }
         running.end().succeeded();
-        told + listener.accept().len() > 0
+        count + listener.accept().len() > 0
     };
-    assert!(is_told(0) && is_told(NOBODY));
+    assert!(registers(0) && registers(NOBODY));
     for path in [&sessions.path, &session] {
         for mode in [0o775, 0o757, 0o1777] {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-            assert!(!is_told(0) && !is_told(NOBODY), "{mode:o}");
+            assert!(!registers(0) && !registers(NOBODY), "{mode:o}");
         }
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        assert!(!is_told(0) && is_told(NOBODY));
+        assert!(!registers(0) && registers(NOBODY));
         chown(path, Some(0), Some(0)).unwrap();
         // A directory of that name, but not the one that was made.
         let moved = scene.path("moved");
         fs::rename(path, &moved).unwrap();
         symlink(&moved, path).unwrap();
-        assert!(!is_told(0));
+        assert!(!registers(0));
         fs::remove_file(path).unwrap();
         fs::rename(&moved, path).unwrap();
     }
-    assert!(is_told(0));
+    assert!(registers(0));
     // Names that are none.
     for name in [".one", "-one", &"n".repeat(49), "o ne"] {
         let renamed = sessions.path.join(name);
         fs::rename(&session, &renamed).unwrap();
-        assert!(!is_told(0), "{name}");
+        assert!(!registers(0), "{name}");
         fs::rename(&renamed, &session).unwrap();
     }
 }
@@ -245,14 +245,14 @@ fn dead_and_silent_recorders_keep_no_program_for_long() {
     let mut silent: Vec<Listener> =
         (0..60).map(|number| sessions.listener(&format!("silent{number}"))).collect();
     let running = sessions.start(&program, &[]);
-    let mut told: Vec<Vec<Announced>> = silent.iter().map(|_| Vec::new()).collect();
-    wait_until("all are told", || {
-        for (listener, told) in silent.iter_mut().zip(&mut told) {
-            told.extend(listener.accept());
+    let mut registered: Vec<Vec<Registration>> = silent.iter().map(|_| Vec::new()).collect();
+    wait_until("it has registered with all", || {
+        for (listener, registered) in silent.iter_mut().zip(&mut registered) {
+            registered.extend(listener.accept());
         }
-        told.iter().all(|told| !told.is_empty())
+        registered.iter().all(|registered| !registered.is_empty())
     });
     let pid = running.pid();
     assert_eq!(running.end().status, 0);
-    assert!(told.iter().flatten().all(|announced| announced.pid == pid));
+    assert!(registered.iter().flatten().all(|registration| registration.pid == pid));
 }

@@ -1,0 +1,40 @@
+//! The registration protocol: how a traced program finds recorders and registers with them.
+//!
+//! This is the contract between `probe`, the program's side, and `collect`, the recorder's. `docs/registration.md` has
+//! it step by step, with the bytes of each packet. Everything here is a constant or a pure function; the system calls
+//! are made on each side.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `packet` | the packet of a registration, its version, and the recorder's reply |
+//! | `address` | the address of a recorder's socket, and the value of `SORDINO_SESSION` |
+//! | `directories` | the directories of sessions: where recorders make them and programs look for them |
+//! | `environment` | the names of the environment variables that both sides use |
+//! | `times` | time limits and other bounds |
+//! | `trust` | the rules whom to trust: owners and modes of directories, users, tokens |
+//!
+//! ```
+//! use sordino_registration::Packet;
+//!
+//! let packet = Packet { inode: 4711, descriptor: Some(3), token: None };
+//! assert_eq!(Packet::decode(packet.encode().as_bytes()), Ok(packet));
+//! ```
+//!
+//! Real-time: but for [`private_name`] and [`Recorder::to_bytes`], which are the recorder's, nothing here allocates,
+//! locks, makes a system call or panics. It may run in a fork's child.
+#![forbid(unsafe_code)]
+
+mod address;
+mod directories;
+pub mod environment;
+mod packet;
+mod times;
+pub mod trust;
+
+pub use address::{MAX_ADDRESS, Recorder, Socket, Token, private_name};
+pub use directories::{
+    Base, LoginDirectory, MAX_SESSION_NAME, SESSIONS, SOCKET, SocketPath, chosen, is_runtime_dir,
+    is_session_name, searched,
+};
+pub use packet::{BUFFER_SIZE, Encoded, MAX_PACKET, Malformed, Packet, Reply, VERSION, WENT_ON};
+pub use times::{ANSWER_TIME, MAX_ENTRIES, MAX_RECORDERS, PACKET_TIME, Patience};
