@@ -158,7 +158,7 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     refused(&["no permission", "sudo sordino grant GROUP"]);
     let words = documented();
     let granted = room.sordino(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(granted.succeeded().contains("what the kernel does for all users"));
+    assert!(granted.succeeded().contains("the activity of all users in the kernel"));
     // Modes and owners stay when the kernel forgets the files that nobody uses.
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
 

@@ -150,7 +150,7 @@ fn is_loop(thread: &Thread) -> bool {
 fn a_comparison_that_is_killed_leaves_neither_processes_nor_files() {
     let Some(scene) = stage() else { return };
     // As it is for a loop whose recorder was killed before it asked to end with that.
-    scene.refuses(2, &["what started this loop has ended"], &["npt", "--bound", "-d", "1day"]);
+    scene.refuses(2, &["the process that started this loop has ended"], &["npt", "--bound", "-d", "1day"]);
     for tracer in ["sordino-timer", "lttng-timer", "usdt"] {
         let mut npt = scene.start(&mut scene.command(&["npt", "--compare", tracer, "-d", "1day", "-p", "0"]));
         let pid = npt.pid();
@@ -185,7 +185,7 @@ fn comparisons_that_make_no_sense_are_refused() {
     scene.refuses(2, &["--find-max-rate"], &["npt", "--find-max-rate", "-f", "5"]);
     scene.refuses(2, &["--find-max-rate", "--pace"], &["npt", "--find-max-rate", "--pace", "1us"]);
     for given in [["--rounds", "3"], ["--plot", "x.svg"]] {
-        scene.refuses(2, &["are about --compare"], &[&["npt", "-l", "5"], &given[..]].concat());
+        scene.refuses(2, &["are options of --compare"], &[&["npt", "-l", "5"], &given[..]].concat());
     }
     scene.refuses(2, &["the same file"], &["npt", "--compare", "untraced", "--plot", "x", "-o", "x"]);
     scene.refuses(2, &["sordino_npt", "insmod"], &["npt", "--interrupts-off", "-d", "1s", "-p", "0"]);

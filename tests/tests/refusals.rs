@@ -70,7 +70,7 @@ fn sizes_cpus_and_times_that_make_no_sense_are_refused_with_the_range() {
     }
     is_refused(&scene, &["--read-timer", "1h"], &["--read-timer", "1us to 20ms"]);
     is_refused(&scene, &["--duration", "5"], &["--duration", "a time has a unit: 5us"]);
-    is_refused(&scene, &["--pid", "motor"], &["'motor'", "by its number", "pidof motor"]);
+    is_refused(&scene, &["--pid", "motor"], &["'motor'", "expected the id of a process", "pidof motor"]);
     is_refused(&scene, &["--pid", "0"], &["--pid"]);
     is_refused(&scene, &["--collector-prio", "100"], &["--collector-prio"]);
     is_refused(&scene, &["--user", "a["], &["--user", "only * and ? stand"]);
@@ -198,13 +198,9 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
 fn a_forgotten_double_dash_is_shown_where_it_goes() {
     let scene = Scene::new();
     let own = ["record", "--subbuf-size", "64K", "./x y", "--its-option"];
-    scene.refuses(
-        2,
-        &["a command stands behind '--'", "record --subbuf-size 64K -- './x y' --its-option"],
-        &own,
-    );
+    scene.refuses(2, &["a command follows '--'", "record --subbuf-size 64K -- './x y' --its-option"], &own);
     scene.refuses(2, &["start box -- ./x"], &["start", "box", "./x"]);
-    scene.refuses(2, &["no command behind '--'", "record -- ./motor", "every program"], &["record", "--"]);
+    scene.refuses(2, &["no command after '--'", "record -- ./motor", "every program"], &["record", "--"]);
     scene.refuses(
         2,
         &["unexpected argument '--subuf-size'", "--subbuf-size"],

@@ -162,7 +162,7 @@ fn what_fails_to_start_leaves_a_session_as_it_was() {
     from(&["start", "away"]).succeeded();
     Session::sordino(&scene, &["stop", "away"]).succeeded();
     fs::remove_dir_all(&away).unwrap();
-    Session::sordino(&scene, &["start", "away"]).failed(2, &["away, which is gone"]);
+    Session::sordino(&scene, &["start", "away"]).failed(2, &["away, which does not exist any more"]);
     Session::sordino(&scene, &["destroy", "away"]).succeeded();
 }
 

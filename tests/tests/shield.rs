@@ -244,7 +244,7 @@ fn an_up_that_measures_first_undoes_what_a_killed_one_left() {
     let up = ["shield", "up", "--cpus", &stage.cpus(), "--measure", "50ms"];
     let ended = stage.scene.sordino(&up);
     assert!(ended.succeeded().contains("a real-time loop"), "{}", ended.output);
-    assert!(ended.errors.contains("It is undone now:\nEverything is given back"), "{}", ended.errors);
+    assert!(ended.errors.contains("Its shield is undone now:\nEverything is given back"), "{}", ended.errors);
     stage.down();
 }
 

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line: its parsing, and its errors.
 
 use crate::Failure;
 use crate::commands::{
@@ -14,9 +14,9 @@ use sordino_event::text::printable;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-/// Help has no longer lines, however wide the terminal is.
+/// Most columns of help, however wide the terminal is.
 const MOST_COLUMNS: usize = 100;
-/// Colours of help and of errors: those that the terminal's own also have.
+/// Styles of help and of errors, in a terminal's basic colours.
 const STYLES: Styles = Styles::plain()
     .header(Style::new().bold())
     .usage(Style::new().bold())
@@ -27,8 +27,8 @@ const STYLES: Styles = Styles::plain()
 
 /// Low-latency tracing for multicore real-time Linux.
 ///
-/// Records what programs do (static tracepoints in C, C++, Rust) and what the kernel does, at once and on one clock,
-/// without a daemon, a kernel module or a thread in the traced program; then says what caused each latency peak.
+/// Records events of programs (static tracepoints in C, C++, Rust) and of the kernel together, on one clock, without a
+/// daemon, a kernel module or a thread in the traced program; then names the cause of each latency peak.
 ///
 /// Exit status: 0 fine; 1 the answer is "no" (loss with --fail-on-loss, a limit exceeded); 2 bad usage, or something is
 /// missing; 'record' passes the command's own status on.
@@ -37,12 +37,12 @@ const STYLES: Styles = Styles::plain()
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Colours: by itself (auto) on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    /// Use colours: always, never, or automatically (auto): on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, display_order = 998)]
     color: ColorChoice,
 }
 
-/// What `--color` says, if it says anything that makes sense.
+/// Returns the value of `--color`, or the default if there is none or it is invalid.
 pub(crate) fn color(words: &[OsString]) -> ColorChoice {
     let mut own = words.iter().take_while(|word| *word != "--");
     let mut choice = None;
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     SessionRecorder(session::StartOptions),
     #[command(hide = true)]
     DemoLoad(demo::LoadOptions),
-    /// Undoes what its parent changed, when the parent is gone.
+    /// Undoes the changes of its parent when that has ended.
     #[command(hide = true)]
     UndoGuard,
     #[command(hide = true)]
@@ -101,17 +101,17 @@ pub(crate) enum Command {
     Become(become_user::Options),
 }
 
-/// Why words are not understood.
+/// The reason why a command line was not accepted.
 #[derive(Debug)]
 pub(crate) enum Misunderstood {
-    /// clap says it, also where help is asked for.
+    /// clap's message, which may also be the requested help.
     Clap(clap::Error),
-    /// sordino does.
+    /// A message of sordino's own.
     Failure(Failure),
 }
 
 impl Arguments {
-    /// The command line of this process.
+    /// Parses a command line.
     pub(crate) fn of(words: &[OsString]) -> Result<Self, Misunderstood> {
         let command = Self::command().term_width(layout_columns().min(MOST_COLUMNS));
         let matches = command.try_get_matches_from(words);
@@ -126,7 +126,7 @@ impl Arguments {
         }
     }
 
-    /// Whether a command could be given and is not.
+    /// Returns true if a COMMAND could be given and is not.
     fn lacks_command(&self) -> bool {
         match &self.command {
             Command::Record(options) => options.what.command.is_empty(),
@@ -136,7 +136,7 @@ impl Arguments {
     }
 }
 
-/// The whole command with a `--` in front of a word that is no option, if that makes sense of it.
+/// Returns an error that shows the command line with a `--` in front of a stray word, if it is valid then.
 fn with_dashes(words: &[OsString], error: &clap::Error) -> Option<Failure> {
     let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || stray.starts_with('-') {
@@ -145,7 +145,7 @@ fn with_dashes(words: &[OsString], error: &clap::Error) -> Option<Failure> {
     let places = (2..words.len()).filter(|place| words[*place] == OsStr::new(stray));
     let mut corrected = places.map(|place| [&words[..place], &["--".into()], &words[place..]].concat());
     let corrected = corrected.find(|words| Arguments::try_parse_from(words).is_ok())?;
-    let text = format!("'{}': a command stands behind '--': {}", printable(stray), typed(&corrected));
+    let text = format!("'{}': a command follows '--': {}", printable(stray), typed(&corrected));
     Some(Failure::new(UNUSABLE, text))
 }
 
@@ -155,27 +155,27 @@ fn nothing_behind(words: &[OsString]) -> Failure {
     Failure::new(
         UNUSABLE,
         format!(
-            "no command behind '--': name one ({}), or leave '--' out to record every program ({})",
+            "no command after '--': name one ({}), or leave '--' out to record every program ({})",
             typed(&with),
             typed(without)
         ),
     )
 }
 
-/// Words as they are typed into a shell.
+/// Returns words as they are typed into a shell.
 fn typed(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     quoted(words.iter().map(|word| &**word))
 }
 
-/// Words as they can be typed into a shell, and are shown.
+/// Returns words, quoted for a shell and printable.
 pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    // No word of a command line holds a zero byte, the only thing that cannot be quoted.
+    // A word of a command line has no zero byte, the only one that can't be quoted.
     let text = shlex::try_join(words).unwrap_or_default();
     printable(&text).into_owned()
 }
 
-/// The arguments without `--color`, which is about a terminal and not about what is recorded.
+/// Returns the arguments without `--color`, which does not belong to a session's definition.
 pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let (mut is_own, mut is_value) = (true, false);
     arguments.into_iter().filter(move |argument| {
@@ -186,7 +186,7 @@ pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> im
     })
 }
 
-/// `200us`, `1.5s`, `2min`.
+/// Parses a duration such as `200us`, `1.5s` or `2min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let fraction = text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end));
     if let Some((number, unit)) = fraction.filter(|(number, _)| number.contains('.')) {
@@ -202,15 +202,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// `4711`, the number of a process.
+/// Parses the id of a process, such as `4711`.
 pub(crate) fn pid(text: &str) -> Result<i32, String> {
     text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
         let name = quoted([text]);
-        format!("a process is named by its number, which 'pidof {name}' or 'sordino list' tells")
+        format!("expected the id of a process, which 'pidof {name}' or 'sordino list' prints")
     })
 }
 
-/// `4096`, `64K`, `1M`, `2G`: powers of 1,024.
+/// Parses a size such as `4096`, `64K`, `1M` or `2G`; units are powers of 1,024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is no size; write it as 64K, 1M or 2G");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,18 +1,18 @@
-//! How a command ends when it does not end well.
+//! Failures of commands: exit status and message.
 
 use crate::terminal::messages;
 use std::error::Error;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// The answer is "no".
+/// Exit status of a command whose answer is "no".
 pub(crate) const NO: u8 = 1;
-/// Bad usage, or an environment that lacks something.
+/// Exit status for bad usage, or for an environment that lacks something.
 pub(crate) const UNUSABLE: u8 = 2;
-/// A command to be started was not found, as shells say it.
+/// Exit status if a command to be started was not found, as in shells.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// Why a command failed, and its exit status.
+/// The reason why a command failed, and its exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -20,23 +20,23 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// With an exit status of its own.
+    /// A failure with this exit status.
     pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 
-    /// What it says.
+    /// Returns the failure's message.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What an error and its causes say.
+    /// Returns the messages of an error and its causes.
     pub(crate) fn text_of(error: &dyn Error) -> String {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Some errors say their cause themselves.
+            // Some errors include the message of their cause.
             if !text.contains(&cause_text) {
                 let _ = write!(text, ": {cause_text}");
             }
@@ -45,8 +45,8 @@ impl Failure {
         text
     }
 
-    /// Prints it, and returns the exit status. Each line after the first has a mark in front: a newline in what it quotes
-    /// begins no line of ours.
+    /// Prints the message, and returns the exit status. Lines after the first begin with a mark, so that a newline in
+    /// quoted text can't begin a line of ours.
     pub(crate) fn report(self) -> ExitCode {
         let mut lines = self.text.lines();
         let first = lines.next().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// An error and what caused it, one after the other.
+/// Takes the messages of an error and its causes, one after the other.
 impl<E: Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { code: UNUSABLE, text: Self::text_of(&error) }

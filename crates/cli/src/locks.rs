@@ -1,4 +1,4 @@
-//! The processes that hold a lock or a file open, for messages that name them.
+//! The processes that hold a lock or a file open, for messages.
 
 use rustix::fs::{fstat, major, minor};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A process that keeps something from being done.
+/// A process that holds a lock or a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Holder {
-    /// In this pid namespace.
+    /// The id of the process in this pid namespace.
     pub(crate) pid: i32,
-    /// Its effective user; `None` if it has ended, and another process has its descriptor.
+    /// The effective user of the process; `None` if it has ended and another process has its descriptor.
     pub(crate) user: Option<u32>,
     name: String,
 }
@@ -28,17 +28,17 @@ impl fmt::Display for Holder {
 
 impl Holder {
     fn new(pid: i32) -> Self {
-        // Not the owner of /proc/PID: a process that hides its memory has root's name there.
+        // The owner of /proc/PID won't do: it is root for a process that is not dumpable.
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
         let user = value("Uid:").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
-        // A process chooses its name, and a terminal may obey some of its bytes.
+        // A process chooses its name, and some bytes control a terminal.
         let name = value("Name:").unwrap_or_default().trim().escape_default().to_string();
         Self { pid, user, name }
     }
 }
 
-/// The processes that have locked this file with `flock`, as far as they are visible in this pid namespace.
+/// Returns the processes that have locked this file with `flock`, as far as they are visible in this pid namespace.
 pub(crate) fn holders(file: impl AsFd) -> Vec<Holder> {
     let Ok(found) = fstat(file) else { return Vec::new() };
     let identity = (major(found.st_dev), minor(found.st_dev), found.st_ino);
@@ -46,7 +46,7 @@ pub(crate) fn holders(file: impl AsFd) -> Vec<Holder> {
     locks.lines().filter_map(|line| flock_of(line, identity)).map(Holder::new).collect()
 }
 
-/// The process of a line of `/proc/locks`, if it says that this has locked the file.
+/// Returns the process of a line of `/proc/locks` if that is a lock of the file.
 fn flock_of(line: &str, identity: (u32, u32, u64)) -> Option<i32> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
@@ -57,10 +57,11 @@ fn flock_of(line: &str, identity: (u32, u32, u64)) -> Option<i32> {
     (named == identity).then(|| pid.parse().ok()).flatten().filter(|pid| *pid > 0)
 }
 
-/// The processes that have a file open below `directory`, one that no two file systems have at the same place.
+/// Returns the processes that have a file open below `directory`, whose last two components are unique among file
+/// systems.
 pub(crate) fn users(directory: &Path) -> Vec<Holder> {
     let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return Vec::new() };
-    // Another mount namespace's path ends alike.
+    // In another mount namespace, the path has the same last components.
     let tail: std::path::PathBuf =
         directory.components().rev().take(2).collect::<Vec<_>>().iter().rev().collect();
     let is_below = |descriptor: &Path| {
@@ -76,7 +77,7 @@ pub(crate) fn users(directory: &Path) -> Vec<Holder> {
     pids.filter(has_one).map(Holder::new).collect()
 }
 
-/// Whether `part` is somewhere in a path, component by component.
+/// Returns true if `part` is anywhere in a path, component by component.
 fn holds(path: &Path, part: &Path) -> bool {
     path.ancestors().any(|above| above.ends_with(part))
 }

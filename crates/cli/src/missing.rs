@@ -1,17 +1,17 @@
-//! What could not be written, in words.
+//! Text about data that could not be written.
 
 use crate::commands::record::bytes;
 use sordino_collect::Missing;
 use sordino_event::text::{count, printable};
 
-/// A line that says what is missing, or nothing if nothing is.
+/// Returns a line about the missing data; nothing if none is missing.
 pub(crate) fn line(missing: &Missing) -> String {
     if !missing.is_any() {
         return String::new();
     }
     let events = match missing.bytes {
-        0 => " of programs, whose events nobody counted".to_owned(),
-        known => format!(" of programs with {} of events, which nobody counted", bytes(known)),
+        0 => " of programs, whose events were not counted".to_owned(),
+        known => format!(" of programs with {} of events, which were not counted", bytes(known)),
     };
     let kept = format!(
         "{} of the kernel's pages, which are kept: make room, then 'sordino recover'",
@@ -51,7 +51,7 @@ mod tests {
         };
         assert_eq!(
             line(&missing),
-            "INCOMPLETE: could not be written: 2 sub-buffers of programs with 4.0 KiB of events, which nobody counted; \
+            "INCOMPLETE: could not be written: 2 sub-buffers of programs with 4.0 KiB of events, which were not counted; \
              1 kernel event (/x/cpu0 could not be written: No space\\n left)\n"
         );
         let unknown = Missing { reason: Some("why".to_owned()), ..Missing::default() };

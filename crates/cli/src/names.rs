@@ -1,12 +1,13 @@
-//! What could have been meant by a name that is not there.
+//! Suggestions for a name that does not exist.
 
 use sordino_collect::similar;
 use sordino_event::text::printable;
 
-/// As many names are shown.
+/// Most names that a message lists.
 const SHOWN: usize = 12;
 
-/// The remedy for a name that is none of `names`: the nearest of them, or else which there are; `None` if there is none.
+/// Returns a suggestion for a name that is not among `names`: the nearest of them, or else the first of all; `None` if
+/// there is none.
 pub(crate) fn meant<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names = each_once(names);
     let mut near = similar(wanted, names.iter().copied());
@@ -29,7 +30,7 @@ fn each_once<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names, and the number of the others.
 pub(crate) fn list(names: &[&str]) -> String {
     let shown: Vec<_> = names.iter().take(SHOWN).map(|name| printable(name)).collect();
     let more = names.len().saturating_sub(SHOWN);

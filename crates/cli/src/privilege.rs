@@ -1,11 +1,11 @@
-//! Who runs this, and for whom.
+//! The user of this process, and the user for whom it works.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use nix::unistd::{Gid, Uid, User, geteuid};
 use std::ffi::OsString;
 
-/// A user to become.
+/// A user as whom a command runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) uid: Uid,
@@ -13,12 +13,13 @@ pub(crate) struct Target {
     name: String,
 }
 
-/// Whether this process may do what only root may.
+/// Returns true if this process runs as root.
 pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// The user whose command it is: the one that was named, else the one who called sudo; `None`: stay who we are.
+/// Returns the user as whom to run a command: the named one, or else the user who called sudo; `None` for the current
+/// user.
 pub(crate) fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
     if let Some(name) = named {
         let user = match name.parse() {
@@ -41,7 +42,7 @@ pub(crate) fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
 }
 
 impl Target {
-    /// What to run in front of a command so that it runs as this user.
+    /// Returns the words to put in front of a command that is to run as this user.
     pub(crate) fn prefix(&self) -> Vec<OsString> {
         let words = [
             "/proc/self/exe".to_owned(),

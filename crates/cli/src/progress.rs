@@ -1,4 +1,4 @@
-//! How far a command is, on a terminal.
+//! A command's progress, on a terminal.
 
 use crate::terminal::{has_terminal_for_errors, is_utf8};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,11 +7,11 @@ use sordino_event::text::{count, printable};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Shows how a recording or a shield gets on, if standard error is a terminal.
+/// Shows progress on standard error, if that is a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     what: &'static str,
-    /// Nothing is shown while a command writes to the same terminal.
+    /// True if nothing is shown while recording, because a command writes to the same terminal.
     quiet_while_recording: bool,
 }
 
@@ -24,7 +24,7 @@ impl Progress {
         Self { bar, what: "", quiet_while_recording }
     }
 
-    /// Something that does not say how far it is; it turns by itself from now on.
+    /// Shows an activity of unknown length, with a spinner.
     pub(crate) fn doing(&mut self, what: impl Into<Cow<'static, str>>) {
         if self.what.is_empty() && !self.bar.is_hidden() {
             self.bar.enable_steady_tick(Duration::from_millis(200));
@@ -33,7 +33,7 @@ impl Progress {
         self.bar.set_message(printable(&what.into()).into_owned());
     }
 
-    /// Takes it from the terminal, for what is printed next.
+    /// Removes the progress from the terminal, for other output.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }

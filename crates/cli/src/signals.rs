@@ -1,4 +1,4 @@
-//! Signals, as descriptors that become readable.
+//! Signals as descriptors that become readable.
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Becomes readable with the first SIGINT, SIGTERM or SIGHUP, which ask to stop; from now on they do nothing else.
+/// Returns a descriptor that becomes readable at the first SIGINT, SIGTERM or SIGHUP, which have no other effect from
+/// now on.
 pub(crate) fn stop() -> io::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -18,15 +19,15 @@ pub(crate) fn stop() -> io::Result<OwnedFd> {
     Ok(read)
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process. What we
-/// execute has the default again.
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default, SIGXFSZ ends the
+/// process. Programs that this one executes have the default again.
 pub(crate) fn survive_file_size_limit() {
-    // Without it, the limit ends this process: no reason not to begin.
+    // If it fails, the limit ends this process, which is no reason not to begin.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// What signalfd(2) tells of SIGUSR1 and SIGUSR2, which ask for what was recorded; they do nothing else in this thread and in those
-/// that it starts from now on.
+/// Returns a signalfd(2) for SIGUSR1 and SIGUSR2, which request a snapshot or the next chunk. They are blocked in this
+/// thread, and in threads that it starts from now on.
 pub(crate) fn write_now() -> io::Result<OwnedFd> {
     let signals: SigSet = [Signal::SIGUSR1, Signal::SIGUSR2].into_iter().collect();
     signals.thread_block()?;

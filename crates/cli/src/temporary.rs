@@ -1,4 +1,4 @@
-//! The directory for temporary files, and whether it can be used.
+//! The directory for temporary files, and the check that it can be trusted.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -7,18 +7,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The directory that TMPDIR names, or `/tmp`.
+/// Returns the directory that TMPDIR names, or `/tmp`.
 ///
 /// # Errors
-/// Another user could replace what is in it.
+/// Another user could replace files in it.
 pub(crate) fn directory() -> Result<PathBuf, Failure> {
     let directory = std::env::temp_dir();
     expect_trusted(&directory)?;
     Ok(directory)
 }
 
-/// Refuses a directory in which another user could put something else in the place of ours: what is built there is loaded, and what
-/// is recorded there is sent.
+/// Refuses a directory in which another user could replace our files: libraries that are built there are loaded, and
+/// recordings there are sent.
 pub(crate) fn expect_trusted(parent: &Path) -> Result<(), Failure> {
     const STICKY: u32 = 0o1000;
     let found = fs::metadata(parent).map_err(|error| {

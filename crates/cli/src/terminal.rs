@@ -1,16 +1,17 @@
-//! The only way to standard output and standard error.
+//! The only access to standard output and standard error.
 //!
 //! Names and strings from outside are made printable where they are put into a line
-//! ([`printable`](sordino_event::text::printable)). What is forgotten there still cannot command a terminal: here every
-//! character that is not printable becomes `\u001b`, but for newlines, tabs and sordino's own colours. JSON stays valid
-//! and holds the same, for such characters stand in its strings alone. Where the locale has no UTF-8, all characters but ASCII's do.
+//! ([`printable`](sordino_event::text::printable)). If that is forgotten, they still can't control a terminal: every
+//! character that is not printable is written as `\u001b` here, except newlines, tabs and sordino's own colours. JSON
+//! stays valid and has the same value, since such characters are in its strings only. Where the locale is not UTF-8,
+//! all characters except ASCII are escaped.
 //!
 //! | what | goes through | lines that are too long |
 //! |---|---|---|
 //! | a report for a person | [`show`], [`show_as_message`] | are broken between words |
 //! | events, one a line | [`Output`] | the same, on a terminal only |
 //! | JSON | [`print`] | stay |
-//! | an error, a remark | [`message!`], [`Failure`] | stay, for the commands in them to be copied |
+//! | an error, a remark | [`message!`], [`Failure`] | stay, so that commands in them can be copied |
 
 mod means;
 
@@ -23,13 +24,13 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 
-/// How much [`Output`] collects before it writes.
+/// Size of [`Output`]'s buffer, in bytes.
 const BUFFER: usize = 1 << 18;
-/// What continues an event's line is indented by so much.
+/// Indentation of an event's continued lines, in columns.
 const HANG: usize = 4;
-/// What has so many columns is laid out for a stream that is no terminal.
+/// Columns of output that is not for a terminal.
 const USUAL_COLUMNS: usize = 80;
-/// Sordino's own characters that are not ASCII's, and what stands for each where the locale has no others.
+/// Sordino's own characters outside ASCII, each with its replacement where the locale is not UTF-8.
 const IN_ASCII: [(char, char); 1] = [('\u{2026}', '~')];
 
 /// Writes a line to standard error, formatted as by `format!`; newlines in it are escaped.
@@ -37,12 +38,12 @@ macro_rules! message {
     ($($argument:tt)*) => { $crate::terminal::message(&format!($($argument)*)) };
 }
 
-/// What [`message!`] does.
+/// Writes one line to standard error; the function behind [`message!`].
 pub(crate) fn message(line: &str) {
     messages(&format!("{}\n", printable(line)));
 }
 
-/// Writes whole lines to standard error. If that is closed, they are lost, and nothing else is.
+/// Writes whole lines to standard error. If that is closed, they are lost, without a failure.
 pub(crate) fn messages(lines: &str) {
     let _ = io::stderr().lock().write_all(&harmless(lines.as_bytes(), false, is_utf8()));
 }
@@ -52,7 +53,7 @@ pub(crate) fn show_as_message(text: &str) {
     messages(&fitted(text, means::columns(&io::stderr()), is_utf8()));
 }
 
-/// Writes to standard output. Nobody reading any more, as behind `head`, is no failure.
+/// Writes to standard output. A reader that has closed it, as `head` does, is no failure.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     put(&harmless(text.as_ref(), false, is_utf8()))
 }
@@ -67,14 +68,14 @@ pub(crate) fn answer(text: &str, is_json: bool) -> Result<(), Failure> {
     if is_json { print(text) } else { show(text) }
 }
 
-/// Writes what clap has to say, help and errors, to the stream that it is for.
+/// Writes clap's help or errors to the stream that each belongs to.
 pub(crate) fn show_usage(usage: &clap::Error) {
     let text = usage.render();
     let shown = |has_colors: bool| {
         let text = if has_colors { text.ansi().to_string() } else { text.to_string() };
         harmless(text.as_bytes(), has_colors, is_utf8()).into_owned()
     };
-    // Neither has anybody to tell of a failure.
+    // A failure could not be reported anywhere.
     let _ = match usage.use_stderr() {
         true => io::stderr().lock().write_all(&shown(means::has_colors(&io::stderr()))),
         false => io::stdout().lock().write_all(&shown(has_colors())),
@@ -88,32 +89,32 @@ fn put(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Whether standard output is a terminal.
+/// Returns true if standard output is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether standard error is a terminal.
+/// Returns true if standard error is a terminal.
 pub(crate) fn has_terminal_for_errors() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether standard output is to have colours.
+/// Returns true if standard output may have colours.
 pub(crate) fn has_colors() -> bool {
     means::has_colors(&io::stdout())
 }
 
-/// How many columns standard output has; `None` if that is not known, and lines may have any length.
+/// Returns the columns of standard output; `None` if they are not known, and lines may have any length.
 pub(crate) fn columns() -> Option<usize> {
     means::columns(&io::stdout())
 }
 
-/// For how many columns that is laid out whose lines have to end somewhere.
+/// Returns the columns for output whose lines must be broken.
 pub(crate) fn layout_columns() -> usize {
     columns().unwrap_or(USUAL_COLUMNS)
 }
 
-/// Standard output for texts of any length. Each write has to hold whole characters, and of events whole lines.
+/// Buffered standard output. Each write must have whole characters and, of events, whole lines.
 pub(crate) struct Output {
     out: BufWriter<StdoutLock<'static>>,
     has_colors: bool,
@@ -123,12 +124,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// For events, one a line; what a terminal has no room for goes on in the next line.
+    /// An output for events, one in each line; on a terminal, a long line continues in the next.
     pub(crate) fn of_lines() -> Self {
         Self { columns: columns().filter(|_| is_terminal()), has_colors: has_colors(), ..Self::of_json() }
     }
 
-    /// For JSON.
+    /// An output for JSON, whose lines are not broken.
     pub(crate) fn of_json() -> Self {
         let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
         Self { out, has_colors: false, is_utf8: is_utf8(), columns: None }
@@ -154,13 +155,13 @@ impl Write for Output {
     }
 }
 
-/// A report for a stream of so many columns.
+/// Returns a report, broken into lines of so many columns.
 fn fitted(text: &str, columns: Option<usize>, is_utf8: bool) -> String {
     let text = if is_utf8 { Cow::Borrowed(text) } else { Cow::Owned(in_ascii(text)) };
     fit(&text, columns.unwrap_or(usize::MAX))
 }
 
-/// The text with a stand-in for each character of sordino's own that is not ASCII's, and escapes for those of others.
+/// Returns the text with replacements for sordino's own characters outside ASCII, and escapes for all others.
 fn in_ascii(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());
     for character in text.chars() {
@@ -173,15 +174,15 @@ fn in_ascii(text: &str) -> String {
     ascii
 }
 
-/// Writes a character as JSON does.
+/// Appends a character as an escape of JSON.
 fn escape(character: char, out: &mut String) {
     for unit in character.encode_utf16(&mut [0; 2]) {
         let _ = write!(out, "\\u{unit:04x}");
     }
 }
 
-/// The text with escapes for all that is not printable, and unless `is_utf8` for all that is not ASCII, but for newlines and tabs and,
-/// `with_colors`, [`COLORS`].
+/// Returns the text with escapes for everything that is not printable and, unless `is_utf8`, not ASCII; except
+/// newlines, tabs and, `with_colors`, [`COLORS`].
 fn harmless(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -204,8 +205,8 @@ fn harmless(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
     Cow::Owned(harmless.into_bytes())
 }
 
-/// Whether the text is ASCII without control characters but newlines and tabs. Looks at all of it, several bytes at a time: listings have
-/// millions of lines, and next to none that is not plain.
+/// Returns true if the text is ASCII without control characters except newlines and tabs. It checks several bytes at a
+/// time: listings have millions of lines, and hardly one is not plain.
 fn is_plain(text: &[u8]) -> bool {
     let is_odd = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte > b'~');
     !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))

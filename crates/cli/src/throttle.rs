@@ -1,4 +1,4 @@
-//! The kernel's limit on real-time threads, lifted while something is measured.
+//! The kernel's limit on real-time threads, lifted during measurements.
 
 use crate::Failure;
 use crate::commands::guard;
@@ -9,24 +9,24 @@ use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// The setting.
+/// The file of the kernel's limit.
 pub(crate) const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// What became of the limit.
+/// The state of the limit after [`lift`].
 pub(crate) enum Throttle {
-    /// There is none.
+    /// The kernel has no limit, or it is disabled.
     Unlimited,
-    /// It is lifted until the guardian is dropped.
+    /// The limit is lifted until the guardian is dropped.
     Lifted { was: String, guardian: Guardian },
-    /// It stays: the setting as it is, if that can be read, and why, with what to do.
+    /// The limit stays: its present value, if that can be read, and the reason, with a remedy.
     Stays { now: Option<String>, why: String },
 }
 
-/// Lifts the limit if that may be done, and nothing is said to be `against` it.
+/// Lifts the limit if this process may, unless there is a reason `against` it.
 pub(crate) fn lift(against: Option<&str>) -> Throttle {
     let now = match fs::read_to_string(THROTTLE) {
         Ok(now) => now.trim().to_owned(),
-        // A kernel without the limit.
+        // This kernel has no limit.
         Err(error) if error.kind() == ErrorKind::NotFound && Path::new("/proc/sys/kernel").exists() => {
             return Throttle::Unlimited;
         }

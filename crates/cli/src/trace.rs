@@ -1,4 +1,4 @@
-//! Recordings, opened for reading.
+//! A recording that is opened for reading.
 
 mod recordings;
 
@@ -12,37 +12,38 @@ use sordino_event::{Classes, Event, Nanos, Pid, Step, Time};
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
 
-/// How often the progress of a pass is looked at, in items.
+/// Number of items of a pass between two updates of its progress.
 const EACH: u64 = 1 << 16;
 
-/// A recording: all its traces, as one.
+/// A recording: all of its traces, read as one.
 pub(crate) struct Recording {
-    /// Where it lies.
+    /// The directory of the recording.
     pub(crate) path: PathBuf,
-    /// The events of all its traces.
+    /// The event classes of all its traces.
     pub(crate) classes: Classes,
     streams: Vec<Stream>,
     programs: Vec<Program>,
-    /// The time in each period that real-time threads have on a CPU.
+    /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
-    /// Whether the kernel's events count priorities as LTTng does: sordino's do, too.
+    /// True if the kernel's events count priorities as LTTng does, as sordino's do, too.
     is_lttng: bool,
-    /// Why some of it can't be read.
+    /// The reasons why parts can't be read.
     problems: Vec<String>,
 }
 
-/// A program, as its trace says.
+/// A program, from its trace's environment.
 struct Program {
     pid: Pid,
     name: String,
-    /// Where it has the futex that it wakes sordino's recorder by, if it does.
+    /// The address of the futex by which it wakes sordino's recorder, if it does.
     wake_up: Option<u64>,
-    /// The quota of its control group, if that is known.
+    /// The CPU quota of its control group, if that is known.
     quota: Option<Quota>,
 }
 
 impl Recording {
-    /// Opens the recording that was named, or the newest here. Any directory with CTF traces will do, if they are of one recording.
+    /// Opens the recording that was named, or the newest in the current directory: any directory with CTF traces of one
+    /// recording.
     pub(crate) fn open(named: Option<&Path>) -> Result<Self, Failure> {
         let path = match named {
             Some(path) => path.to_owned(),
@@ -80,7 +81,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// A recording that is not finished lacks the kernel's events.
+    /// Adds a problem if the recording is not finished, and so lacks kernel events.
     fn look_at_summary(&mut self) {
         let Ok(directory) = Directory::open(&self.path) else { return };
         let path = self.path.display();
@@ -96,7 +97,7 @@ impl Recording {
         }
     }
 
-    /// Everything in the order of time, from the start.
+    /// Returns all events in order of time, from the start.
     pub(crate) fn super_trace(
         &self,
     ) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
@@ -106,7 +107,7 @@ impl Recording {
         })
     }
 
-    /// The same of what `source` gives of each stream.
+    /// Returns the events that `source` returns from each stream, in order of time.
     pub(crate) fn super_trace_of<'a, S>(&'a self, source: impl FnMut(&'a Stream) -> S) -> SuperTrace<S>
     where
         S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
@@ -131,7 +132,7 @@ impl Recording {
         quotas
     }
 
-    /// Gives each item of the trace to `take`, until that answers `false`; says on the terminal `what` it is for.
+    /// Passes each item of the trace to `take`, until that returns `false`; shows progress on the terminal, as `what`.
     pub(crate) fn pass(
         &mut self,
         what: Option<&'static str>,
@@ -161,13 +162,13 @@ impl Recording {
             }
         }
         drop(trace);
-        // Another pass meets the same ones.
+        // A further pass has the same problems.
         problems.retain(|problem| !self.problems.contains(problem));
         self.problems.append(&mut problems);
         Ok(())
     }
 
-    /// From its first to its last event.
+    /// Returns the times of the first and the last event.
     pub(crate) fn span(&self) -> (Time, Time) {
         let spans = self.streams.iter().filter_map(Stream::span);
         spans
@@ -175,7 +176,7 @@ impl Recording {
             .unwrap_or((Time(0), Time(0)))
     }
 
-    /// The failure, behind what could not be read: that may be its cause.
+    /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.
     pub(crate) fn failing(&self, failure: Failure) -> Failure {
         for problem in &self.problems {
             message!("sordino: {problem}");
@@ -183,7 +184,10 @@ impl Recording {
         failure
     }
 
-    /// Says what could not be read; a failure if there was anything.
+    /// Prints the problems of reading.
+    ///
+    /// # Errors
+    /// The last problem, if there is any.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Some((last, others)) = self.problems.split_last() else { return Ok(()) };
         for problem in others {
@@ -193,7 +197,7 @@ impl Recording {
     }
 }
 
-/// The time in each period that real-time threads have on a CPU, as the kernel's trace says.
+/// Returns the time that real-time threads may use on a CPU and the period of that limit, from the kernel's trace.
 fn real_time(trace: &read::Trace) -> Option<(Nanos, Nanos)> {
     Some((microseconds(trace, "sched_rt_runtime_us")?, microseconds(trace, "sched_rt_period_us")?))
 }
@@ -202,7 +206,7 @@ fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
     Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
 }
 
-/// The program that a trace is of, as its environment says.
+/// Returns the program of a trace, from its environment.
 fn program(trace: &read::Trace) -> Option<Program> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;

@@ -1,4 +1,4 @@
-//! What to record, and how, as it is typed.
+//! The options that choose the events to record and how to record them, shared by `sordino record` and `sordino start`.
 
 use crate::Failure;
 use crate::arguments::{duration, pid, size};
@@ -14,84 +14,94 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to record, and how; for a session, too.
+/// The options of a recording, which a session has too.
 #[derive(Args, Debug)]
 pub(crate) struct What {
-    /// The kernel's events: rt (all that explain wants to know of a real-time thread), groups, names or globs, each with a filter of
-    /// the kernel's if you like; with sched_switch come the names that threads give themselves (task_rename)
+    /// Record these kernel events: 'rt' (all that 'sordino explain' uses for a real-time thread), groups such as sched,
+    /// names or globs such as sched_switch, separated by commas, each with a filter of the kernel's if need be:
+    /// 'sched_switch if prev_prio < 100'. sched_switch also records task_rename, so that renamed threads keep their
+    /// names. 'sudo sordino list -v' lists all kernel events. Needs root, or 'sordino grant' [default: none]
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
-    /// Kernel buffer for each CPU
+    /// Size of the kernel's trace buffer for each CPU, 64K to 4G
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size, requires = "kernel")]
     kernel_buffer: u64,
-    /// The kernel's events of these threads and what they fork, not of all
+    /// Record kernel events only of these threads (comma-separated ids), and of the threads and processes that they
+    /// create [default: of all threads]
     #[arg(long, value_name = "TID", value_delimiter = ',', requires = "kernel")]
     kernel_tid: Vec<i32>,
-    /// The programs' tracepoints: rules such as 'motor:*, !motor:noise*, net:tx if len > 1500'
+    /// Record the programs' tracepoints that match these rules, such as 'motor:*, !motor:noise*, net:tx if len > 1500':
+    /// names or globs; '!' excludes; 'if' adds a condition on the fields
     #[arg(short, long, value_name = "RULES", default_value = "*")]
     user: Vec<String>,
-    /// The kernel alone: no program is recorded, COMMAND is only started and waited for
+    /// Record kernel events only, no tracepoint of any program. COMMAND is started all the same, and recording ends
+    /// with it
     #[arg(long, requires = "kernel", conflicts_with_all = ["user", "pid", "context"])]
     no_user: bool,
-    /// What to tell of the programs' threads besides their events: comm, ids, priority, cgroup, looked at ten times a second; values
-    /// (what they say of themselves), counters (those they opened, with each event); all
+    /// Record more about the programs' threads: comm (the name), ids, priority, cgroup, each sampled ten times a
+    /// second; values (annotations that a thread makes itself) and counters (performance counters that a thread has
+    /// opened), exact for each event; or all [default: none]
     #[arg(long, value_name = "CONTEXT,...")]
     context: Option<Contexts>,
-    /// Look for full sub-buffers this often [default: often enough that no program can fill its ring meanwhile; 2ms for
-    /// the default sizes]
+    /// Interval at which the collector looks for full sub-buffers, 1us to 20ms [default: so short that no program can
+    /// fill its ring in between; 2ms for the default sizes]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["wakeup", "busy"])]
     read_timer: Option<Duration>,
-    /// Have writers wake the collector instead: a system call in the program for each full sub-buffer
+    /// Have programs wake the collector, by one system call for each full sub-buffer, instead of a timer
     #[arg(long, conflicts_with = "busy")]
     wakeup: bool,
-    /// Look for full sub-buffers all the time: takes a CPU
+    /// Have the collector look for full sub-buffers without a pause, instead of by a timer: keeps one CPU busy
     #[arg(long)]
     busy: bool,
-    /// Keep what is newest: full buffers overwrite what is oldest, and nothing is written to disk before the end or Ctrl-C
+    /// Keep the newest events in memory, as a flight recorder: full buffers overwrite their oldest events, and nothing
+    /// is written to disk until recording ends (Ctrl-C) or, in a session, until a snapshot is taken
     #[arg(long, conflicts_with_all = ["read_timer", "wakeup", "busy"])]
     pub(crate) overwrite: bool,
-    /// What a program does whose ring is full: 'discard' counts and loses the event; 'block' waits, 'block=10ms' so long at most.
-    /// Only programs wait that were started with SORDINO_ALLOW_BLOCKING=1
+    /// Action of a program whose ring is full: 'discard' drops the event and counts it as lost; 'block' waits until
+    /// there is room; 'block=10ms' waits at most that long, then discards. Only programs that were started with
+    /// SORDINO_ALLOW_BLOCKING=1 wait
     #[arg(long, value_name = "WHAT", value_parser = on_full, default_value = "discard", conflicts_with = "overwrite")]
     on_full: OnFull,
-    /// Size of a sub-buffer, a power of two [default: 128K; 1M with --num-subbuf]. Rings whose size is
-    /// given have all of their memory from the start
+    /// Size of a sub-buffer, a power of two from 16K to 256M [default: 128K; 1M if --num-subbuf is given]. If this or
+    /// --num-subbuf is given, each ring has all of its memory from the start; otherwise it gets memory as it fills
     #[arg(long, value_name = "SIZE", value_parser = size)]
     subbuf_size: Option<u64>,
-    /// Sub-buffers for each CPU of each program, a power of two [default: 256; 32 with --subbuf-size]
+    /// Number of sub-buffers in a ring, a power of two from 2 to 4096; a program has one ring for each CPU [default:
+    /// 256; 32 if --subbuf-size is given]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u64>,
-    /// Memory that the programs' rings may use together [default: a quarter of the machine's, or of the control group's]
+    /// Most memory that all programs' rings may use together, at least 1M [default: a quarter of the machine's memory,
+    /// or of the control group's limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_memory: Option<u64>,
-    /// Record these CPUs only, such as 1-3,5 [default: all]
+    /// Record on these CPUs only, such as 1-3,5 [default: all CPUs that are online]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
-    /// End after this time
+    /// Stop recording after this time, such as 10s or 2min [default: no limit]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// Keep the collector on this CPU [default: off the programs' CPUs, where there is another]
+    /// Run the collector on this CPU [default: on CPUs where no recorded program runs, if there are any]
     #[arg(long, value_name = "CPU")]
     pub(crate) collector_cpu: Option<u32>,
-    /// Give the collector SCHED_FIFO with this priority
+    /// Run the collector with SCHED_FIFO at this priority, 1 to 99 [default: as an ordinary thread]
     #[arg(long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     collector_prio: Option<u8>,
-    /// Run COMMAND as this user
+    /// Run COMMAND as this user, by name or id [default: the user who called sudo, or the current one]
     #[arg(long = "as", value_name = "USER", requires = "command")]
     pub(crate) as_user: Option<String>,
-    /// Attach to these processes
+    /// Record these running processes (comma-separated ids) instead of all programs
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with = "command")]
     pid: Vec<i32>,
-    /// The command and its arguments
+    /// Command to start and to record, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// What a program does whose ring is full.
+/// The action of a program whose ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnFull {
     Discard,
-    /// Wait so long at most.
+    /// Wait for room, at most this long; without a limit if it is `Duration::MAX`.
     Block(Duration),
 }
 
@@ -100,12 +110,13 @@ fn on_full(text: &str) -> Result<OnFull, String> {
         None if text == "discard" => Ok(OnFull::Discard),
         None if text == "block" => Ok(OnFull::Block(Duration::MAX)),
         Some(("block", time)) => duration(time).map(OnFull::Block),
-        _ => Err("it is 'discard', 'block' or 'block=TIME'".to_owned()),
+        _ => Err("expected 'discard', 'block' or 'block=TIME'".to_owned()),
     }
 }
 
 impl What {
-    /// As the recorder takes it: into `output`, for a session called `name`. The command runs as `owner`.
+    /// Returns the collector's options for a recording into `output`, of a session called `name`; the command runs as
+    /// `owner`.
     pub(crate) fn options(
         &self,
         output: PathBuf,
@@ -119,10 +130,10 @@ impl What {
             message!("sordino: not root: kernel events may be refused");
         }
         let contexts = self.context.unwrap_or_default();
-        // What they say from now on is an event, and so is what they count.
+        // Annotations and counters are recorded as events.
         let own = [(contexts.values, "sordino:context"), (contexts.counters, "sordino:counters")];
         let own = own.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned());
-        // Whoever called sudo reads the recording, whatever the command runs as.
+        // The recording is given to the user who called sudo, whichever user the command runs as.
         let reader = target(None)?.or_else(|| owner.cloned());
         Ok(Options {
             output,
@@ -161,7 +172,7 @@ fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {
     Ok(lists.concat())
 }
 
-/// The kernel would take the number of a thread that is not there, and record nothing.
+/// Refuses ids of threads that do not exist: the kernel accepts them, and nothing would be recorded.
 fn threads(wanted: &[i32]) -> Result<Vec<i32>, String> {
     match wanted.iter().find(|tid| !PathBuf::from(format!("/proc/{tid}/comm")).exists()) {
         Some(tid) => Err(format!("--kernel-tid {tid}: there is no such thread")),
@@ -174,15 +185,13 @@ fn kernel_buffer(bytes: u64) -> Result<u64, String> {
     if (64..=4 << 20).contains(&kib) {
         return Ok(kib);
     }
-    Err(format!("--kernel-buffer is {bytes} bytes: it has to be 64K to 4G"))
+    Err(format!("--kernel-buffer is {bytes} bytes: must be 64K to 4G"))
 }
 
-/// Less is not enough for one program.
+/// Refuses less than 1 MiB, which is too little for one program's rings.
 fn max_memory(wanted: Option<u64>) -> Result<Option<u64>, String> {
     match wanted {
-        Some(bytes) if bytes < 1 << 20 => {
-            Err(format!("--max-memory is {bytes} bytes: it has to be 1M at least"))
-        }
+        Some(bytes) if bytes < 1 << 20 => Err(format!("--max-memory is {bytes} bytes: must be at least 1M")),
         wanted => Ok(wanted),
     }
 }
@@ -196,7 +205,7 @@ fn geometry(what: &What) -> Result<Geometry, String> {
     let geometry = if what.overwrite { geometry.map(Geometry::overwriting) } else { geometry };
     geometry.ok_or_else(|| {
         format!(
-            "--subbuf-size {size} with --num-subbuf {count}: both have to be powers of two, a sub-buffer {} to {} bytes, \
+            "--subbuf-size {size} with --num-subbuf {count}: both must be powers of two, a sub-buffer {} to {} bytes, \
              {} to {} of them, {} MiB together at most",
             Geometry::MIN_SIZE,
             Geometry::MAX_SIZE,
@@ -215,7 +224,7 @@ fn polling(what: &What, geometry: Geometry) -> Result<Polling, String> {
         What { read_timer: Some(timer), .. } => {
             let range = Duration::from_micros(1)..=Duration::from_millis(20);
             if !range.contains(timer) {
-                return Err(format!("--read-timer is {timer:?}: it has to be 1us to 20ms"));
+                return Err(format!("--read-timer is {timer:?}: must be 1us to 20ms"));
             }
             Polling::Timer(*timer)
         }

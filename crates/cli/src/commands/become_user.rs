@@ -1,4 +1,4 @@
-//! Becoming another user, then another program.
+//! Changing to another user, then to another program.
 
 mod typing;
 
@@ -22,8 +22,8 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Raises what the user may lock by what the recorder maps into the program: its `mlockall` is to succeed as it does when
-/// it is not recorded. Takes `CAP_SYS_RESOURCE`; without, the limit stays.
+/// Raises the limit of locked memory by the size that the recorder maps into the program, so that its `mlockall`
+/// succeeds as it does without recording. Needs `CAP_SYS_RESOURCE`; without it, the limit stays.
 fn allow_rings_to_be_locked() {
     let reserve = std::env::var(RESERVE).ok().and_then(|text| text.parse::<u64>().ok());
     let more = |limit: Option<u64>| limit.map(|limit| limit.saturating_add(reserve.unwrap_or(0)));
@@ -39,7 +39,7 @@ pub(crate) fn hand_over(command: &mut Command) {
     }
 }
 
-/// Returns only if it fails.
+/// Changes to the user and replaces this process by the command; returns only if that fails.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (uid, gid) = (Uid::from_raw(options.uid), Gid::from_raw(options.gid));
     match CString::new(options.name.as_bytes()) {

@@ -1,4 +1,4 @@
-//! `sordino check`
+//! The command `sordino check`.
 
 mod culprit;
 mod hold;
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// All steps, in the order in which they are made: what each is called, what makes it, and how long that measures.
+/// All steps in the order in which they are made: the name, the function, and the duration of the measurement.
 const STEPS: &[(&str, Make, Takes)] = &[
     ("system", system, |_| Duration::ZERO),
     ("hardware", loops::hardware, loops::hardware_takes),
@@ -59,24 +59,24 @@ fn names() -> Vec<&'static str> {
     STEPS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// What the steps share.
+/// The state that the steps share.
 pub(crate) struct Run {
     cpus: CpuList,
     online: CpuList,
     duration: Duration,
     loads: Loads,
-    /// The longest gap that `hardware` may find.
+    /// The limit of the step `hardware`.
     hardware_limit: Option<Duration>,
-    /// The longest wake-up that `wake-up-traced` may find.
+    /// The limit of the step `wake-up-traced`.
     traced_limit: Option<Duration>,
-    /// Where results are kept, if they are.
+    /// The directory for results, if they are kept.
     output: Option<PathBuf>,
     watch: Watch,
 }
 
 impl Run {
-    /// CPUs that are measured at once. One is always left for everything else, the load among it: of all of them, the first is measured
-    /// by itself.
+    /// Returns the groups of CPUs that are measured at once. One CPU is always left for everything else, the load
+    /// included: if all are to be measured, the first is measured by itself.
     fn groups(&self) -> Vec<CpuList> {
         let all = self.cpus.as_slice();
         match self.online.without(&self.cpus).is_empty() && all.len() > 1 {
@@ -85,12 +85,12 @@ impl Run {
         }
     }
 
-    /// How long it takes to measure each group after the other.
+    /// Returns the time that it takes to measure one group after the other.
     fn each_group(&self) -> Duration {
         self.duration.saturating_mul(self.groups().len() as u32)
     }
 
-    /// Whether a loop without an end would leave nobody a CPU.
+    /// Returns true if endless loops would leave no CPU to anything else.
     fn takes_all(&self) -> bool {
         self.groups().iter().any(|group| self.online.without(group).is_empty())
     }
@@ -99,7 +99,7 @@ impl Run {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let limits = options.limits()?;
     let (online, cpus) = cpus(options)?;
-    // A place that can't be written to is known before the day that the measurement takes.
+    // An unwritable directory is reported before a measurement that may take a day.
     let output = options.output.as_deref().map(Output::prepare).transpose()?;
     let watch = Watch::new()?;
     let loads = Loads::find(options.load.loads(), options.source.as_deref());
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         if run.watch.is_interrupted() {
             break;
         }
-        // The table is of the machine as it is.
+        // The step `system` reads the settings of the machine before any is changed.
         if *name != "system" && hold.is_none() {
             let held = if options.default_system { Hold::nothing() } else { Hold::all(run.takes_all()) };
             report.settings.held.clone_from(&held.held);
@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report.steps.push(step);
         report.interrupted = run.watch.is_interrupted();
         report.settings.load = run.loads.names();
-        // What was measured is kept, whatever comes. A full disk is said at the end, when all is printed.
+        // Results are kept after each step. A full disk is reported at the end, when everything is printed.
         let _ = output.as_ref().map(|output| output.write(&report, &limits));
         if !options.json {
             show(&text)?;
@@ -147,7 +147,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     finish(options, &report, &limits, output.as_ref())
 }
 
-/// What is to come, and how long it takes.
+/// Returns the number of steps and their duration as text.
 fn announced(options: &Options, run: &Run) -> String {
     let steps = STEPS.iter().filter(|(name, ..)| options.has(name));
     let steps: Vec<Duration> = steps.map(|(_, _, takes)| takes(run)).collect();
@@ -158,13 +158,13 @@ fn announced(options: &Options, run: &Run) -> String {
         return format!("{steps}, a few seconds\n\n");
     }
     let total = format_duration(total);
-    // Programs are started and ended, traces are converted.
+    // The rest of the time goes to starting and ending programs and to converting traces.
     format!(
-        "{steps}: {total} of measurements in all, and a second or two around each; Ctrl-C ends it with what was measured until then\n\n"
+        "{steps}: {total} of measurements in all, and a second or two around each; Ctrl-C ends it and reports what was measured\n\n"
     )
 }
 
-/// A step that can't be made does not take the others with it.
+/// Makes one step. A failure is its result, and the other steps are made all the same.
 fn one(name: &str, make: Make, run: &mut Run, limits: &Limits) -> Step {
     let begin = Instant::now();
     let mut step =
@@ -221,9 +221,9 @@ fn begin(options: &Options, run: &Run, limits: &Limits) -> Report {
     }
 }
 
-/// The step `system`.
+/// Makes the step `system`, the table of settings.
 fn system(run: &mut Run) -> Result<Step, Failure> {
-    run.watch.begin("looking how the machine is set", Duration::ZERO);
+    run.watch.begin("reading the machine's settings", Duration::ZERO);
     let machine = Machine::read()?;
     let kernel = boot::Kernel::read(&machine);
     let status = Store::default().status();
@@ -237,10 +237,10 @@ fn system(run: &mut Run) -> Result<Step, Failure> {
     }))
 }
 
-/// The step `load`: what ran while the others were measured.
+/// Makes the step `load`, which reports the load during the other steps.
 fn load_step(run: &mut Run) -> Result<Step, Failure> {
     let loads = &run.loads;
-    let mut step = Step::new("load", "What ran meanwhile on the other CPUs");
+    let mut step = Step::new("load", "Load on the other CPUs during the measurements");
     step.commands.clone_from(&loads.commands);
     step.notes.clone_from(&loads.notes);
     step.reason = loads.names();

@@ -1,4 +1,4 @@
-//! `sordino compare`
+//! The command `sordino compare`.
 
 use crate::Failure;
 use crate::commands::check::read_report;
@@ -9,17 +9,18 @@ use sordino_check::compare;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Put results of 'sordino check' side by side, with a verdict on each difference
+/// Compare results of 'sordino check', with a verdict on each difference
 ///
-/// Of machines, kernels, or dates. Each is compared with the first. A difference counts if it is larger than runs of one machine
-/// differ by: 15 % in percentiles, half in the longest time, which is a single sample. Exit status: 1 if any is worse than the first.
+/// For results of different machines, kernels or dates. Each is compared with the first. A difference counts if it is
+/// larger than between two runs on one machine: 15 % in percentiles, 50 % in the longest time, which is a single
+/// sample. Exit status: 1 if any result is worse than the first.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino compare results-standard results-rt")]
 pub(crate) struct Options {
-    /// The directories of the results, or their report.json
+    /// Directories that 'sordino check -o' wrote, or the report.json in them; 2 to 26
     #[arg(required = true, num_args = 2..=26, value_name = "RESULTS")]
     results: Vec<PathBuf>,
-    /// As JSON
+    /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `sordino demo`
+//! The command `sordino demo`.
 
 mod load;
 mod planted;
@@ -20,28 +20,28 @@ use std::process::ExitCode;
 
 pub(crate) use load::{Options as LoadOptions, run as run_load};
 
-/// Record a real-time loop while it is disturbed, and explain its longest gaps
+/// Record a real-time loop, disturb it, and explain its longest gaps
 ///
-/// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine (hackbench),
-/// and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults. Then explains the
-/// five longest gaps. Takes ten seconds or so.
+/// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine
+/// (hackbench), and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults.
+/// Then explains the five longest gaps. Takes some ten seconds.
 ///
-/// Needs root for the kernel's events and for real-time priority; without, it shows what is left.
+/// Needs root for kernel events and real-time priority; without root, it runs an ordinary thread and explains little.
 ///
-/// Exit status: 1 if a planted disturbance is not found to be the cause of its gap.
+/// Exit status: 1 if a planted disturbance is not found as the cause of its gap.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sudo sordino demo")]
 pub(crate) struct Options {
-    /// Where to record to: a new or empty directory [default: sordino- and the time, here]
+    /// Directory for the recording, new or empty [default: sordino- and the time, in the current directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
-/// What the kernel is asked for.
+/// The groups of kernel events that the demo records.
 pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
-/// As many gaps are shown.
+/// The number of gaps that are shown.
 const SHOWN: usize = 5;
-/// As many are looked at to find the planted ones.
+/// The number of gaps that are searched for the planted disturbances.
 const LOOKED_AT: usize = 2000;
 /// The contents of a planted disturbance's time when records of it may be among the lost ones.
 const LOST: &str =
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if all_found || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }
 
-/// `sordino record` with the load as its command.
+/// Returns the options of `sordino record` with the load as its command.
 fn record_options(output: &Path, place: &load::Place) -> Result<record::Options, Failure> {
     let mut words: Vec<OsString> = ["record", "--as", "root", "-o"].map(OsString::from).to_vec();
     words.push(output.into());
@@ -102,7 +102,7 @@ fn record_options(output: &Path, place: &load::Place) -> Result<record::Options,
     Ok(record::Options::from_arg_matches(&matches)?)
 }
 
-/// What to say of each planted disturbance; whether all were found.
+/// Returns a line for each planted disturbance, and whether all were found.
 fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
     let mut text = String::from("\nPlanted disturbances:\n");
     let mut all_found = true;

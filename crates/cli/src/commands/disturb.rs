@@ -1,4 +1,4 @@
-//! `sordino disturb`
+//! The command `sordino disturb`.
 
 mod packets;
 
@@ -16,39 +16,39 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Plant a disturbance on a CPU, at known times, to see whether your tools find it
+/// Disturb a CPU at known times, to test whether your tools find the cause
 ///
-/// Needs the right to real-time priority. The tracepoints disturb:begin and disturb:end say when it really happened.
+/// Needs the right to real-time priority. The tracepoints disturb:begin and disturb:end mark the actual times.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sudo sordino disturb hog --cpu 1 --prio 95 --at 1s,2s --for 3ms")]
 pub(crate) struct Options {
-    /// What to plant
+    /// Kind of the disturbance to plant
     #[arg(value_enum)]
     kind: Kind,
-    /// Where
+    /// CPU to disturb, by its number
     #[arg(short = 'a', long, value_name = "CPU")]
     cpu: u32,
-    /// With which SCHED_FIFO priority; has to be above that of what is to be disturbed
+    /// SCHED_FIFO priority of the disturbing thread, 1 to 99; must be above that of the thread to disturb
     #[arg(short, long, value_name = "PRIO", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=99))]
     prio: u8,
-    /// How long from now; once for each time
+    /// Times of the disturbances, from the start of this command: one disturbance at each
     #[arg(long, value_name = "TIME,...", default_value = "0s", value_delimiter = ',', value_parser = duration)]
     at: Vec<Duration>,
-    /// For how long (hog), or within which time the timers expire (timers)
+    /// Duration of a disturbance (kinds hog and packets), or the time within which all timers expire (kind timers)
     #[arg(long = "for", value_name = "TIME", default_value = "3ms", value_parser = duration)]
     length: Duration,
-    /// How many timers
+    /// Number of timers (kind timers), 1 to 10000
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     timers: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// A thread that computes and does not yield
+    /// A thread that computes without a pause
     Hog,
-    /// Timers whose interrupts come in a burst
+    /// Timers that expire in a burst of interrupts
     Timers,
-    /// Packets whose softirqs come in a flood; sent from another CPU, in a network of this process alone
+    /// Network packets that cause a flood of softirqs; sent from another CPU, in a network namespace of this process
     Packets,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Kind::Packets => Some(Network::make(options.cpu)?),
         Kind::Hog | Kind::Timers => None,
     };
-    // Before it moves: an ordinary thread would wait there behind the one that it is to disturb.
+    // The policy is set first: on that CPU, an ordinary thread would wait behind the one that it is to disturb.
     set_policy(Policy::Fifo(options.prio))?;
     set_affinity(if network.is_some() { &elsewhere } else { &there })
         .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             None => hog(options.length),
         }
     }
-    // What the end of a process takes is not to disturb: elsewhere, as far as there is another CPU.
+    // The end of this process must not disturb that CPU: it moves to another one, if there is one.
     set_affinity(if elsewhere.is_empty() { &everywhere } else { &elsewhere })?;
     set_policy(Policy::Other)?;
     Ok(ExitCode::SUCCESS)
@@ -106,10 +106,10 @@ fn packets(network: &Network, length: Duration) -> Result<(), Failure> {
     flooded
 }
 
-/// How long after they are set the first timer expires: by then this thread is off the CPU.
+/// Time from the setting of the timers to the first expiry: by then this thread has left the CPU.
 const LEAD: Duration = Duration::from_micros(300);
 
-/// How often the timers are set anew when that took too long.
+/// Most attempts to set the timers early enough.
 const SETTINGS: u32 = 5;
 
 fn now() -> Duration {
@@ -117,7 +117,7 @@ fn now() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Has `timers` expire one `step` after the other.
+/// Sets `timers` to expire one `step` after the other.
 fn set(timers: &[OwnedFd], first: Duration, step: Duration) -> Result<(), Failure> {
     for (number, timer) in (0..).zip(timers) {
         let at = first + step * number;
@@ -129,18 +129,18 @@ fn set(timers: &[OwnedFd], first: Duration, step: Duration) -> Result<(), Failur
     Ok(())
 }
 
-/// Sets timers on this CPU that expire one soon after the other, and leaves the CPU to whoever is disturbed.
+/// Sets timers on this CPU that expire in quick succession, and leaves the CPU to the disturbed thread.
 fn timers(options: &Options) -> Result<(), Failure> {
     let timers: Vec<OwnedFd> = (0..options.timers)
         .map(|_| timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::new(UNUSABLE, format!("can't make {} timers: {error}", options.timers)))?;
-    // Setting one takes about a microsecond; the lead starts when all are set.
+    // Setting a timer takes about a microsecond; the lead starts when all are set.
     let setting = Duration::from_micros(2) * options.timers;
     for _ in 0..SETTINGS {
         let first = now() + setting + LEAD;
         set(&timers, first, options.length / options.timers)?;
-        // Else something held us up, and they expire while we are here.
+        // Otherwise this thread was delayed, and the timers would expire while it is still here.
         if now() + LEAD / 2 < first {
             break;
         }

@@ -1,4 +1,4 @@
-//! `sordino events`
+//! The command `sordino events`.
 
 mod last;
 mod wanted;
@@ -19,11 +19,12 @@ use wanted::Selection;
 
 pub(crate) use wanted::{Sieve, Wanted};
 
-/// List the events of a recording, user and kernel merged in the order of time
+/// List the events of a recording, of programs and the kernel merged in order of time
 ///
-/// One line an event: time, CPU, thread, name, fields. Lost records stand in their place, whatever is selected. Reads any CTF
-/// 1.8 trace, LTTng's too. What a tracer adds to each event ($ctx fields) is left out of the text and stands in the JSON. The
-/// order of events on different CPUs less than some 50 ns apart is no evidence.
+/// One line for each event: time, CPU, thread, name, fields. Lost records are listed in their place, whatever events
+/// are selected. Reads any CTF 1.8 trace, LTTng's too. Context fields that a tracer adds to each event ($ctx) are left
+/// out of the text but not of the JSON. The order of events on different CPUs that are less than some 50 ns apart
+/// proves nothing.
 ///
 /// The state dump is left out unless --statedump is given or --event names its events.
 #[derive(Args, Debug)]
@@ -37,33 +38,33 @@ Examples:
   sordino events --follow motor --event 'motor:period if late > 50us'
   sordino events --json --event npt:loop | jq 'select(.type == \"event\").fields'")]
 pub(crate) struct Options {
-    /// The recording's directory; the newest in this directory if none is named
+    /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
-    /// The last N of these events
+    /// List only the last N of the selected events, 1 to 1000000
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
-    /// Print what this session records as it comes, some 300 ms later, until it ends or Ctrl-C
+    /// Print the events of this session while it records, some 300 ms after they happened, until it ends or Ctrl-C
     #[arg(short, long, value_name = "SESSION", conflicts_with = "directory")]
     follow: Option<String>,
-    /// How to write times
+    /// Format of the events' times
     #[arg(long, value_enum, default_value_t = Times::Clock)]
     time: Times,
-    /// As JSON, one object a line; the first names the schema and its version
+    /// Print JSON, one object in each line; the first line has the version of the schema
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Times {
-    /// The local time of the day
+    /// Local time of day
     Clock,
-    /// The local time with its date
+    /// Local date and time
     Date,
-    /// Seconds since 1970
+    /// Seconds since 1970-01-01 00:00 UTC
     Seconds,
-    /// Seconds since the recording's begin
+    /// Seconds since the recording began
     Since,
 }
 
@@ -79,7 +80,7 @@ impl Times {
     }
 }
 
-/// Seconds east of Greenwich, here and then.
+/// Returns the offset of local time from UTC at that time, in seconds.
 fn local_offset(at: Time) -> i32 {
     let zone = jiff::tz::TimeZone::system();
     jiff::Timestamp::from_nanosecond(at.0.into()).map_or(0, |at| zone.to_offset(at).seconds())
@@ -105,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the events that pass, or the last of them; whether anybody reads them to the end.
+/// Prints the selected events, or the last of them. Returns false if the reader closed the output early.
 fn list(
     recording: &mut Recording,
     format: Format,
@@ -151,7 +152,7 @@ fn output(options: &Options) -> Output {
     if options.json { Output::of_json() } else { Output::of_lines() }
 }
 
-/// Nobody reading any more, as behind `head`, is no failure.
+/// Returns false if the reader closed the output, as `head` does, which is no failure.
 pub(crate) fn is_read(result: io::Result<()>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! `sordino explain`
+//! The command `sordino explain`.
 
 use crate::Failure;
 use crate::arguments::{duration, quoted};
@@ -19,23 +19,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The event of npt's loop.
+/// The event that each loop of `sordino npt` hits.
 const NPT: &str = "npt:loop";
 
-/// Say what took the time in the longest intervals of a recording
+/// Explain the causes of the longest intervals in a recording
 ///
-/// An interval lies between two events of one kind in one thread, or between a begin and an end event of one thread or of the
-/// same value of a field. Its time is split by what took it: interrupts, softirqs, page faults, system calls, other threads,
-/// sleep, the thread's own code. The parts are net and add up; what no event explains is named as such. Without kernel events
-/// (sordino record --kernel) only the intervals' lengths are known.
+/// An interval lies between two events of one name in one thread, or between a begin and an end event of one thread or
+/// with the same value of a field. Its time is divided among its causes: interrupts, softirqs, page faults, system
+/// calls, other threads, sleep, the thread's own code. The parts are net times and add up to the interval; time that no
+/// event explains is a part of its own. Without kernel events (sordino record --kernel) only the lengths of intervals
+/// are known.
 ///
-/// A headline names the part that took longer than it usually does (the median over a sample of the intervals) by most: the sleep
-/// of a periodic thread is no cause of a late period. An interval as long as others is named by the part that took most.
+/// The headline names the part that exceeds its usual time (its median over a sample of the intervals) by most, so the
+/// sleep of a periodic thread is not blamed for a late period. In an interval of usual length, it names the longest
+/// part.
 ///
-/// Without --event and --begin, the recording decides, and the choice is printed with others. It is npt:loop, or else the events
-/// of one provider whose names form a pair (begin and end, start and stop, enter and exit, request and answer, put and get, ...)
-/// and that has most intervals, or else the event that one thread hits most often, those first that it hits at regular
-/// intervals. A pair is passed over if that event has more than ten times as many intervals.
+/// Without --event and --begin, the intervals are chosen from the recording, and the choice is printed with
+/// alternatives: npt:loop; or else the two events of one provider whose names form a pair (begin and end, start and
+/// stop, enter and exit, request and answer, put and get, ...) and that have most intervals; or else the event that one
+/// thread hits most often, preferably at regular intervals. A pair is passed over if that event has more than ten times
+/// as many intervals.
 ///
 /// Exit status: 1 if --over is given and an interval is longer.
 #[derive(Args, Debug)]
@@ -46,36 +49,38 @@ Examples:
   sordino explain --thread irq/36-eth0
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
-    /// The recording's directory; the newest in this directory if none is named
+    /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
-    /// The longest ones
+    /// Number of longest intervals to explain, 1 to 100000
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     top: u32,
-    /// All that are longer; the exit status is 1 if there are any
+    /// Explain all intervals longer than this, such as 50us; exit with status 1 if there are any
     #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "top")]
     over: Option<Duration>,
-    /// From each of these events of a thread to its next one [default: chosen by what there is]
+    /// Explain the intervals from each event of this name to the next one in the same thread [default: chosen from the
+    /// recording]
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
     event: Option<String>,
-    /// From this event
+    /// Name of the event that begins an interval
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
-    /// To this event
+    /// Name of the event that ends an interval
     #[arg(long, value_name = "EVENT", requires = "begin")]
     end: Option<String>,
-    /// Begin and end belong together that have the same value in this field, also in two threads; events between them with that value too are the
-    /// stages of a request, each explained by its own thread
+    /// Pair begin and end events by this field, across threads; other events with the same value in between are the
+    /// stages of the request, each explained by its own thread [default: pair them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// The wake-ups of a thread, by its name or number, which needs no tracepoint: from each until it has a CPU
+    /// Explain the wake-up latency of this thread, given by name or id: from each wake-up until it has a CPU. Needs no
+    /// tracepoint, but kernel events (sordino record --kernel rt)
     #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<String>,
-    /// As JSON
+    /// Print the explanations as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Intervals from a thread's wake-up to its having a CPU.
+/// The intervals from a thread's wake-up until it has a CPU.
 const WAKE_UPS: [&str; 2] =
     ["sched_waking@tid..sched_switch@next_tid", "sched_wakeup@tid..sched_switch@next_tid"];
 
@@ -108,7 +113,7 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// The rule that is typed.
+/// Returns the rule that the options name; `None` if they name none.
 fn rule(options: &Options) -> Option<Rule> {
     if let Some(event) = &options.event {
         return Some(Rule::between(event));
@@ -119,7 +124,7 @@ fn rule(options: &Options) -> Option<Rule> {
     Some(Rule { begin: point(begin), end: point(end) })
 }
 
-/// The time from each wake-up of a thread to its having a CPU.
+/// Explains the intervals from each wake-up of a thread until it has a CPU.
 fn explain_wake_ups(
     recording: &mut Recording,
     options: &Options,
@@ -142,18 +147,18 @@ fn explain_wake_ups(
     if findings.statistics.count == 0 {
         let path = recording.path.display();
         let text = format!(
-            "{path}: no thread '{text}' was woken and then had a CPU; 'sordino events {path} --event sched_switch' shows who had one"
+            "{path}: no thread '{text}' was woken and then ran; 'sordino events {path} --event sched_switch' lists the threads that ran"
         );
         return Err(Failure::new(UNUSABLE, text));
     }
     Ok(findings)
 }
 
-/// npt's loop if it was recorded, or else what a pass over the recording chooses.
+/// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
 fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings, Failure> {
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
         let findings = explain(recording, Rule::between(NPT), wanted, None)?;
-        // A program can have the tracepoint and never hit it.
+        // A program can declare the tracepoint and never hit it.
         if findings.statistics.count > 0 {
             let choice = Choice { why: Why::Npt, others: Vec::new() };
             return Ok(Findings { choice: Some(choice), ..findings });
@@ -175,9 +180,9 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
         kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();
     let text = match (has(Domain::User), pairs.is_empty()) {
         (true, _) => format!(
-            "{path}: nothing to choose: no event of a program happens twice in a thread, as far as threads are named (LTTng names \
-             them with: lttng add-context -u -t vtid); name the intervals with --event, or with --begin and --end ('sordino events \
-             {path}' lists what there is)"
+            "{path}: nothing to choose: no event of a program happens twice in a thread whose id is recorded (LTTng records it \
+             with: lttng add-context -u -t vtid); name the intervals with --event, or with --begin and --end ('sordino events \
+             {path}' lists the events)"
         ),
         (false, true) => format!(
             "{path}: nothing to choose: no event of a program is recorded; record a program that is linked with sordino: \
@@ -192,7 +197,7 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
     Failure::new(UNUSABLE, text)
 }
 
-/// Two passes: which intervals there are, of `only` these threads if that is given, and what took the time in the longest.
+/// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest.
 pub(crate) fn explain(
     recording: &mut Recording,
     rule: Rule,
@@ -217,7 +222,7 @@ pub(crate) fn explain(
     Ok(explainer.finish())
 }
 
-/// How findings look on this terminal, or elsewhere.
+/// Returns the format of findings for standard output.
 pub(crate) fn format(recording: &Recording) -> FindingsFormat {
     FindingsFormat {
         time: Times::Clock.format(recording.span().0),
@@ -226,7 +231,7 @@ pub(crate) fn format(recording: &Recording) -> FindingsFormat {
     }
 }
 
-/// The error with what could have been meant: the nearest names, or those of the programs.
+/// Returns the error with a hint: the nearest names, or else those of the programs.
 fn unknown(error: &sordino_analyze::Error, classes: &Classes) -> Failure {
     let text = Failure::text_of(error);
     let sordino_analyze::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };

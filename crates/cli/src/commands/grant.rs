@@ -1,4 +1,4 @@
-//! `sordino grant` and `sordino revoke`
+//! The commands `sordino grant` and `sordino revoke`.
 
 use crate::Failure;
 use crate::commands::guard;
@@ -17,18 +17,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How to undo what was granted. A reboot, which undoes it, clears that, too.
+/// The journal of the steps that undo a grant. A reboot undoes the grant, and removes this file, too.
 const JOURNAL: &str = "/run/sordino/grant.journal";
 
-/// Let a group trace the kernel
+/// Allow a group to trace the kernel
 ///
-/// Makes tracing instances ahead for the group. A member who records with --kernel takes a free one, which is as new again when the
-/// recording ends or is killed. Lasts until 'sordino revoke' or a reboot. Needs root; one group at a time.
+/// Makes instances of the kernel's tracer for the group. A member who records with --kernel gets a free one, which is
+/// reset when the recording ends or is killed. Lasts until 'sordino revoke' or a reboot. Needs root; one group at a
+/// time.
 ///
-/// Members then see what the kernel does for all users: which programs run and when, addresses of the kernel's code and data and of
-/// other users' programs, and the arguments of system calls as numbers. They may record the events of these groups: sched, irq,
-/// irq_vectors, timer, workqueue, exceptions, nmi, raw_syscalls, task, signal, ipi, power. They can also take memory for buffers, and
-/// slow the machine down with frequent events.
+/// Members then see the activity of all users in the kernel: which programs run and when, addresses of the kernel's
+/// code and data and of other users' programs, and the arguments of system calls as numbers. They may record the events
+/// of these groups: sched, irq, irq_vectors, timer, workqueue, exceptions, nmi, raw_syscalls, task, signal, ipi, power.
+/// They can also allocate memory for buffers, and slow the machine down with frequent events.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,36 +39,36 @@ Examples:
   sudo sordino grant --list
   sudo sordino revoke tracing")]
 pub(crate) struct GrantOptions {
-    /// The group's name or id
+    /// Name or id of the group
     #[arg(required_unless_present = "list")]
     group: Option<String>,
-    /// How many recordings its members may make at the same time; more can be added later
+    /// Number of recordings that members may make at the same time, 1 to 64; a later 'sordino grant' can raise it
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     instances: u32,
-    /// All events that this kernel has, also those that disclose what others read, write and send: bytes on buses (i2c, spi), names of
-    /// files, block commands, memory that is allocated (kmem)
+    /// Allow all events of this kernel, also those that disclose other users' data: bytes on buses (i2c, spi), file
+    /// names, block commands, memory allocations (kmem)
     #[arg(long)]
     all_events: bool,
-    /// List the instances that were made, and which of them are in use
+    /// List the instances that were made, and whether each is in use
     #[arg(long, conflicts_with_all = ["group", "instances", "all_events"])]
     list: bool,
 }
 
-/// Take back what 'sordino grant' gave
+/// Revoke the permission that 'sordino grant' gave
 ///
-/// Removes the group's instances and gives the kernel's tracer the rights it had before. Needs root. Exit status: 1 if some instance
-/// is in use, and nothing is changed then, or if something could not be given back.
+/// Removes the group's instances and restores the permissions of the kernel's tracer. Needs root. Exit status: 1 if an
+/// instance is in use, and then nothing is changed, or if something could not be restored.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sudo sordino revoke tracing\n  sudo sordino revoke tracing --force")]
 pub(crate) struct RevokeOptions {
-    /// The group's name or id, as 'sordino grant' was given it
+    /// Name or id of the group, as it was given to 'sordino grant'
     group: String,
-    /// Also while instances are in use: their recordings end early
+    /// Revoke even if instances are in use; their recordings end early
     #[arg(long)]
     force: bool,
 }
 
-/// Makes as many instances as are asked for, and lets the group get to them.
+/// Makes instances of the tracer up to the requested number, and gives them to the group.
 pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let Some(name) = &options.group else { return list() };
     let (tracefs, mount, _lock) = tracer("grant")?;
@@ -83,7 +84,7 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let to = Receiver { name, group: group.gid.as_raw(), events };
     let given = give(&tracefs, mount, &to, options.instances, &mut journal);
     if let Err(failure) = given {
-        // What was there before stays.
+        // An earlier grant stays.
         let left = if is_first { undo(journal)? } else { Vec::new() };
         let also: String = left.iter().map(|left| format!("\nnot undone: {left}")).collect();
         return Err(Failure::new(UNUSABLE, failure.text().to_owned() + &also));
@@ -94,8 +95,8 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     show(&format!(
         "Members of {name} may record the kernel now, {count} at a time: sordino record --kernel sched\n\
          Events: {which}\n\
-         They see what the kernel does for all users, with addresses and the arguments of system calls. A new member has to log in first.\n\
-         Until 'sordino revoke {name}' or a reboot.\n"
+         They see the activity of all users in the kernel, with addresses and the arguments of system calls. A new member must log in first.\n\
+         Valid until 'sordino revoke {name}' or a reboot.\n"
     ))?;
     if options.all_events {
         message!("sordino: warning: {ALL_EVENTS}");
@@ -103,11 +104,11 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `--all-events` discloses.
+/// The warning about the data that `--all-events` discloses.
 const ALL_EVENTS: &str = "all events disclose to members, of all users and the kernel: addresses (with which attacks find their targets), bytes \
                           on buses (i2c, spi), names of files, block commands, packets' headers, memory that is allocated";
 
-/// Undoes that.
+/// Removes the instances and restores the tracer's permissions.
 pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
     let (tracefs, mount, _lock) = tracer("revoke")?;
     let granted = tracefs.granted()?;
@@ -115,7 +116,7 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
         return Err(taken_by(&other.group));
     }
     let Some(journal) = Journal::open(Path::new(JOURNAL))? else {
-        return Err(Failure::new(UNUSABLE, "no group was let trace the kernel: there is nothing to revoke"));
+        return Err(Failure::new(UNUSABLE, "no group may trace the kernel: there is nothing to revoke"));
     };
     let mut taken = Vec::new();
     for granted in &granted {
@@ -136,7 +137,7 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
     };
     let mut left = undo(journal)?;
     if left.is_empty() {
-        // What could not be closed was removed.
+        // Instances that could not be closed were removed.
         return Ok(ExitCode::SUCCESS);
     }
     left.extend(closed);
@@ -144,7 +145,7 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<ExitCode, Failure> {
     Err(Failure::new(NO, left.join("\n")))
 }
 
-/// Which instances are in use, and by whom.
+/// Returns the error that these instances are in use, with the processes that use them.
 fn in_use(mount: &Path, taken: &[&str], group: &str) -> String {
     let mut text = format!("{} in use", taken.join(", "));
     for name in taken {
@@ -154,18 +155,18 @@ fn in_use(mount: &Path, taken: &[&str], group: &str) -> String {
         }
     }
     text + &format!(
-        "; nothing was changed: end the recordings first, or go on all the same with: sudo sordino revoke {group} --force"
+        "; nothing was changed: end the recordings first, or revoke nevertheless: sudo sordino revoke {group} --force"
     )
 }
 
-/// Closes the instances that could not be removed, and says who has them open.
+/// Closes the instances that could not be removed to everybody, and names the processes that have them open.
 fn still_open(tracefs: &Tracefs, mount: &Path, group: &str) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for granted in tracefs.granted()? {
         tracefs.close(&granted)?;
         for user in users(&mount.join("instances").join(&granted.name)) {
             lines.push(format!(
-                "{user} has {} open, which is closed to everybody else: when it has ended, sudo sordino revoke {group}",
+                "{user} has {} open, which is closed to everybody else: when it has ended, run: sudo sordino revoke {group}",
                 granted.name
             ));
         }
@@ -173,7 +174,7 @@ fn still_open(tracefs: &Tracefs, mount: &Path, group: &str) -> Result<Vec<String
     Ok(lines)
 }
 
-/// Which instances there are.
+/// Lists the instances, each free or in use.
 fn list() -> Result<ExitCode, Failure> {
     let tracefs = Tracefs::open()?;
     let mut text = String::new();
@@ -181,25 +182,26 @@ fn list() -> Result<ExitCode, Failure> {
         let state = if tracefs.is_taken(&granted)? { "in use" } else { "free" };
         text += &format!("{}  {state}\n", granted.name);
     }
-    let none = "no group was let trace the kernel; 'sudo sordino grant GROUP' does\n";
+    let none = "no group may trace the kernel; 'sudo sordino grant GROUP' allows one\n";
     show(if text.is_empty() { none } else { &text })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tracer, where users find it, and the right to change who may use it, as long as the last lives.
+/// Opens the tracer. Returns it, its mount point, and the lock that permits only one process to change who may use it.
 fn tracer(command: &str) -> Result<(Tracefs, &'static Path, File), Failure> {
     if !is_root() {
         return Err(Failure::new(UNUSABLE, format!("only root can do that: sudo sordino {command} GROUP")));
     }
     let mount = mount_point().ok_or_else(|| {
-        let text = "tracefs is not where users look for it; mount -t tracefs nodev /sys/kernel/tracing";
+        let text =
+            "tracefs is not mounted at /sys/kernel/tracing: mount -t tracefs nodev /sys/kernel/tracing";
         Failure::new(UNUSABLE, text)
     })?;
-    // Who may walk through it can not open it.
+    // A user who may search the directory can't open it, and so can't lock it.
     let lock = File::open(mount)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         let who: String = holders(&lock).iter().map(|holder| format!(" ({holder})")).collect();
-        let text = format!("another 'sordino grant' or 'sordino revoke' is at work{who}: try again later");
+        let text = format!("another 'sordino grant' or 'sordino revoke' is running{who}: try again later");
         Failure::new(UNUSABLE, text)
     })?;
     Ok((Tracefs::open()?, mount, lock))
@@ -211,29 +213,29 @@ fn id_of(id: u32) -> nix::unistd::Gid {
 
 fn taken_by(group: &str) -> Failure {
     let text = format!(
-        "the group that may trace the kernel is {group}, and there is one at a time: sudo sordino revoke {group}"
+        "only one group at a time may trace the kernel, and it is {group}: sudo sordino revoke {group}"
     );
     Failure::new(UNUSABLE, text)
 }
 
-/// An empty journal, in a directory that nobody else can open.
+/// Creates an empty journal, in a directory that nobody else can open.
 fn begin() -> Result<Journal, Failure> {
     let path = Path::new(JOURNAL);
     if let Some(directory) = path.parent()
         && DirBuilder::new().mode(0o711).create(directory).is_ok()
     {
-        // Whatever the umask took away: programs walk through it to sessions.
+        // The umask may have removed bits: programs walk through this directory to find sessions.
         fs::set_permissions(directory, Permissions::from_mode(0o711))?;
     }
     match fs::remove_file(path) {
-        // Another boot's.
+        // A journal of an earlier boot is removed.
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
     Ok(Journal::create(path)?)
 }
 
-/// The group to which instances are given.
+/// The group to which instances are given, and its events.
 struct Receiver<'a> {
     name: &'a str,
     group: u32,
@@ -270,11 +272,11 @@ fn give(
     Ok(())
 }
 
-/// Undoes all; what could not be undone, and stays in the journal.
+/// Undoes all steps. Returns the errors of those that failed, which stay in the journal.
 fn undo(journal: Journal) -> Result<Vec<String>, Failure> {
     let failures = journal.undo(guard::carry_out)?;
     if let Some(directory) = Path::new(JOURNAL).parent() {
-        // It goes if it is empty.
+        // The directory is removed if it is empty.
         let _ = fs::remove_dir(directory);
     }
     Ok(failures.iter().map(ToString::to_string).collect())

@@ -1,4 +1,4 @@
-//! The process that undoes what its parent changed.
+//! The guardian: the process that undoes its parent's changes.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -12,13 +12,13 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Waits for the parent's end, and undoes.
+/// Waits for the parent's end, and undoes its changes.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
     guard(carry_out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Undoes one change of a recorder's or of `sordino grant`.
+/// Undoes one change of a recorder or of `sordino grant`.
 pub(super) fn carry_out(step: &Step) -> Result<(), String> {
     match step {
         Step::Write { file, text } => Step::write(file, text).map_err(|error| error.to_string()),
@@ -32,12 +32,12 @@ pub(super) fn carry_out(step: &Step) -> Result<(), String> {
         }
         Step::Access { file, mode } => Step::give_access(file, *mode).map_err(|error| error.to_string()),
         Step::RemoveDirectory { directory } => remove(directory),
-        other => Err(format!("this sordino does not know how to undo '{other}'")),
+        other => Err(format!("this version of sordino can't undo '{other}'")),
     }
 }
 
-/// Removes a directory of ours. Processes that write there are being ended, too, and may go on for up to ten seconds. One of the same
-/// name that is another user's is left alone, and an error only if ours was not removed before.
+/// Removes a directory of this user. Processes that write to it are ending, too, and may take up to ten seconds.
+/// Another user's directory of the same name is left alone, and is an error only if ours was not removed before.
 fn remove(directory: &Path) -> Result<(), String> {
     let give_up = Instant::now() + Duration::from_secs(10);
     let mut is_removed = false;
@@ -49,30 +49,30 @@ fn remove(directory: &Path) -> Result<(), String> {
             }
             Err(error) if Instant::now() > give_up => return Err(error.to_string()),
             Ok(()) if Instant::now() > give_up => return Err("it is made again and again".to_owned()),
-            // A writer of ours may make it once more.
+            // A process that still writes may make it again.
             Ok(()) => is_removed = true,
             Err(_) => thread::sleep(Duration::from_millis(50)),
         }
     }
 }
 
-/// By this path sordino starts itself.
+/// The path by which sordino starts itself.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Refuses to begin where sordino can't start itself.
+/// Returns an error where sordino can't start itself.
 pub(crate) fn expect_own_program() -> Result<(), Failure> {
     let Err(error) = std::fs::metadata(OWN_PROGRAM) else { return Ok(()) };
     let text = format!(
-        "{OWN_PROGRAM}: {error}: sordino starts processes of its own by it, and finds programs in /proc: mount -t proc proc /proc"
+        "{OWN_PROGRAM}: {error}: sordino needs it to start its own processes, and /proc to find programs: mount -t proc proc /proc"
     );
     Err(Failure::new(UNUSABLE, text))
 }
 
-/// Starts such a process for this one.
+/// Starts a guardian for this process.
 pub(crate) fn start() -> Result<Guardian, Failure> {
     expect_own_program()?;
     let mut command = Command::new(OWN_PROGRAM);
-    // Where we are recorded ourselves, it is not to be.
+    // If this process is recorded itself, its guardian is not.
     command.arg("undo-guard").env_remove(SESSION).env(RESERVE, UNRECORDED);
     Ok(Guardian::start(&mut command)?)
 }

@@ -1,4 +1,4 @@
-//! `sordino list`
+//! The command `sordino list`.
 
 use crate::Failure;
 use crate::commands::session::{as_json as as_json_of, line, sessions};
@@ -14,19 +14,19 @@ use sordino_tracefs::{EventName, Tracefs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// List the kernel's events, the sessions, the programs that can be recorded, and their tracepoints
+/// List kernel events, sessions, programs that can be recorded, and their tracepoints
 ///
-/// Shows, as root, the groups of kernel events, with -v each kernel event; then every running program that is linked with
-/// sordino (or why it can't be recorded), its tracepoints with level and fields.
+/// Lists, as root, the groups of kernel events, or with -v each event; sessions; then every running program that is
+/// linked with sordino, or the reason why it can't be recorded, with its tracepoints, their levels and fields.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sordino list\n  sudo sordino list -v | grep sched_\n  sordino list --json"
 )]
 pub(crate) struct Options {
-    /// Every kernel event, not only the groups
+    /// List every kernel event, instead of the groups
     #[arg(short, long)]
     verbose: bool,
-    /// As JSON
+    /// Print the lists as JSON, with every kernel event
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is longest comes first, so that the programs, which most people look for, are in view when all is printed.
+/// The longest list comes first: the programs, for which most users look, are then in view at the end.
 fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
     let mut text = match kernel {
         Ok(events) => kernel_text(events, verbose),
@@ -58,7 +58,7 @@ fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: 
         text += &program_text(program);
     }
     if listing.programs.is_empty() {
-        text += "  none is running that is linked with sordino\n";
+        text += "  no running program is linked with sordino\n";
     }
     if listing.hidden > 0 {
         let hidden = count(listing.hidden, "process");
@@ -101,10 +101,10 @@ fn kernel_text(events: &[EventName], verbose: bool) -> String {
         *groups.entry(&event.system).or_default() += 1;
     }
     let cells: Vec<String> = groups.iter().map(|(system, count)| format!("{system} {count}")).collect();
-    // As ls does: one a line for whoever reads a pipe.
+    // As from ls, one entry in each line where the output is a pipe.
     let cells = columns(&cells, terminal_columns().unwrap_or(0));
     format!(
-        "Kernel: groups of events, and how many are in each ({} shows them)\n{cells}",
+        "Kernel: groups of events, with their sizes ({} lists the events)\n{cells}",
         tied("sordino list -v")
     )
 }

@@ -1,4 +1,4 @@
-//! `sordino completion` and `sordino man-page`: what `make install` makes of the arguments.
+//! The commands `sordino completion` and `sordino man-page`, whose output `make install` installs.
 
 use crate::arguments::Arguments;
 use crate::commands::print;
@@ -10,9 +10,9 @@ use roff::{Roff, roman};
 use std::io;
 use std::process::ExitCode;
 
-/// Print the completion of a shell's command line
+/// Print the completion script for a shell
 ///
-/// 'make install' puts them where bash, zsh and fish look.
+/// 'make install' installs the scripts where bash, zsh and fish find them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -20,19 +20,19 @@ Examples:
   sordino completion zsh > ~/.zfunc/_sordino
   sordino completion fish > ~/.config/fish/completions/sordino.fish")]
 pub(crate) struct CompletionOptions {
-    /// The shell
+    /// Shell for which to print the script
     shell: Shell,
 }
 
-/// Print a manual page; the names of all if none is named.
+/// Print a manual page, or the names of all pages.
 #[derive(Args, Debug)]
 pub(crate) struct PageOptions {
-    /// Such as sordino-shield-up
+    /// Name of the page, such as sordino-shield-up
     name: Option<String>,
 }
 
 pub(crate) fn completion(options: &CompletionOptions) -> Result<ExitCode, Failure> {
-    // Shells would offer also the commands that help does not show.
+    // Hidden commands are left out, which shells would offer otherwise.
     let all = Arguments::command();
     let shown = all.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let mut command = Command::new("sordino").version(env!("CARGO_PKG_VERSION"));
@@ -58,7 +58,7 @@ pub(crate) fn page(options: &PageOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command and its subcommands, with the names of their pages.
+/// Returns the command and its subcommands, with the names of their pages.
 fn pages(command: &Command) -> Vec<(&str, &Command)> {
     let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let name = command.get_display_name().unwrap_or(command.get_name());
@@ -84,7 +84,7 @@ fn text_of(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The examples of a command's help, each line as it stands.
+/// Returns the examples of a command's help, line by line.
 fn examples_of(help: &str) -> Roff {
     let mut page = Roff::new();
     page.control("SH", ["EXAMPLES"]).control("nf", []);

@@ -1,4 +1,4 @@
-//! One file for each command: its options, and what it does.
+//! The commands, one file for each, with its options and its function.
 
 pub(crate) mod become_user;
 pub(crate) mod check;

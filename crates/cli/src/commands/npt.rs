@@ -1,4 +1,4 @@
-//! `sordino npt`
+//! The command `sordino npt`.
 
 mod arguments;
 mod compare;
@@ -32,15 +32,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tracers::{Tracer, tracer};
 
-/// Measure for how long a thread is stopped that should never be: the Non-Preempt Test
+/// Measure how long a busy real-time thread is interrupted: the Non-Preempt Test
 ///
-/// Pins a thread to a CPU, gives it SCHED_FIFO, locks its memory, and has it read the clock as often as it can. What
-/// stops it shows as a gap between two readings. Each loop hits the tracepoint npt:loop, so that 'sordino record' shows
-/// what caused each gap, and that what a tracer costs can be measured. What the kernel counts meanwhile says who
-/// interrupted, without any tracing.
+/// Pins a thread to a CPU, gives it SCHED_FIFO, locks its memory, and has it read the clock in a loop as fast as it
+/// can. Whatever interrupts the thread shows as a gap between two readings. Each loop hits the tracepoint npt:loop, so
+/// 'sordino record' shows the cause of each gap, and the cost of a tracer can be measured. Without any tracing, the
+/// kernel's counters name the interrupts and threads that came in between.
 ///
-/// As root, the kernel's limit on real-time threads (sched_rt_runtime_us) is lifted meanwhile, unless all CPUs are measured;
-/// otherwise it would stop the thread for 50 ms in each second. Ctrl-C ends it with what was measured.
+/// As root, the kernel's limit on real-time threads (sched_rt_runtime_us) is lifted during the measurement, unless all
+/// CPUs are measured; otherwise it stops the thread for 50 ms in each second. Ctrl-C ends the measurement and reports
+/// what was measured until then.
 ///
 /// Exit status: 1 if a gap was longer than --max-gap, or reached --trigger; 2 if nothing could be measured.
 #[derive(Args, Debug)]
@@ -59,95 +60,102 @@ Examples:
       sordino npt -a 1 --pace 1us -d 5s"
 )]
 pub(crate) struct Options {
-    /// The CPUs to measure, each with a loop of its own, all at once [default: the last one that is shielded, or that this process
-    /// may run on]
+    /// Measure these CPUs, such as 1-3,5, all at once with one thread each [default: the last CPU that is shielded, or
+    /// else the last on which this process may run]
     #[arg(short = 'a', long, visible_alias = "affinity", value_name = "CPUS")]
     cpu: Option<CpuList>,
-    /// SCHED_FIFO priority; 0 for an ordinary thread
+    /// SCHED_FIFO priority of the thread, 1 to 99; 0 for an ordinary thread
     #[arg(short, long, value_name = "PRIO", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=99))]
     prio: u8,
-    /// Loops to measure [default: 10,000,000; no limit with --duration]
+    /// Number of loops to measure [default: 10,000,000; no limit if --duration is given]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
-    /// End after this time, from nanoseconds to days
+    /// Stop after this time, such as 500ms, 10s or 7days [default: no limit; --loops ends the measurement]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// Loops before those that count
+    /// Number of loops that warm up caches before the measurement begins
     #[arg(short = 'n', long, visible_alias = "nocount", value_name = "N", default_value_t = 1000)]
     warm_up: u64,
-    /// Measure the cycle counter's rate, on a CPU that is busy: always done, /proc/cpuinfo is only reported
+    /// Measure the cycle counter's frequency. Has no effect: it is always measured, on a busy CPU, and /proc/cpuinfo is
+    /// only reported
     #[arg(short, long)]
     eval_cpu_speed: bool,
-    /// Let interrupts come: always done without --interrupts-off
+    /// Leave interrupts enabled. Has no effect: they are enabled unless --interrupts-off is given
     #[arg(short = 'i', long, conflicts_with = "interrupts_off")]
     allow_interrupts: bool,
-    /// Measure with interrupts disabled, a millisecond at a time: needs the kernel module of crates/npt/module
+    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module in
+    /// crates/npt/module
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     interrupts_off: bool,
-    /// What each loop does: empty, or memory[=SIZE] (writes to each cache line), syscall (getppid) and tracepoint, with commas
+    /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (hits npt:loop)
+    /// and one of 'memory[=SIZE]' (writes to each cache line of SIZE, 128K unless given) and 'syscall' (getppid)
     #[arg(long, value_name = "PARTS", value_parser = body, value_delimiter = ',', default_value = "tracepoint")]
     body: Vec<Part>,
-    /// Leave the tracepoint out of the loop: --body empty
+    /// Leave the tracepoint out of the loop, like --body empty
     #[arg(long, conflicts_with = "body")]
     no_tracepoint: bool,
-    /// Whose tracepoint it is: sordino, lttng, usdt (for bpftrace and others), or trace_marker[=FILE] (ftrace's)
+    /// Tracer whose tracepoint each loop hits: sordino, lttng, usdt (for bpftrace and others), or trace_marker[=FILE]
+    /// (ftrace's)
     #[arg(long, value_name = "TRACER", value_parser = sink, default_value = "sordino")]
     sink: Sink,
-    /// Hit the tracepoint so often in a second at most; other loops leave it out
+    /// Hit the tracepoint at most this often, in hits per second, such as 1000 or 2.5e6; other loops skip it [default:
+    /// hit it in each loop]
     #[arg(short = 'f', long, visible_alias = "max-freq", value_name = "HZ", value_parser = frequency)]
     max_frequency: Option<f64>,
-    /// Hit the tracepoint for this time, then wait for --wait-window, over and over; what the loop waits does not count
+    /// Hit the tracepoint for this time, then pause for --wait-window, and repeat; the pauses are not measured
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait_window")]
     trace_window: Option<Duration>,
-    /// How long the loop waits after --trace-window, so that a tracer comes to empty its buffers
+    /// Length of the pause after each --trace-window, in which a tracer can empty its buffers
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "trace_window")]
     wait_window: Option<Duration>,
-    /// The least time of a loop: it reads the clock until it has passed
+    /// Shortest time of a loop, which reads the clock until that time has passed; limits the rate of hits
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pace: Duration,
-    /// Touch a megabyte of new memory, so long after the first loop: a disturbance that should be found
+    /// Cause 256 page faults at each of these times after the first loop, as a known disturbance for a tracer to find
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration)]
     faults_at: Vec<Duration>,
-    /// Exit with 1 if a gap was longer than this
+    /// Exit with status 1 if a gap was longer than this, such as 50us
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
-    /// End with the first gap of at least this, on whichever CPU, and explain it: records itself and, as root, the kernel meanwhile
+    /// Stop at the first gap of at least this length, on any CPU, and explain it from a trace of the loop and, as root,
+    /// of the kernel
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["output", "max_gap"])]
     trigger: Option<Duration>,
-    /// Where --trigger records to: a new or empty directory [default: sordino- and the time, here]
+    /// Directory for the trace of --trigger, new or empty [default: sordino- and the time, in the current directory]
     #[arg(long, value_name = "DIR")]
     trigger_output: Option<PathBuf>,
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     end_at: Option<Duration>,
-    /// End with who started it
+    /// End when the process ends that started this one.
     #[arg(long, hide = true)]
     bound: bool,
-    /// Record the loop with one of these tracers after the other, in rounds, and compare: untraced, sordino-timer, sordino-wakeup,
-    /// sordino-busy, lttng-timer, lttng-wakeup, usdt
+    /// Compare tracers: run the loop with each of these in turn, in several rounds: untraced, sordino-timer,
+    /// sordino-wakeup, sordino-busy, lttng-timer, lttng-wakeup, usdt
     #[arg(long, value_name = "TRACERS", value_parser = tracer, value_delimiter = ',', conflicts_with_all = ["trigger", "find_max_rate", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at"])]
     compare: Vec<Tracer>,
-    /// How many rounds --compare makes [default: 5]
+    /// Number of rounds of --compare, 1 to 1000 [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Draw what --compare measured into this file, as SVG
+    /// Draw the results of --compare as SVG into this file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Search the highest tracepoint frequency without a lost event: of sordino and LTTng, with the kernel's events and without
+    /// Search for the highest rate of hits at which no event is lost, for sordino and LTTng, with and without kernel
+    /// events
     #[arg(long, conflicts_with_all = ["trigger", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at", "max_frequency", "trace_window", "wait_window", "pace", "warm_up"])]
     find_max_rate: bool,
-    /// Write the report and the whole histogram to this file, too
+    /// Also write the report and the complete histogram to this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// All times in nanoseconds [default: in the unit that fits; the file's in microseconds]
+    /// Print all times in nanoseconds [default: each in the unit that fits; in the file of --output, in microseconds]
     #[arg(long, conflicts_with = "picoseconds")]
     nanoseconds: bool,
-    /// All times in picoseconds
+    /// Print all times in picoseconds
     #[arg(long)]
     picoseconds: bool,
-    /// As JSON, with all that is known; the file, too
+    /// Print the report as JSON, with all measured values; in the file of --output, too
     #[arg(long)]
     json: bool,
-    /// Say what is set and measured before the loop begins
+    /// Print the settings of the measurement before it begins
     #[arg(short, long)]
     verbose: bool,
 }
@@ -162,25 +170,29 @@ impl Options {
     }
 }
 
-/// Has this process end with the one that started it, which is sordino, too.
+/// Ends this process when its parent, another sordino, ends.
 fn bind() -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // That may have ended before; another user may see no more of it than its name.
+    // The parent may have ended before. Of another user's process no more than its name is readable.
     let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     let is_there = name(parent_id()) == name(std::process::id());
-    if is_there { Ok(()) } else { Err(Failure::new(UNUSABLE, "what started this loop has ended")) }
+    if is_there {
+        Ok(())
+    } else {
+        Err(Failure::new(UNUSABLE, "the process that started this loop has ended"))
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.bound {
         bind()?;
     }
-    // Not clap's `requires`: that overlooks it where what is required conflicts with something else that is given.
+    // clap's `requires` does not do it: it is ignored if the required option conflicts with another one that is given.
     if options.trigger.is_none() && options.trigger_output.is_some() {
-        return Err(contradiction("--trigger-output is where --trigger records to: give both"));
+        return Err(contradiction("--trigger-output is the directory of --trigger: give both"));
     }
     if options.compare.is_empty() && (options.rounds.is_some() || options.plot.is_some()) {
-        return Err(contradiction("--rounds and --plot are about --compare: give that, too"));
+        return Err(contradiction("--rounds and --plot are options of --compare: give that, too"));
     }
     if let Some(gap) = options.trigger {
         return trigger::run(options, gap);
@@ -216,7 +228,7 @@ fn verdict(options: &Options, report: &Report) -> ExitCode {
     code
 }
 
-/// What a combination of options that makes no sense is answered with.
+/// A failure for a combination of options that makes no sense.
 fn contradiction(text: &str) -> Failure {
     Failure::new(UNUSABLE, text)
 }

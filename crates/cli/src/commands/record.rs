@@ -1,4 +1,4 @@
-//! `sordino record`
+//! The command `sordino record`.
 
 mod programs;
 mod stream;
@@ -26,14 +26,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
-/// Record what programs and the kernel do
+/// Record the events of programs and of the kernel
 ///
-/// Starts COMMAND, or attaches to running programs (--pid; all that can be recorded if neither is given), and records until
-/// it ends, the duration is over, or Ctrl-C. COMMAND's children and whatever it executes are recorded too. The kernel's
-/// events need root; COMMAND then runs as the user who called sudo, unless --as says otherwise.
+/// Starts COMMAND, or records running programs (those of --pid; without COMMAND and --pid all that are linked with
+/// sordino), until COMMAND ends, the duration is over, or Ctrl-C. The processes that COMMAND starts, and programs that
+/// it executes, are recorded too. Kernel events need root; COMMAND then runs as the user who called sudo, unless --as
+/// names another.
 ///
-/// The recording is a directory of CTF traces: babeltrace2 and Trace Compass read it, and 'sordino events' and
-/// 'sordino explain'.
+/// The recording is a directory of CTF traces, which 'sordino events', 'sordino explain', babeltrace2 and Trace Compass
+/// read.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,21 +47,23 @@ Examples:
   sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
   sordino record -o - -- ./motor | ssh host sordino record --from - -o trace")]
 pub(crate) struct Options {
-    /// Where to record to: a new or empty directory, or '-' for a stream [default: sordino- and the time, here]
+    /// Directory for the recording, new or empty; '-' writes a stream to standard output, for --from [default: sordino-
+    /// and the time, in the current directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Record nothing here, but put a stream into the output's directory: a file, or '-'
+    /// Receive a stream that 'sordino record -o -' writes, instead of recording: from this file or, with '-', from
+    /// standard input, into the directory of --output
     #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
     from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) what: What,
-    /// Exit with 1 if anything was lost
+    /// Exit with status 1 if any event was lost
     #[arg(long)]
     fail_on_loss: bool,
-    /// What other recorders are told that this session is called
+    /// Name of the recording, as 'sordino list' shows it under each program that it records
     #[arg(long, value_name = "NAME", default_value = "record")]
     name: String,
-    /// The summary as JSON on standard output
+    /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
 }
@@ -112,7 +115,7 @@ fn exit_code(options: &Options, recorded: &Recorded) -> ExitCode {
     ExitCode::from(if status == 0 && is_incomplete { NO } else { status })
 }
 
-/// As shells say it: the status, or 128 and the signal.
+/// Returns the exit status as a shell has it: the command's own, or 128 and the number of the signal that ended it.
 fn status_of(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -121,7 +124,8 @@ fn status_of(status: ExitStatus) -> u8 {
     }
 }
 
-/// `sordino-` and the local time; with a number behind it if two begin in the same second.
+/// Returns the default directory: `sordino-` and the local time; followed by a number if two recordings begin in the
+/// same second.
 pub(crate) fn default_output() -> PathBuf {
     let name = PathBuf::from(format!("{PREFIX}{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")));
     let others = (2..).map(|number| PathBuf::from(format!("{}-{number}", name.display())));
@@ -129,7 +133,7 @@ pub(crate) fn default_output() -> PathBuf {
     free.unwrap_or(name)
 }
 
-/// The summary as JSON, with where it lies.
+/// Returns the summary as JSON, with the recording's directory.
 pub(crate) fn summary_json(directory: &Directory, summary: &Summary) -> Result<String, Failure> {
     let mut value = serde_json::to_value(summary)?;
     value["directory"] = directory.path().to_string_lossy().into();
@@ -138,7 +142,7 @@ pub(crate) fn summary_json(directory: &Directory, summary: &Summary) -> Result<S
     Ok(value.to_string() + "\n")
 }
 
-/// The summary for a person.
+/// Returns the summary as text.
 pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     let mut text = missing::line(&summary.missing());
     text += &programs::lines(&summary.programs);
@@ -155,7 +159,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
             text += &format!(", before that {} overwritten", count(stream.overwritten, "event"));
         }
         if stream.uncounted {
-            text += " and more that nobody counted";
+            text += " and more, not counted";
         }
         for (count, what) in
             [(stream.unwritten, "could not be written"), (stream.unreceived, "were not received")]
@@ -192,12 +196,12 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     text + &format!("{path}: {size}; {next}\n")
 }
 
-/// The recording's time, which nobody wrote down if the recorder was killed.
+/// Returns the recording's duration; nothing if it is not known because the recorder was killed.
 fn duration(ns: u64) -> String {
     if ns == 0 { String::new() } else { format!(" in {:.1} s", ns as f64 / 1e9) }
 }
 
-/// The commands that read a recording, as they can be typed.
+/// Returns the commands that read a recording, as they can be typed.
 fn next_steps(path: &str) -> String {
     let path = quoted([path]);
     let commands = ["sordino events", "sordino explain", "babeltrace2"];
@@ -205,7 +209,7 @@ fn next_steps(path: &str) -> String {
     format!("look at it with: {events}, {explain} (or {other})")
 }
 
-/// A number of lost records, of which there may be more than were counted.
+/// Returns the number of lost records as text, which says if there may be more than were counted.
 pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
     match (counted, has_uncounted) {
         (0, true) => "some, not counted".to_owned(),
@@ -214,7 +218,7 @@ pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
     }
 }
 
-/// Bytes with the unit that fits.
+/// Returns a size in the unit that fits.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
         0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),

@@ -1,4 +1,4 @@
-//! `sordino recover`
+//! The command `sordino recover`.
 
 use crate::Failure;
 use crate::commands::record::{report, summary_json};
@@ -11,16 +11,16 @@ use sordino_dirfd::Dir;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Finish a recording whose recorder was killed, had no room, or of which only a part arrived
+/// Finish a recording whose recorder was killed or had no room, or that was received in part
 ///
-/// Cuts off what was being written at that moment, turns the kernel's pages into a trace, and says what is there. Of a session's
-/// directory, or one that 'sordino record --from' received into, every recording that is not finished.
+/// Cuts off an incomplete end, converts the kernel's pages to a trace, and prints the summary. In the directory of a
+/// session, or of 'sordino record --from', it finishes every recording that is not finished.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino recover sordino-20260131-120000")]
 pub(crate) struct Options {
-    /// The recording's directory, or one with several; the newest in this directory if none is named
+    /// Directory of the recording, or of several [default: the newest recording in the current directory]
     directory: Option<PathBuf>,
-    /// As JSON
+    /// Print the summary as JSON
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 show(options, &directory, &Summary::read(&directory)?)?;
             }
             Ok(None) => {}
-            // The others do not wait for this one.
+            // The other recordings are finished all the same.
             Err(failure) => failed.push(failure),
         }
     }
@@ -59,7 +59,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The recordings in a directory that is none itself: a session's, or one that a stream was received into.
+/// Returns the recordings in a directory that is no recording itself: a session's, or one that a stream was received
+/// into.
 fn parts(path: &Path) -> Vec<Directory> {
     let kinds = [Kind::Chunk, Kind::Snapshot];
     let parts = || kinds.into_iter().flat_map(|kind| recordings(path, kind)).collect();
@@ -75,8 +76,8 @@ fn recover(directory: &Directory) -> Result<Summary, Failure> {
     Ok(sordino_collect::recover(directory, &mut progress)?)
 }
 
-/// Gives what was completed to its reader. It was ours alone, or it would not have been completed. But whoever put a link to it where
-/// it was looked for is not to have it.
+/// Gives the finished recordings to their reader. They belonged to this user alone, or they would not have been
+/// finished. A recording is not given if it was reached by a link that another user may have put there.
 fn give(series: Option<&Path>, completed: &[(Summary, Directory)], reader: &Target) {
     let (user, group) = (reader.uid.as_raw(), reader.gid.as_raw());
     if let Some(dir) = series.and_then(|path| Dir::open(path).ok()).filter(|dir| dir.lies_with(user)) {
@@ -92,7 +93,7 @@ fn show(options: &Options, directory: &Directory, summary: &Summary) -> Result<(
     answer(&text, options.json)
 }
 
-/// The recording that a command is about: the one that was named, or the newest here.
+/// Returns the recording that was named, or the newest in the current directory.
 pub(crate) fn open(named: Option<&Path>) -> Result<Directory, Failure> {
     Ok(match named {
         Some(path) => Directory::open(path)?,

@@ -1,4 +1,4 @@
-//! `sordino shield`
+//! The command `sordino shield`.
 
 mod around;
 mod measure;
@@ -27,10 +27,11 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Give CPUs to real-time work, prove it, and undo it
+/// Reserve CPUs for real-time work, check the effect, and undo it
 ///
-/// Moves threads, interrupts and the kernel's own work away from CPUs, reads each change back, measures what it brought, and
-/// gives everything back with 'down': also what 'up' left when it was killed. Needs root, but for 'plan' and 'status'.
+/// Moves threads, interrupts and work of the kernel away from CPUs, reads each change back, measures the effect, and
+/// undoes everything with 'down', also the changes of an 'up' that was killed. Needs root, except for 'plan' and
+/// 'status'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,38 +47,38 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print what would be done, and what only a boot parameter can do; changes nothing
+    /// Print the changes that 'up' would make, and the boot parameters that could do more; changes nothing
     Plan(Wanted),
     /// Raise the shield
     ///
-    /// Measures a real-time loop on each CPU before and after, and counts what interrupts it. Exit status: 1 if something was set
-    /// and does not hold; 2 if there is no shield, and nothing is changed then.
+    /// Measures a real-time loop on each CPU before and after, and counts its interruptions. Exit status: 1 if a
+    /// setting was changed and does not hold; 2 if the shield can't be raised, and then nothing is changed.
     Up(UpOptions),
-    /// Say whether a shield is up, and whether everything it set still holds
+    /// Report whether a shield is up, and whether all of its settings still hold
     ///
-    /// Changes nothing. Also reports what an 'up' or 'down' left that was killed; 'down' undoes that.
-    ///
-    /// Exit status: 0 if a shield is up and everything it set still holds, otherwise 1.
+    /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
+    /// undoes its changes. Exit status: 0 if a shield is up and holds, otherwise 1.
     Status(Format),
     /// Run a command on the shielded CPUs
     ///
-    /// As the user who called sudo, unless --as says otherwise. The exit status is the command's own.
+    /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
     Run(run::Options),
-    /// Give everything back
+    /// Lower the shield and restore all settings
     ///
-    /// What runs on the shielded CPUs goes on, on all CPUs. Exit status: 1 if something could not be given back.
+    /// Programs on the shielded CPUs continue, on all CPUs. Exit status: 1 if a setting could not be restored.
     Down(Format),
 }
 
 #[derive(Args, Debug)]
 struct Wanted {
-    /// The CPUs, such as 2-3,5
+    /// CPUs to shield, such as 2-3,5
     #[arg(long, value_name = "LIST")]
     cpus: CpuList,
-    /// basic: move work away from the CPUs. full: also set what the whole machine shares, as throttling and power
+    /// Extent of the shield: 'basic' moves threads, interrupts and the kernel's work away from the CPUs; 'full' also
+    /// changes settings of the whole machine: throttling of real-time threads, timers, statistics, power
     #[arg(long, value_name = "LEVEL", default_value = "basic", value_parser = level)]
     level: Level,
-    /// Take each CPU down and up first: clears it of timers, and moves interrupts for good
+    /// Take each CPU offline and online first: removes timers from it, and moves managed interrupts away for good
     #[arg(long)]
     hotplug: bool,
     #[command(flatten)]
@@ -88,25 +89,25 @@ struct Wanted {
 struct UpOptions {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to measure before and after, at most a minute; 0s: not at all
+    /// Duration of the measurements before and after, at most 60s; 0s for none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = at_most_a_minute)]
     measure: Duration,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
 struct Format {
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Everything, not the first of each kind
+    /// Show all lines, instead of the first of each kind
     #[arg(short, long)]
     verbose: bool,
 }
 
-/// All that while, the CPUs do nothing else.
+/// Parses the duration of a measurement, at most a minute: the CPUs do nothing else meanwhile.
 fn at_most_a_minute(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| {
-        if time <= Duration::from_secs(60) { Ok(time) } else { Err("it is a minute at most".to_owned()) }
+        if time <= Duration::from_secs(60) { Ok(time) } else { Err("must be at most 60s".to_owned()) }
     })
 }
 
@@ -114,7 +115,7 @@ fn level(text: &str) -> Result<Level, String> {
     match text {
         "basic" => Ok(Level::Basic),
         "full" => Ok(Level::Full),
-        _ => Err("it is basic or full".to_owned()),
+        _ => Err("expected basic or full".to_owned()),
     }
 }
 
@@ -134,12 +135,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The shield that is up, if somebody could tell.
+/// Returns the shield that is up; `None` if there is none, or if that can't be read.
 pub(crate) fn current() -> Option<Shield> {
     Store::default().shield().ok().flatten()
 }
 
-/// The CPUs of the shield that is up.
+/// Returns the CPUs of the shield that is up; an empty list if there is none.
 pub(crate) fn shielded() -> CpuList {
     current().map_or_else(CpuList::default, |shield| shield.request.cpus)
 }
@@ -171,9 +172,9 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a shield does not change, and its user should know.
+/// Facts that a shield does not change and that its user should know.
 struct Advice {
-    /// Who would undo it, and whose core is shared.
+    /// Services that would undo the shield, CPUs that share a core with others, settings that can't be reached.
     notes: Vec<String>,
     rcu_threads: Vec<String>,
 }
@@ -192,7 +193,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     if let Some(lowered) = store.recover()? {
         show_as_message(&text::undone(&lowered));
     }
-    // What makes `up` refuse is said before anything is measured, and so is what will undo it.
+    // Reasons to refuse are reported before anything is measured, and so are services that would undo the shield.
     store.may_raise(&request)?;
     let advice = Advice::of(&Machine::read()?, &request);
     for note in &advice.notes {
@@ -208,7 +209,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     };
     let before = measure(&mut watch, "measuring without the shield")?;
     let raised = store.up(&request, &mut watch)?;
-    // From here on it is up, whatever else fails.
+    // From here on the shield is up, even if something else fails.
     let after = measure_inside(&raised.shield, || measure(&mut watch, "measuring with the shield"));
     let after = after.unwrap_or_else(|failure| {
         message!("sordino: not measured with the shield: {}", failure.text());
@@ -226,7 +227,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }
 
-/// Measures from within the shield, where alone its CPUs can be had.
+/// Measures from within the shield: its CPUs are not available outside of it.
 fn measure_inside(
     shield: &Shield,
     measure: impl FnOnce() -> Result<Option<Measurement>, Failure>,
@@ -259,7 +260,7 @@ fn raised_json(
 
 fn status(format: Format) -> Result<ExitCode, Failure> {
     let status = Store::default().status()?;
-    // Who may have changed what no longer holds.
+    // These services may have changed the settings that no longer hold.
     let rivals = match &status.shield {
         Some(shield) if !status.drift.is_empty() => advice::rivals(&Machine::read()?, &shield.request),
         _ => Vec::new(),
@@ -291,7 +292,7 @@ fn status_json(status: &Status, rivals: &[String]) -> String {
 }
 
 fn down(format: Format) -> Result<ExitCode, Failure> {
-    // Whoever presses Ctrl-C here wants it to be over, not half done.
+    // Ctrl-C must not leave the shield half lowered.
     let _stop = signals::stop()?;
     let lowered = Store::default().down()?;
     let text = if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) };
@@ -311,7 +312,7 @@ fn lowered_json(lowered: &Lowered) -> serde_json::Value {
     })
 }
 
-/// Shows what is being changed; and whether the user wants it to end.
+/// Shows the change that is being made, and receives Ctrl-C.
 struct Raising {
     progress: Progress,
     stop: OwnedFd,

@@ -1,4 +1,4 @@
-//! What an output can show: colours, characters and columns.
+//! The colours, characters and columns that an output can show.
 
 use clap::ColorChoice;
 use std::env;
@@ -6,16 +6,16 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-/// What `--color` says.
+/// The value of `--color`, once it is set.
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Takes up `--color`, once.
+/// Sets the value of `--color`, once.
 pub(crate) fn choose_color(choice: ColorChoice) {
     let _ = CHOICE.set(choice);
 }
 
-/// Whether the stream is to have colours: as `--color` says, and by itself if it is a terminal that has some and `NO_COLOR`
-/// (no-color.org) is not set.
+/// Returns true if the stream may have colours: as `--color` sets it or, by default, if it is a terminal with colours
+/// and `NO_COLOR` (no-color.org) is not set.
 pub(super) fn has_colors(stream: &impl IsTerminal) -> bool {
     match CHOICE.get().unwrap_or(&ColorChoice::Auto) {
         ColorChoice::Always => true,
@@ -32,20 +32,21 @@ fn is_set(variable: &str) -> bool {
     env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Whether texts may have other characters than ASCII's.
+/// Returns true if output may have characters outside ASCII.
 pub(crate) fn is_utf8() -> bool {
     is_utf8_locale(["LC_ALL", "LC_CTYPE", "LANG"].map(|name| env::var(name).unwrap_or_default()))
 }
 
-/// Whether the first of these that is set names UTF-8. Where none is, as in services and containers, characters are UTF-8, too: who
-/// can't show them says so.
+/// Returns true if the first variable that is set names UTF-8. If none is set, as in services and containers, the
+/// locale counts as UTF-8, too: one that is not says so.
 fn is_utf8_locale(variables: [String; 3]) -> bool {
     let locale =
         variables.into_iter().find(|value| !value.is_empty()).map(|value| value.to_ascii_lowercase());
     locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"))
 }
 
-/// How many columns the stream has: what COLUMNS says, if that is a number above 0, or the terminal. `None`: lines may have any length.
+/// Returns the columns of the stream: those in the variable COLUMNS, if that is a number above 0, or the terminal's.
+/// `None`: lines may have any length.
 pub(super) fn columns(stream: &impl AsFd) -> Option<usize> {
     let said = env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));

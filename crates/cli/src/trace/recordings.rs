@@ -1,10 +1,13 @@
-//! Which traces belong to one recording.
+//! The traces that belong to one recording.
 //!
-//! A directory that was named may hold several: `/tmp` does. They are read together only if one recording made them:
+//! A named directory may hold traces of several recordings, as `/tmp` does. They are read together only if they belong
+//! to one:
 //!
-//! * the kernel's trace and the programs' of a [recording](Directory) of sordino's,
-//! * the chunks of a session, which follow each other; its snapshots can hold the same events and are read one by one,
-//! * the traces of a session of LTTng's: `kernel`, `ust/uid/UID/64-bit`, `ust/pid/PROGRAM`, in `archives/CHUNK` if it was rotated.
+//! - the kernel's trace and the programs' of a [recording](Directory) by sordino,
+//! - the chunks of a session, which follow each other; its snapshots may have events in common, and are read one by
+//!   one,
+//! - the traces of an LTTng session: `kernel`, `ust/uid/UID/64-bit`, `ust/pid/PROGRAM`, in `archives/CHUNK` if it was
+//!   rotated.
 //!
 //! Any other trace is a recording by itself.
 
@@ -16,12 +19,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// As many recordings are named when there are several.
+/// Most recordings that the message lists.
 const MOST_NAMED: usize = 10;
 
-/// Refuses traces of several recordings, and says which recordings are there.
+/// Refuses traces of several recordings, and lists the recordings.
 pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Failure> {
-    // What was named may be a part of a recording, or `.`.
+    // The named directory may be a part of a recording, or `.`.
     let named_whole = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let is_recording = |path: &Path| Directory::open(path).is_ok();
     let traces = traces.iter().map(|trace| fs::canonicalize(trace).unwrap_or_else(|_| trace.to_owned()));
@@ -40,8 +43,8 @@ pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Fai
     Err(Failure::new(UNUSABLE, text))
 }
 
-/// The recordings that traces belong to, given which directories are recordings of sordino's. If a session's directory was named and has
-/// more than chunks, each of them.
+/// Returns the recordings that traces belong to; `is_recording` returns true for a directory of sordino's. For the
+/// directory of a session that has more than chunks, it returns each chunk and snapshot.
 fn recordings(traces: &[PathBuf], named: &Path, is_recording: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let distinct = |paths: Vec<&Path>| -> Vec<PathBuf> {
         paths.into_iter().collect::<BTreeSet<_>>().into_iter().map(Path::to_owned).collect()
@@ -54,9 +57,10 @@ fn recordings(traces: &[PathBuf], named: &Path, is_recording: impl Fn(&Path) -> 
     sessions
 }
 
-/// The directory of the recording, of the chunk if it is one, that a trace belongs to, by their names.
+/// Returns the directory of the recording that a trace belongs to, or of the chunk if it is one, from the directories'
+/// names.
 fn recording(trace: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
-    // From the end: the trace, and the directories above it.
+    // The trace and the directories above it, from the end.
     let above: Vec<&Path> = trace.ancestors().take(5).collect();
     let name =
         |level: usize| above.get(level).and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
@@ -70,7 +74,7 @@ fn recording(trace: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
     }
 }
 
-/// The session's directory, if the recording is a chunk of a session.
+/// Returns the session's directory if the recording is a chunk, or else the recording.
 fn session(recording: &Path, is_recording: impl Fn(&Path) -> bool) -> &Path {
     let (Some(parent), Some(name)) =
         (recording.parent(), recording.file_name().and_then(|name| name.to_str()))

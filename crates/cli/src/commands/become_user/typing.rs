@@ -1,4 +1,4 @@
-//! Keeps a command of another user from typing into a terminal that it shares with its starter's shell.
+//! The filter that keeps a command of another user from typing into a terminal that it shares with its starter's shell.
 
 use rustix::fs::{Dev, fstat, major, minor};
 use rustix::stdio::{stderr, stdin, stdout};
@@ -6,11 +6,12 @@ use rustix::termios::isatty;
 use std::fs;
 use std::os::fd::BorrowedFd;
 
-/// `0` if `TIOCSTI` takes `CAP_SYS_ADMIN`; not there before Linux 6.2, where it takes nothing.
+/// The setting that is `0` if `TIOCSTI` needs `CAP_SYS_ADMIN`. It does not exist before Linux 6.2, where no right is
+/// needed.
 const LEGACY: &str = "/proc/sys/dev/tty/legacy_tiocsti";
 
-/// Denies what follows in this process to put characters into the terminal's input, if it shares one where it could: what is typed
-/// there would be run by the shell of whoever started it. A warning if that cannot be denied.
+/// Forbids this process, and programs that it executes, to insert characters into the input of a terminal that it
+/// shares: its starter's shell would run them as commands. Prints a warning if that can't be forbidden.
 pub(super) fn forbid() {
     if !is_needed(&terminals(), fs::read_to_string(LEGACY).ok().as_deref()) {
         return;
@@ -23,7 +24,8 @@ pub(super) fn forbid() {
     }
 }
 
-/// The terminals of this process: the controlling one, and those that are open as its standard files. Unknown is one, too.
+/// Returns the terminals of this process: the controlling one, and those that are its standard files. One that can't be
+/// determined counts as a terminal.
 fn terminals() -> Vec<Dev> {
     let controlling = fs::read_to_string("/proc/self/stat").ok();
     let controlling = controlling.as_deref().map_or(Some(Dev::MAX), controlling_terminal);
@@ -32,15 +34,16 @@ fn terminals() -> Vec<Dev> {
     open.map(|found| found.st_rdev).chain(controlling).collect()
 }
 
-/// The device of the controlling terminal in the text of `/proc/PID/stat`; `None` if there is none.
+/// Returns the device of the controlling terminal from the text of `/proc/PID/stat`; `None` if there is none.
 fn controlling_terminal(stat: &str) -> Option<Dev> {
-    // The name, in parentheses, may hold anything; behind it are the state, three ids and the device.
+    // The name, in parentheses, may contain anything; behind it are the state, three ids and the device.
     let (_, fields) = stat.rsplit_once(')')?;
     let device: i32 = fields.split_ascii_whitespace().nth(4)?.parse().ok()?;
     (device != 0).then_some(Dev::from(device.cast_unsigned()))
 }
 
-/// Whether somebody who may use these terminals may type into one. On a virtual console, `TIOCLINUX` may, whatever the setting.
+/// Returns true if a process with these terminals could type into one. On a virtual console `TIOCLINUX` can, whatever
+/// the setting.
 fn is_needed(terminals: &[Dev], legacy: Option<&str>) -> bool {
     let is_console = |device: &Dev| match (major(*device), minor(*device)) {
         (4, number) => number < 64,

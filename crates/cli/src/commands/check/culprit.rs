@@ -1,4 +1,4 @@
-//! What made the longest wake-up that a trace shows so long.
+//! The cause of the longest wake-up in a trace.
 
 use crate::Failure;
 use crate::commands::explain::{explain, format};
@@ -9,14 +9,14 @@ use sordino_event::Nanos;
 use sordino_report::{FindingsFormat, headline, write_findings};
 use std::path::Path;
 
-/// cyclictest's measuring threads; its others have ordinary priorities.
+/// Returns true for cyclictest's measuring threads; its other threads have ordinary priorities.
 fn is_measuring(thread: &Thread) -> bool {
     thread.comm.as_deref() == Some("cyclictest")
         && thread.priority.is_some_and(|priority| priority.is_real_time())
 }
 
-/// The longest wake-up of cyclictest in this trace, from the timer's interrupt until the thread runs, and what took the time. `None`
-/// if the trace has none.
+/// Returns the longest wake-up of cyclictest in this trace, from the timer's interrupt until the thread runs, with its
+/// causes. `None` if the trace has none.
 pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failure> {
     let point =
         |event: &str, field: &str| Point { event: event.to_owned(), key: Key::Field(field.to_owned()) };

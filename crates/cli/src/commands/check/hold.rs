@@ -1,4 +1,4 @@
-//! What is held on the machine while it is measured, and given back.
+//! Settings of the machine that are held during measurements, and restored.
 
 use crate::throttle::{self, THROTTLE, Throttle};
 use sordino_check::Held;
@@ -8,36 +8,31 @@ use std::io::{Read, Write};
 
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// What is held; dropping it gives it back.
+/// The settings that are held; dropping it restores them.
 pub(super) struct Hold {
     pub(super) held: Vec<Held>,
-    /// What could not be held, and what follows from that.
+    /// The settings that could not be held, and the consequences.
     pub(super) not_held: Vec<String>,
     _guardian: Option<Guardian>,
-    /// The kernel forgets the request when it is closed, by whatever death.
+    /// The kernel drops the request when this file is closed, also if the process is killed.
     _latency: Option<File>,
 }
 
 impl Hold {
-    /// Nothing at all.
+    /// Holds nothing, and measures the machine as it is.
     pub(super) fn nothing() -> Self {
         Self { held: Vec::new(), not_held: Vec::new(), _guardian: None, _latency: None }
     }
 
-    /// No throttling of real-time threads, no deep sleep. Where loops take all CPUs, the throttling is what lets anybody else run, the one
-    /// who would end them among them.
+    /// Disables throttling of real-time threads and deep sleep of CPUs. If loops take all CPUs, throttling stays: other
+    /// threads, such as one that ends the loops, run only because of it.
     pub(super) fn all(takes_all: bool) -> Self {
         let mut hold = Self::nothing();
         match throttle::lift(takes_all.then_some("no other CPU is left")) {
             Throttle::Unlimited => {}
             Throttle::Lifted { was, guardian } => {
                 hold._guardian = Some(guardian);
-                hold.hold(
-                    THROTTLE,
-                    was,
-                    "-1",
-                    "real-time threads are not stopped for a twentieth of each second",
-                );
+                hold.hold(THROTTLE, was, "-1", "real-time threads are not stopped for 5 % of each second");
             }
             Throttle::Stays { now, why } => {
                 let now = now.unwrap_or_else(|| "as it is".to_owned());
@@ -66,7 +61,8 @@ impl Hold {
     }
 }
 
-/// `Documentation/power/pm_qos_interface.rst`: the target in microseconds, as 32 bits.
+/// Requests the lowest wake-up latency of CPUs, and returns the previous target.
+/// `Documentation/power/pm_qos_interface.rst`: it is a number of microseconds in 32 bits.
 fn latency() -> std::io::Result<(i32, File)> {
     let mut file = OpenOptions::new().read(true).write(true).open(LATENCY)?;
     let mut was = [0; 4];

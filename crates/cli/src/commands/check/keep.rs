@@ -1,4 +1,4 @@
-//! The process between a check and what it runs: whatever becomes of the check, it ends all of that.
+//! The keeper: a process between a check and a program that it runs, which ends the program in any case.
 
 use crate::Failure;
 use crate::commands::shield;
@@ -20,25 +20,25 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Runs a command, and ends it with everything it started: when it is told to, or when its parent is gone.
+/// Runs a command, and ends it with all processes that it started, on request or when its parent is gone.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The process that has to live
+    /// Process whose end also ends the command
     #[arg(long)]
     parent: i32,
-    /// Run on these CPUs, outside of a shield
+    /// CPUs on which the command runs, outside of a shield
     #[arg(long)]
     cpus: Option<CpuList>,
-    /// Start it again when it has ended well
+    /// Start the command again each time that it ends with status 0
     #[arg(long)]
     repeat: bool,
-    /// Ask it with SIGINT to end, and wait so many milliseconds for that
+    /// Milliseconds that the command may take to end after a SIGINT
     #[arg(long, default_value_t = 0)]
     patience: u64,
-    /// Remove this directory if the parent is gone
+    /// Directory to remove if the parent is gone
     #[arg(long, value_name = "DIR")]
     scratch: Vec<PathBuf>,
-    /// End with the parent by the kernel's doing, and become the command
+    /// Have the kernel end this process with its parent, and become the command
     #[arg(long)]
     bound: bool,
     #[arg(last = true, required = true)]
@@ -53,13 +53,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let stop = signals::stop()?;
     let alive = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
     let Some(alive) = alive.filter(|_| getppid() == parent) else {
-        return Err(Failure::new(UNUSABLE, "the check is gone"));
+        return Err(Failure::new(UNUSABLE, "the check has ended"));
     };
-    // What the command leaves behind becomes ours, and is found.
+    // Processes that the command leaves behind become children of this one, and are found.
     set_child_subreaper(Some(getpid()))?;
     if let Some(cpus) = &options.cpus {
         if let Some(up) = shield::current() {
-            // Who is not inside can't be sent out.
+            // It fails if this process is not inside the shield.
             let _ = up.send_out(std::process::id());
         }
         set_affinity(cpus)?;
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// In a process group of its own, which a shell's Ctrl-C does not reach.
+/// Starts the command in a process group of its own, which a shell's Ctrl-C does not reach.
 fn start(options: &Options) -> Result<Child, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -94,9 +94,9 @@ fn start(options: &Options) -> Result<Child, Failure> {
 
 fn become_bound(options: &Options, parent: Option<Pid>) -> Result<ExitCode, Failure> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have died before that.
+    // The parent may have died before that.
     if getppid() != parent {
-        return Err(Failure::new(UNUSABLE, "the check is gone"));
+        return Err(Failure::new(UNUSABLE, "the check has ended"));
     }
     let (program, arguments) =
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
@@ -106,13 +106,13 @@ fn become_bound(options: &Options, parent: Option<Pid>) -> Result<ExitCode, Fail
 
 enum Ended {
     ByItself(ExitStatus),
-    /// It was told to.
+    /// The keeper ended it on request.
     ByUs,
-    /// The check is gone.
+    /// The check has ended.
     Orphaned,
 }
 
-/// Until the command has ended, or is to end.
+/// Waits until the command has ended by itself, or ends it.
 fn wait(child: &mut Child, stop: &OwnedFd, alive: &OwnedFd, patience: u64) -> Result<Ended, Failure> {
     let pid = Pid::from_child(child);
     let own = pidfd_open(pid, PidfdFlags::empty())?;
@@ -144,12 +144,12 @@ fn wait(child: &mut Child, stop: &OwnedFd, alive: &OwnedFd, patience: u64) -> Re
     Ok(if is_orphaned { Ended::Orphaned } else { Ended::ByUs })
 }
 
-/// What is left of the command's group. Its number is nobody else's as long as one is left.
+/// Kills the remaining processes of the command's group. Its id is not reused while one remains.
 fn end_group(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Ends those that left the group, until there is none: what they leave in turn becomes ours.
+/// Kills the processes that left the group until there are none: their children become ours in turn.
 fn end_children() -> Result<(), Failure> {
     loop {
         match nix::sys::wait::waitpid(None, Some(nix::sys::wait::WaitPidFlag::WNOHANG)) {
@@ -183,11 +183,11 @@ fn as_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Such a process for a command, of this process.
+/// Returns the command line of a keeper, a child of this process, for a command.
 pub(super) fn command(options: &[String], line: &[String]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["keep", "--parent", &std::process::id().to_string()]).args(options).arg("--").args(line);
-    // Ctrl-C is for the check, which then tells it.
+    // Ctrl-C goes to the check, which then ends the keeper.
     command.process_group(0).env(RESERVE, UNRECORDED);
     command
 }

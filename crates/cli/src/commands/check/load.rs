@@ -13,23 +13,24 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long the kernel's sources may take to be unpacked.
+/// Most time for unpacking the kernel's sources.
 const UNPACKING: Duration = Duration::from_secs(600);
 
-/// Loads that can be made on this machine, and why others can't.
+/// The loads that can run on this machine, and the reasons why others can't.
 pub(super) struct Loads {
     loads: Vec<Load>,
-    /// The kernel's sources, and where they are unpacked.
+    /// The archive or directory with the kernel's sources.
     source: PathBuf,
     unpacked: Option<TempDir>,
     pub(super) missing: Vec<(String, Option<String>)>,
-    /// All that was started, each once.
+    /// The commands that were started, each once.
     pub(super) commands: Vec<Command>,
     pub(super) notes: Vec<String>,
 }
 
 impl Loads {
-    /// Looks what is there. Sources of the kernel come from `named`, or from Debian's package `linux-source`.
+    /// Finds the programs of each load. The kernel's sources come from `named`, or from Debian's package
+    /// `linux-source`.
     pub(super) fn find(wanted: &[Load], named: Option<&Path>) -> Self {
         let mut loads = Self {
             loads: Vec::new(),
@@ -69,7 +70,7 @@ impl Loads {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    /// Loads all CPUs but those that are measured; until the result is dropped.
+    /// Runs the loads on all CPUs except the measured ones, until the result is dropped.
     pub(super) fn start(&mut self, measured: &CpuList, watch: &mut Watch) -> Result<Running, Failure> {
         let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
@@ -106,7 +107,7 @@ impl Loads {
         Ok(running)
     }
 
-    /// Says what ended before it should have.
+    /// Ends the loads, and notes those that had ended before.
     pub(super) fn stop(&mut self, mut running: Running) {
         for (load, keeper) in &mut running.keepers {
             if let Ok(Some(status)) = keeper.try_wait() {
@@ -121,7 +122,7 @@ impl Loads {
         }
     }
 
-    /// An archive becomes a directory, once.
+    /// Unpacks the kernel's sources, once, if they are an archive.
     fn unpack(&mut self, watch: &mut Watch) -> Result<(), Failure> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
@@ -143,12 +144,12 @@ impl Loads {
     }
 }
 
-/// A directory with a Kbuild, or an archive.
+/// Returns true for a directory with a Kbuild, or a file, which is taken for an archive.
 pub(super) fn is_source(path: &Path) -> bool {
     path.join("Kbuild").exists() || path.is_file()
 }
 
-/// The kernel's sources.
+/// Returns the kernel's sources: the named ones, or the newest below /usr/src.
 fn sources(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(named) = named {
         return is_source(named).then(|| named.to_owned());
@@ -161,10 +162,10 @@ fn sources(named: Option<&Path>) -> Option<PathBuf> {
     entries.filter(is_source).max()
 }
 
-/// Loads that run; dropping it ends them.
+/// Running loads; dropping it ends them.
 pub(super) struct Running {
     keepers: Vec<(Load, Child)>,
-    /// Goes when nothing writes to it any more.
+    /// Removed when no load writes to it any more.
     scratch: Vec<TempDir>,
 }
 

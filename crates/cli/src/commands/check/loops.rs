@@ -1,4 +1,4 @@
-//! Steps that read the clock in a loop: npt under load, and what the hardware takes without.
+//! Steps that read the clock in a loop: npt under load, and the time that the hardware takes without load.
 
 use super::tracing::Tracing;
 use super::{Run, tracers};
@@ -15,14 +15,15 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-/// Above everything but what the kernel relies on.
+/// SCHED_FIFO priority of the loops: above everything except the kernel's own threads of higher priority, on which it
+/// relies.
 const PRIORITY: u8 = 90;
-/// How often somebody looks at the loops.
+/// Interval at which the loops are checked for progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The step `npt`.
+/// Makes the step `npt`, a loop under load.
 pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("npt", "For how long a thread is stopped that should never be (npt)");
+    let mut step = Step::new("npt", "Longest interruption of a busy thread (npt)");
     let policy = policy();
     if policy == Policy::Other {
         step.notes.push(format!("no right to real-time priority: an ordinary thread was measured, which waits for all others ({}, or raise ulimit -r)", Right::Schedule.remedy()));
@@ -46,9 +47,9 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
-/// The step `hardware`: the kernel's tracer where it is, else a loop of our own.
+/// Makes the step `hardware`, by the kernel's hwlat tracer if it can be used, or else by a loop of our own.
 pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("hardware", "What the hardware, or a hypervisor, takes");
+    let mut step = Step::new("hardware", "Time taken by the hardware or a hypervisor");
     match tracers::hardware(run, step.clone()) {
         Ok(step) => return Ok(step),
         Err(reason) => step.notes.push(format!("the kernel's hwlat tracer can't be used: {reason}")),
@@ -64,16 +65,17 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
         "instead, a loop in user space ({policy}, no load): it can't tell gaps of hardware or hypervisor from those of the kernel's \
          interrupts and threads; what is counted as interrupting is an upper bound for the latter"
     ));
-    tell(&mut step, "longest gap, whoever made it,");
+    tell(&mut step, "longest gap, of whatever cause,");
     Ok(step)
 }
 
-/// How long that measures: the tracer goes from one CPU to the next.
+/// Returns the duration of the step `hardware`. The tracer moves from one CPU to the next within one duration.
 pub(super) fn hardware_takes(run: &Run) -> Duration {
     if Tracing::find(Tracer::Hwlat).is_ok() { run.duration } else { run.each_group() }
 }
 
-/// A loop on each CPU of the group at once, and who took the CPUs from them.
+/// Measures with a loop on each CPU of the group at once, and records which threads and interrupts took the CPUs from
+/// the loops.
 fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> Result<(), Failure> {
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
     let mut guardian = guard::start()?;
@@ -90,7 +92,7 @@ fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> R
     for (cpu, measured) in measured {
         let buckets = measured.histogram.buckets();
         let samples = Samples::of_cycles(buckets, measured.longest, &measured.rate);
-        // Threads first: they are few, and one of them takes longer than any interrupt.
+        // Threads come first: they are few, and one of them takes longer than any interrupt.
         let mut who = switches.remove(&cpu).unwrap_or_default();
         who.sort_by_key(|who| Reverse(who.count));
         who.extend(after.since(&before, cpu));
@@ -106,7 +108,7 @@ fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> R
     Ok(())
 }
 
-/// Each CPU with what its loop measured, as long as was asked for or until Ctrl-C.
+/// Runs the loops for the check's duration or until Ctrl-C, and returns each CPU's measurement.
 fn loops(run: &mut Run, group: &CpuList, policy: Policy) -> Result<Vec<(u32, Measured)>, Failure> {
     let plan = Plan {
         policy,
@@ -132,14 +134,14 @@ fn loops(run: &mut Run, group: &CpuList, policy: Policy) -> Result<Vec<(u32, Mea
     Ok(group.as_slice().iter().copied().zip(measured).collect())
 }
 
-/// The best that this user may have.
+/// Returns the real-time policy, or the ordinary one if this user has no right to it.
 fn policy() -> Policy {
     let wanted = Policy::Fifo(PRIORITY);
     let may = is_root() || thread::spawn(move || set_policy(wanted).is_ok()).join().unwrap_or(false);
     if may { wanted } else { Policy::Other }
 }
 
-/// The reason, from the figures.
+/// Sets the step's reason from its worst measurement.
 pub(super) fn tell(step: &mut Step, what: &str) {
     let Some(worst) = step.worst() else {
         step.verdict = Verdict::NotMeasured;

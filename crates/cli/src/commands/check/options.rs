@@ -1,4 +1,4 @@
-//! What a check is asked for.
+//! The options of `sordino check`, its limits and its CPUs.
 
 use super::load::is_source;
 use super::names;
@@ -13,14 +13,15 @@ use sordino_sched::{CpuList, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Say whether this machine is fit for real time, and what disturbs it
+/// Check whether this machine is fit for real time, and find its disturbances
 ///
-/// Looks how the machine is set, then measures: what the hardware takes (hwlat), for how long a thread is stopped (npt) and by what
-/// (osnoise), how late a thread wakes under load (cyclictest, timerlat), untraced and traced, whether priorities are kept. Each step PASSes, WARNs, FAILs, is INFO where no
-/// limit was given, or NOT MEASURED, with the reason and what to do next. What is missing is said, with the package that has it.
+/// Reads the machine's settings, then measures: time that the hardware takes (hwlat), interruptions of a busy thread
+/// (npt) and their sources (osnoise), wake-up latency under load (cyclictest, timerlat), untraced and traced, and
+/// whether the scheduler keeps priorities. Each step is PASS, WARN, FAIL, INFO where no limit was given, or NOT
+/// MEASURED, with the reason and the next step. Programs that are missing are named with their package.
 ///
-/// A minute is a smoke test; a machine that is to be relied on is measured for a day. Exit status: 1 if a step failed, or was not
-/// measured and is required.
+/// A minute each is a smoke test; measure a machine that you rely on for a day. Exit status: 1 if a step failed, or was
+/// required and not measured.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -31,43 +32,47 @@ Examples:
       --thresholds limits.toml --require wake-up -o results
   sordino compare results-before results-after")]
 pub(crate) struct Options {
-    /// How long each measurement takes
+    /// Duration of each measurement, such as 60s or 12h
     #[arg(short = 'd', long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub(super) duration: Duration,
-    /// The CPUs to measure [default: those that are shielded, or that this process may run on]
+    /// Measure these CPUs, such as 1-3 [default: the shielded ones, or else all that this process may run on]
     #[arg(short = 'a', long, value_name = "LIST")]
     pub(super) cpus: Option<CpuList>,
-    /// What runs on all other CPUs meanwhile
+    /// Load on all other CPUs during the measurements; 'compile' builds a kernel, 'all' runs every load
     #[arg(long, value_enum, default_value = "hackbench")]
     pub(super) load: LoadName,
-    /// The kernel's sources for --load compile: a directory or an archive [default: Debian's linux-source in /usr/src]
+    /// Kernel sources for --load compile, a directory or an archive [default: the newest linux-source-* of Debian in
+    /// /usr/src]
     #[arg(long, value_name = "PATH")]
     pub(super) source: Option<PathBuf>,
-    /// No thread may wake later than this (wake-up, wake-up-traced, timerlat)
+    /// Fail if a thread wakes later than this (steps wake-up, wake-up-traced, timerlat)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_wakeup: Option<Duration>,
-    /// No thread may be stopped for longer than this (hardware, npt, osnoise)
+    /// Fail if a thread is interrupted for longer than this (steps hardware, npt, osnoise)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
-    /// Limits from a TOML file: [STEP] with max = "100us", "p99.99" = "50us"; require = ["STEP"]
+    /// Read limits from a TOML file: for each step a table [STEP] with max = "100us" or a percentile, "p99.99" =
+    /// "50us"; require = ["STEP"] for steps that must be measured
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// The answer is "no" if this step can't be measured; may be repeated
+    /// Exit with status 1 if this step can't be measured; names as for --only; may be repeated
     #[arg(long, value_name = "STEP", value_parser = step_name)]
     require: Vec<String>,
-    /// These steps alone
+    /// Make only these steps: system, hardware, npt, osnoise, wake-up, wake-up-traced, timerlat, preemption,
+    /// priority-inheritance, load
     #[arg(long, value_name = "STEP,...", value_delimiter = ',', value_parser = step_name)]
     pub(super) only: Vec<String>,
-    /// Hold nothing: measure the machine as it is, throttled and asleep
+    /// Measure the machine as it is: leave throttling of real-time threads and deep sleep of CPUs enabled, which are
+    /// disabled otherwise while measuring
     #[arg(long)]
     pub(super) default_system: bool,
-    /// Where report.html, report.json and junit.xml go: a new or empty directory
+    /// Directory for report.html, report.json and junit.xml, new or empty [default: write no files]
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
-    /// As JSON
+    /// Print the report as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Every line of the table, and all commands
+    /// Show every setting that was checked, and all commands that were run
     #[arg(short, long)]
     pub(super) verbose: bool,
 }
@@ -98,25 +103,25 @@ fn step_name(text: &str) -> Result<String, String> {
     if names.contains(&text) {
         Ok(text.to_owned())
     } else {
-        Err(format!("there is no such step; there are {}", names.join(", ")))
+        Err(format!("no such step; expected one of {}", names.join(", ")))
     }
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
     duration(text)
-        .and_then(|time| if time.is_zero() { Err("it takes some time".to_owned()) } else { Ok(time) })
+        .and_then(|time| if time.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(time) })
 }
 
-/// Steps that measure times.
+/// The steps that measure times, for which limits can be set.
 const TIMED: &[&str] = &["hardware", "npt", "osnoise", "wake-up", "wake-up-traced", "timerlat", "preemption"];
 
 impl Options {
-    /// Whether this step is to be made.
+    /// Returns true if this step is to be made.
     pub(super) fn has(&self, step: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == step)
     }
 
-    /// What would be ignored is refused.
+    /// Refuses options that would have no effect.
     fn refuse_contradictions(&self) -> Result<(), Failure> {
         let refuse = |text: String| Err(Failure::new(UNUSABLE, text));
         for (option, time, steps) in self.given_limits() {
@@ -146,7 +151,7 @@ impl Options {
         ]
     }
 
-    /// What is asked of the machine; refused if no step could answer.
+    /// Returns the limits of the measurements; refuses one that no step could check.
     pub(super) fn limits(&self) -> Result<Limits, Failure> {
         self.refuse_contradictions()?;
         let mut limits = self.thresholds.as_deref().map(thresholds).transpose()?.unwrap_or_default();
@@ -177,7 +182,8 @@ fn thresholds(file: &Path) -> Result<Limits, Failure> {
     }
 }
 
-/// Those that are online, and those that are measured; takes this process to a shield that has the latter.
+/// Returns the CPUs that are online, and those to measure. Moves this process into the shield if it measures shielded
+/// CPUs.
 pub(super) fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
     let online = CpuList::online()?;
     let shielded =

@@ -1,4 +1,4 @@
-//! The directory of a check's results.
+//! The directory for a check's results.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -8,13 +8,13 @@ use sordino_dirfd::{Dir, read_regular, remedy};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a check's reports are written, again and again as they grow.
+/// The directory to which a check's reports are written after each step.
 pub(super) struct Output {
     dir: Arc<Dir>,
 }
 
 impl Output {
-    /// Makes the directory; it may be there already, but ours alone and empty.
+    /// Makes the directory; an existing one must be empty and belong to this user alone.
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", directory.display()));
         let made = Dir::make(directory).map_err(|error| bad(format!("{error}{}", remedy(&error))))?;
@@ -40,7 +40,7 @@ impl Output {
         &self.dir
     }
 
-    /// Each file is whole at any moment: the old one stays until the new one is written.
+    /// Writes the reports. Each file is complete at any moment: the old one stays until the new one is written.
     pub(super) fn write(&self, report: &Report, limits: &Limits) -> Result<(), Failure> {
         let longest = |step: &str| limits.longest(step).map(|time| time.as_nanos() as f64);
         let json = serde_json::to_string_pretty(report)? + "\n";
@@ -55,10 +55,10 @@ impl Output {
     }
 }
 
-/// More bytes than any report has.
+/// Largest report that is read, in bytes; real ones are smaller.
 const MOST: u64 = 256 << 20;
 
-/// A report, from its directory or its file.
+/// Reads a report from its directory or its file.
 pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let file = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
     let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", file.display()));

@@ -1,4 +1,4 @@
-//! Running another program to its end, or until the user wants it to be over.
+//! Running another program until it ends, or until the user interrupts the check.
 
 use super::keep;
 use super::watch::Watch;
@@ -11,28 +11,29 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a program may take to end after it was asked to: it has results to write.
+/// Most time for a program to end after it was asked to: it has results to write.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much later than planned it may end.
+/// Most time by which a program may end later than planned, besides a tenth of its duration.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// The result of running a program.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The last line it said on standard error, or printed.
+    /// The last line that it wrote to standard error, or else to standard output.
     pub(super) last_words: String,
     pub(super) command: Command,
-    /// Whether it did not end when it should have.
+    /// True if it did not end in time and was asked to.
     pub(super) was_stuck: bool,
 }
 
-/// The Debian package that has a program, if it can't be found.
+/// Returns the reason that a program is missing, and the command that installs its Debian package; `None` if it is
+/// installed.
 pub(super) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
     let is_there = sordino_collect::command::find(program.as_ref()).is_ok();
     (!is_there).then(|| (format!("{program} is not installed"), Some(format!("apt-get install {package}"))))
 }
 
-/// As a shell takes it.
+/// Returns a command line, quoted for a shell.
 pub(super) fn line(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let is_plain = !word.is_empty()
@@ -42,17 +43,17 @@ pub(super) fn line(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// A directory for its files, which goes with the check, also if that is killed while the program runs.
+/// Makes a directory for a program's files, which is removed with the check, also if the check is killed meanwhile.
 pub(super) fn scratch() -> Result<TempDir, Failure> {
     Ok(tempfile::Builder::new().prefix("sordino-check-").tempdir_in(temporary::directory()?)?)
 }
 
-/// The keeper's option for such a directory.
+/// Returns the keeper's option that removes the directory.
 pub(super) fn keeps(scratch: &TempDir) -> String {
     format!("--scratch={}", scratch.path().display())
 }
 
-/// Runs it for about `time`, telling `on_line` each line that it prints.
+/// Runs a program for about `time`, and passes each line that it prints to `on_line`.
 pub(super) fn run(
     words: &[String],
     scratch: Option<&TempDir>,
@@ -107,7 +108,7 @@ pub(super) fn run(
     Ok(Ended { status, last_words, command: Command { line: line(words), failed }, was_stuck })
 }
 
-/// Tells the process that keeps it.
+/// Sends SIGTERM to the program's keeper, which ends the program.
 pub(super) fn ask_to_end(child: &Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }

@@ -1,4 +1,4 @@
-//! Steps that the kernel's tracers make: what the hardware takes, who takes a CPU, how late a timer is.
+//! Steps that the kernel's tracers make: time taken by the hardware, sources of interruptions, timer latency.
 
 use super::Run;
 use super::loops::tell;
@@ -9,26 +9,26 @@ use sordino_check::tracers::Tracer;
 use sordino_check::{Step, Verdict};
 use std::time::Duration;
 
-/// hwlatdetect's defaults: what it takes for a gap, and for how much of which time it looks.
+/// hwlatdetect's defaults: the shortest gap that counts, and the part of a window during which it looks.
 const GAP: Duration = Duration::from_micros(10);
 const WIDTH: Duration = Duration::from_millis(500);
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What osnoise takes for noise unless told otherwise (`Documentation/trace/osnoise-tracer.rst`).
+/// osnoise's default for the shortest noise that counts (`Documentation/trace/osnoise-tracer.rst`).
 const NOISE: Duration = Duration::from_micros(5);
-/// How often osnoise tells, without a pause in between. A tenth of its default: a percentile takes many periods.
+/// osnoise's period, without a pause in between. A tenth of its default, because a percentile needs many periods.
 const PERIOD: Duration = Duration::from_millis(100);
-/// timerlat's default, and cyclictest's in this check.
+/// The timer's interval: timerlat's default, and cyclictest's in this check.
 const TIMER: Duration = Duration::from_millis(1);
 
 fn us(time: Duration) -> String {
     time.as_micros().to_string()
 }
 
-/// The step `hardware`, by the kernel's tracer.
+/// Makes the step `hardware` by the kernel's hwlat tracer.
 ///
 /// # Errors
-/// Why that can't make it.
+/// The reason why the tracer can't make it.
 pub(super) fn hardware(run: &mut Run, mut step: Step) -> Result<Step, String> {
     let tracing = Tracing::find(Tracer::Hwlat).map_err(|(reason, _)| reason)?;
     let gap = shortest_gap(run.hardware_limit);
@@ -53,13 +53,13 @@ pub(super) fn hardware(run: &mut Run, mut step: Step) -> Result<Step, String> {
     Ok(unless_lost(step, loss))
 }
 
-/// What is looked for, so that what exceeds the limit is seen. The tracer knows whole microseconds.
+/// Returns the shortest gap to look for, so that one over the limit is seen. The tracer counts whole microseconds.
 fn shortest_gap(limit: Option<Duration>) -> Duration {
     let limit = limit.map_or(GAP, |limit| limit.clamp(Duration::from_micros(1), GAP));
     Duration::from_micros(limit.as_micros() as u64)
 }
 
-/// What follows from finding nothing, which tells nothing of shorter gaps.
+/// Returns the verdict for no gap found, which proves nothing about shorter gaps.
 fn without_gaps(limit: Option<Duration>, gap: Duration) -> (Verdict, String) {
     let reason = format!("no gap over {}", format_duration(gap));
     match limit {
@@ -72,10 +72,10 @@ fn without_gaps(limit: Option<Duration>, gap: Duration) -> (Verdict, String) {
     }
 }
 
-/// The step `osnoise`.
+/// Makes the step `osnoise` by the kernel's tracer of that name.
 pub(super) fn osnoise(run: &mut Run) -> Result<Step, Failure> {
     let step =
-        Step::new("osnoise", "What takes the CPU from a thread, and what it is (the kernel's osnoise)");
+        Step::new("osnoise", "Interruptions of a busy thread and their sources (the kernel's osnoise)");
     let knobs = [
         ("tracing_thresh", us(NOISE)),
         ("osnoise/runtime_us", "1".to_owned()),
@@ -93,10 +93,12 @@ pub(super) fn osnoise(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
-/// The step `timerlat`.
+/// Makes the step `timerlat` by the kernel's tracer of that name.
 pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
-    let step =
-        Step::new("timerlat", "How late the timer's interrupt and the thread are (the kernel's timerlat)");
+    let step = Step::new(
+        "timerlat",
+        "Latency of a timer's interrupt and of the thread it wakes (the kernel's timerlat)",
+    );
     let knobs = [("osnoise/timerlat_period_us", us(TIMER))];
     let mut step = under_load(run, Tracer::Timerlat, &knobs, step, "latest")?;
     if !step.measurements.is_empty() {
@@ -106,12 +108,12 @@ pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
-/// How long a step of the kernel's tracers measures.
+/// Returns the duration of a step that a kernel tracer makes; zero if the tracer can't be used.
 pub(super) fn takes(run: &Run, tracer: Tracer) -> Duration {
     if Tracing::find(tracer).is_ok() { run.each_group() } else { Duration::ZERO }
 }
 
-/// A step of osnoise's or of timerlat's, which share their settings.
+/// Makes the step `osnoise` or `timerlat`, which share their settings, under load.
 fn under_load(
     run: &mut Run,
     tracer: Tracer,
@@ -123,7 +125,7 @@ fn under_load(
         Ok(tracing) => tracing,
         Err((reason, next)) => return Ok(step.not_measured(reason, next)),
     };
-    // Else it would stop by itself.
+    // With a value other than 0, tracing would stop by itself.
     let never =
         ["osnoise/stop_tracing_us", "osnoise/stop_tracing_total_us"].map(|file| (file, "0".to_owned()));
     let mut losses = None;
@@ -141,7 +143,7 @@ fn under_load(
     Ok(unless_lost(step, losses))
 }
 
-/// With lines lost, nothing is within a limit.
+/// Returns the step as not measured if lines were lost: no limit can be judged then.
 fn unless_lost(step: Step, loss: Option<String>) -> Step {
     match loss {
         Some(reason) => step.not_measured(reason, Some("measure fewer CPUs at once (--cpus)".to_owned())),

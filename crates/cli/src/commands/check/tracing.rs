@@ -1,4 +1,4 @@
-//! Running one of the kernel's tracers, and giving back what that changes.
+//! Running one of the kernel's tracers, and restoring its settings.
 
 use super::Run;
 use crate::Failure;
@@ -14,24 +14,26 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the lines are read: the buffers have room for many seconds.
+/// Interval at which the lines are read: the buffers have room for many seconds.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A file of tracefs that all instances share, and what is written to it for a tracer. What has to stay below another is made small
-/// before and behind it: knobs are given back in the opposite order.
+/// A file of tracefs that all instances share, and the value for a tracer. A value that must stay below another one is
+/// set to a small value before and after that one: knobs are restored in reverse order.
 pub(super) type Knob = (&'static str, String);
 
-/// One of the kernel's tracers, which can be used.
+/// One of the kernel's tracers that can be used.
 pub(super) struct Tracing {
     tracer: Tracer,
     tracefs: Tracefs,
-    /// Where all find its files, the process that gives them back among them.
+    /// The mount point that every process finds, the guardian that restores the files among them.
     root: &'static Path,
 }
 
 impl Tracing {
+    /// Finds a tracer of the kernel.
+    ///
     /// # Errors
-    /// Why it can't be used, and what to do about it.
+    /// The reason why it can't be used, and the remedy.
     pub(super) fn find(tracer: Tracer) -> Result<Self, (String, Option<String>)> {
         let reason = |error| (Failure::text_of(&error), None);
         let tracefs = Tracefs::open().map_err(reason)?;
@@ -51,13 +53,14 @@ impl Tracing {
         }
         let root = mount_point().ok_or_else(|| {
             let next = "mount -t tracefs nodev /sys/kernel/tracing";
-            ("tracefs is not where users look for it".to_owned(), Some(next.to_owned()))
+            ("tracefs is not mounted at /sys/kernel/tracing".to_owned(), Some(next.to_owned()))
         })?;
         Ok(Self { tracer, tracefs, root })
     }
 
-    /// Runs it on these CPUs, as long as was asked for or until Ctrl-C. What it tells goes to the step; what the kernel had no room for
-    /// is returned. Whatever becomes of this process, the instance is removed and the knobs are given back.
+    /// Runs the tracer on these CPUs for the check's duration or until Ctrl-C. Its results go to the step; lines that
+    /// the kernel had no room for are returned. If this process ends early, the guardian removes the instance and
+    /// restores the knobs.
     pub(super) fn measure(
         &self,
         run: &mut Run,
@@ -85,7 +88,7 @@ impl Tracing {
         Ok(reading.loss())
     }
 
-    /// Until the time is over. The tracer can't be changed before this returns.
+    /// Reads the tracer's lines until the time is over. The tracer can't be changed before this returns.
     fn read(&self, run: &mut Run, instance: &Instance) -> Result<Reading, Failure> {
         let (mut lines, mut reading) = (instance.lines()?, Reading::new(self.tracer));
         let begin = Instant::now();
@@ -103,21 +106,21 @@ impl Tracing {
                 thread::sleep(rest.min(LOOK));
             }
         }
-        // So that what is left has an end.
+        // Stops new lines, so that the remaining ones have an end.
         instance.set_tracing(false)?;
         while take(&mut lines, &mut reading)?.1 {}
         Ok(reading)
     }
 }
 
-/// Reads some lines: the longest time that they tell, and whether there may be more.
+/// Reads some lines. Returns the longest time in them, and whether there may be more.
 fn take(lines: &mut Lines, reading: &mut Reading) -> Result<(Option<u64>, bool), Failure> {
     let mut longest = None;
     let has_more = lines.read(|line| longest = longest.max(reading.take(line)))?;
     Ok((longest, has_more))
 }
 
-/// Writes a value that is given back.
+/// Writes a value, and has the guardian restore the previous one.
 fn set(guardian: &mut Guardian, file: &Path, value: &str) -> Result<(), Failure> {
     let bad = |error| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
     guardian.add(Undo::restore(file).map_err(bad)?)?;

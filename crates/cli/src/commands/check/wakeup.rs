@@ -1,4 +1,4 @@
-//! Steps that drive rt-tests, and the preempt-test.
+//! Steps that run programs of rt-tests, and the preempt-test.
 
 use super::Run;
 use super::culprit;
@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// rteval's.
+/// SCHED_FIFO priority of cyclictest, as rteval sets it.
 const PRIORITY: &str = "95";
-/// The longest time in cyclictest's histogram, in microseconds; longer ones are kept as what is over it.
+/// The longest time in cyclictest's histogram, in microseconds; longer times are only counted.
 const BOUND: u64 = 100_000;
-/// What the traced run records: what `explain` needs.
+/// The kernel events that the traced run records, those that `explain` needs.
 const KERNEL: &str = "sched,irq,irq_vectors,timer";
 
-/// How much of it is kept for each CPU.
+/// The size of the kernel's trace buffer for each CPU.
 const BUFFER: &str = "8M";
 
-/// Why no real-time thread could be measured.
+/// Returns the reason why no real-time thread could be measured.
 fn no_priority() -> String {
     format!("no right to real-time priority: {}", Right::Schedule.remedy())
 }
 
-/// The steps `wake-up` and, with the kernel traced meanwhile, `wake-up-traced`.
+/// Makes the step `wake-up` or, while the kernel is traced, `wake-up-traced`.
 pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
     let mut step = match is_traced {
-        false => Step::new("wake-up", "How late a thread wakes under load (cyclictest)"),
-        true => Step::new("wake-up-traced", "The same while sordino traces the kernel"),
+        false => Step::new("wake-up", "Wake-up latency under load (cyclictest)"),
+        true => Step::new("wake-up-traced", "Wake-up latency while sordino traces the kernel (cyclictest)"),
     };
     if let Some((reason, next)) = tool::missing("cyclictest", "rt-tests") {
         return Ok(step.not_measured(reason, next));
@@ -59,12 +59,12 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
         step.notes.push(format!("traced: {KERNEL}, overwriting, as 'sordino record --overwrite' does"));
         if run.traced_limit.is_some() {
             step.notes.push(
-                "it ends with the first wake-up over the limit, if there is one, so that the trace has that"
+                "it ends with the first wake-up over the limit, if there is one, so that the trace covers it"
                     .to_owned(),
             );
         } else if step.explained.is_some() {
             step.notes.push(
-                "explained is the longest in the last part of the run, which is what the trace has"
+                "the explanation is for the longest wake-up in the last part of the run, which the trace covers"
                     .to_owned(),
             );
         }
@@ -76,28 +76,28 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
     Ok(step)
 }
 
-/// How long each of the two measures.
+/// Returns the duration of each of the two steps.
 pub(super) fn wake_up_takes(run: &Run) -> Duration {
     let groups = run.groups().len() as u32;
     if can_run("cyclictest") { whole_seconds(run.duration).saturating_mul(groups) } else { Duration::ZERO }
 }
 
-/// rt-tests measure for whole seconds.
+/// Rounds up to whole seconds, for which rt-tests measure.
 fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs_f64().ceil().max(1.0) as u64)
 }
 
-/// Whether a program of rt-tests can be run.
+/// Returns true if a program of rt-tests can be run.
 fn can_run(program: &str) -> bool {
     is_root() && tool::missing(program, "rt-tests").is_none()
 }
 
-/// Whether there may be more.
+/// Measures one group of CPUs. Returns false if measuring another one makes no sense.
 fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
     let directory = tool::scratch()?;
     let json = directory.path().join("cyclictest.json");
     let name = format!("{}-cpu{group}", step.name);
-    // A trace that nobody keeps goes with the files.
+    // A trace that is not kept is removed with the other files.
     let trace = run.output.as_deref().unwrap_or(directory.path()).join(&name);
     let (mut words, limit) = match is_traced {
         true => (recorder(&trace)?, run.traced_limit),
@@ -133,7 +133,7 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -
     }
 }
 
-/// Says what made the longest of `measurements` so long, if the trace tells, and if it is the longest of the step so far.
+/// Explains the longest of `measurements` from the trace, if it is the longest of the step so far.
 fn explain(
     trace: &Path,
     kept: Option<String>,
@@ -147,7 +147,7 @@ fn explain(
         Ok(Some((woken, explained))) if is_longest => {
             let (longest, woken) = (maximum(measurements), woken.0 as f64);
             let (passed, headline) = (time(woken), &explained.headline);
-            // Only then the trace has it for certain.
+            // Only a wake-up over the limit is certain to be in the trace.
             let is_over = limit.is_some_and(|limit| longest > limit.as_nanos() as f64);
             let headline = if is_over && longest > 2.0 * woken {
                 format!(
@@ -174,7 +174,7 @@ fn recorder(trace: &Path) -> Result<Vec<String>, Failure> {
         .concat())
 }
 
-/// What it would tune itself, the check holds and reports.
+/// Returns cyclictest's command line. Settings that it would change by default are held and reported by the check.
 fn cyclictest_command(
     group: &CpuList,
     duration: Duration,
@@ -191,21 +191,20 @@ fn cyclictest_command(
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// A step whose program did not do what it should.
+/// Returns a step as not measured because its program failed.
 fn fail(step: Step, ended: &Ended, reason: String) -> Step {
     let reason = if ended.was_stuck { format!("it did not end by itself; {reason}") } else { reason };
     step.not_measured(reason, None)
 }
 
-/// How long the step `preemption` measures: each CPU by itself.
+/// Returns the duration of the step `preemption`, which measures each CPU by itself.
 pub(super) fn preempt_takes(run: &Run) -> Duration {
     if is_root() { run.duration.saturating_mul(run.cpus.as_slice().len() as u32) } else { Duration::ZERO }
 }
 
-/// The step `preemption`.
+/// Makes the step `preemption`, the preempt-test on each CPU.
 pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
-    let mut step =
-        Step::new("preemption", "Whether higher priorities preempt lower ones in time (preempt-test)");
+    let mut step = Step::new("preemption", "Preemption of lower priorities by higher ones (preempt-test)");
     let (mut rounds, mut out_of_order) = (0, 0);
     let duration = run.duration;
     for cpu in run.cpus.as_slice().to_vec() {
@@ -247,18 +246,18 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
     Ok(step)
 }
 
-/// It has no figures, and takes all CPUs: it is either right or stuck.
+/// Longest duration of the step `priority-inheritance`: pi_stress has no figures and takes all CPUs; it either succeeds
+/// or hangs.
 const INHERITING: Duration = Duration::from_secs(10);
 
-/// How long the step `priority-inheritance` takes.
+/// Returns the duration of the step `priority-inheritance`.
 pub(super) fn inherit_takes(run: &Run) -> Duration {
     if can_run("pi_stress") { whole_seconds(run.duration.min(INHERITING)) } else { Duration::ZERO }
 }
 
-/// The step `priority-inheritance`.
+/// Makes the step `priority-inheritance` by pi_stress.
 pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
-    let mut step =
-        Step::new("priority-inheritance", "Whether a mutex lends priority to its holder (pi_stress)");
+    let mut step = Step::new("priority-inheritance", "Priority inheritance of a mutex's holder (pi_stress)");
     if let Some((reason, next)) = tool::missing("pi_stress", "rt-tests") {
         return Ok(step.not_measured(reason, next));
     }

@@ -1,4 +1,4 @@
-//! How far a check is, and whether its user wants it to end.
+//! A check's progress, and its interruption by Ctrl-C.
 
 use crate::Failure;
 use crate::progress::Progress;
@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Shows progress, and hears Ctrl-C.
+/// Shows progress, and receives Ctrl-C.
 pub(super) struct Watch {
     progress: Progress,
     stop: OwnedFd,
@@ -31,13 +31,13 @@ impl Watch {
         })
     }
 
-    /// Something new that is to take so long.
+    /// Begins a measurement of `planned` duration.
     pub(super) fn begin(&mut self, what: impl Into<String>, planned: Duration) {
         (self.what, self.since, self.planned, self.maximum_ns) = (what.into(), Instant::now(), planned, None);
         self.tick();
     }
 
-    /// The longest time so far.
+    /// Reports a measured time; the longest so far is shown.
     pub(super) fn longest(&mut self, ns: f64) {
         self.maximum_ns = Some(self.maximum_ns.map_or(ns, |maximum| maximum.max(ns)));
         self.tick();
@@ -50,7 +50,7 @@ impl Watch {
         self.progress.doing(format!("{}: {seconds} of {of} s{maximum}; Ctrl-C ends it", self.what));
     }
 
-    /// Makes room on the terminal.
+    /// Removes the progress from the terminal, for other output.
     pub(super) fn clear(&mut self) {
         self.progress.clear();
         self.progress = Progress::new(false);

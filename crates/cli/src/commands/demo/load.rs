@@ -1,4 +1,4 @@
-//! What runs while the demo records.
+//! The programs that run while the demo records.
 
 use crate::Failure;
 use crate::privilege::is_root;
@@ -10,38 +10,39 @@ use std::fmt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long npt runs.
+/// Duration of npt's run.
 pub(super) const LENGTH: Duration = Duration::from_secs(5);
-/// When the load comes, the thread of higher priority, the timers, and the page faults, after npt's first loop or so.
+/// Time from the start of the disturbing programs to that of the load.
 const LOAD_AT: Duration = Duration::from_millis(500);
-// Three times each: what a hypervisor takes the CPU for meanwhile can be the larger part of a gap.
+// The disturbances' times: of the hog and the timers after the start of their programs, of the faults after npt's first
+// loop. Three of each, because a hypervisor may cause the larger part of a gap.
 const HOG_AT: &str = "800ms,1100ms,1400ms";
 const TIMERS_AT: &str = "1800ms,2100ms,2400ms";
 const FAULTS_AT: &str = "3200ms,3500ms,3800ms";
-/// How long npt may take to its first loop: its rings' memory can be slow to come.
+/// Most time until npt's first loop: memory for its rings may take long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The programs that the demo records, started and waited for by one that is not seen.
+/// Starts the programs that the demo records, and waits for npt.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The CPU to disturb
+    /// CPU on which npt runs
     #[arg(long)]
     cpu: u32,
-    /// npt's priority; 0: ordinary, and nothing but its page faults is planted
+    /// SCHED_FIFO priority of npt; 0 for an ordinary thread, and then only its page faults are planted
     #[arg(long)]
     prio: u8,
 }
 
-/// Where npt runs, and who else.
+/// The CPUs of npt and of everything else.
 pub(super) struct Place {
     cpu: u32,
-    /// Where everything else runs; `None` if there is only one CPU.
+    /// The CPU for everything else; `None` if there is only one CPU.
     other: Option<u32>,
     real_time: bool,
 }
 
 impl Place {
-    /// The last CPU that this process may run on; the first is for all others.
+    /// Chooses the last CPU on which this process may run; the first is for everything else.
     pub(super) fn choose() -> Result<Self, Failure> {
         let allowed = sordino_sched::affinity()?;
         let online = CpuList::online()?;
@@ -61,7 +62,7 @@ impl Place {
         Ok(Self { cpu, other, real_time: other.is_some() && is_root() })
     }
 
-    /// Whether the disturbances are planted and can be found.
+    /// Returns true if the disturbances are planted and can be found.
     pub(super) fn is_measured(&self) -> bool {
         self.real_time
     }
@@ -71,7 +72,7 @@ impl Place {
         ["demo-load", "--cpu", &self.cpu.to_string(), "--prio", prio].map(OsString::from).to_vec()
     }
 
-    /// The collector goes before the load, away from npt.
+    /// Returns the options that give the collector priority over the load, on another CPU than npt.
     pub(super) fn collector_options(&self) -> Vec<OsString> {
         match (self.real_time, self.other) {
             (true, Some(other)) => {
@@ -93,13 +94,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Programs that end with this value.
+/// Programs that are ended when this value is dropped.
 struct Started(Vec<Child>);
 
 impl Drop for Started {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // SIGTERM, which timeout(1) hands on to hackbench's processes.
+            // timeout(1) forwards SIGTERM to hackbench's processes.
             if let Ok(None) = child.try_wait() {
                 let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
                 let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
@@ -109,7 +110,7 @@ impl Drop for Started {
     }
 }
 
-/// Runs it all until npt's end; with npt's exit status.
+/// Runs all programs until npt ends. Succeeds if npt does.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let sordino = std::env::current_exe()?;
     let cpu = options.cpu.to_string();
@@ -120,13 +121,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut others = Started(Vec::new());
     if options.prio > 0 && is_measuring_within(PATIENCE, &mut npt.0[0])? {
         let everywhere = sordino_sched::affinity()?;
-        // Where npt runs, they would wait for the CPU before they can ask for their priority.
+        // On npt's CPU, they would wait for the CPU before they can request their priority.
         set_affinity(&everywhere.without(&CpuList::new([options.cpu])))?;
         others.0.push(start(&["disturb", "hog", "--cpu", &cpu, "--at", HOG_AT, "--for", "3ms"])?);
         others.0.push(start(&["disturb", "timers", "--cpu", &cpu, "--at", TIMERS_AT, "--for", "400us"])?);
         set_affinity(&everywhere)?;
     }
-    // The load comes when all the others run, so that it does not delay their start.
+    // The load starts last, so that it does not delay the others.
     std::thread::sleep(LOAD_AT);
     others.0.extend(hackbench());
     let status = npt.0[0].wait()?;
@@ -134,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until npt's loop runs; whether it does.
+/// Waits until npt's loop runs. Returns false if it does not within `limit`.
 fn is_measuring_within(limit: Duration, npt: &mut Child) -> Result<bool, Failure> {
     let begin = Instant::now();
     while npt.try_wait()?.is_none() && begin.elapsed() < limit {
@@ -146,7 +147,7 @@ fn is_measuring_within(limit: Duration, npt: &mut Child) -> Result<bool, Failure
     Ok(false)
 }
 
-/// Whether the process has a real-time thread `npt`: it becomes one right before its first loop.
+/// Returns true if the process has a real-time thread `npt`: it becomes one right before its first loop.
 fn is_measuring(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
@@ -157,7 +158,7 @@ fn is_measuring(pid: u32) -> bool {
     })
 }
 
-/// Load on the whole machine, for a time that is bounded even if nobody ends it.
+/// Starts load on the whole machine, for a bounded time even if it is not ended.
 fn hackbench() -> Option<Child> {
     let limit = (3 * LENGTH).as_secs().to_string();
     let mut command = Command::new("timeout");

@@ -1,4 +1,4 @@
-//! Disturbances that are known, and whether their gaps are explained by them.
+//! Disturbances that were planted, and the check that they are found as causes of their gaps.
 
 use crate::Failure;
 use crate::trace::Recording;
@@ -6,7 +6,7 @@ use sordino_analyze::{Cause, Explanation};
 use sordino_event::{ClassId, Classes, Event, Time, View};
 use sordino_timeline::Item;
 
-/// What was planted.
+/// The kind of a planted disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Hog,
@@ -14,16 +14,16 @@ enum Kind {
     Faults,
 }
 
-/// A disturbance, and when it was there.
+/// A planted disturbance, and its times.
 #[derive(Debug)]
 pub(super) struct Planted {
     kind: Kind,
-    /// From when to when, as its own tracepoints say; none without them. One that a hypervisor takes the CPU away in
-    /// hides behind that.
+    /// The begins and ends of the disturbance, from its own tracepoints; empty without them. If a hypervisor takes the
+    /// CPU meanwhile, that may hide the disturbance.
     windows: Vec<(Time, Time)>,
 }
 
-/// The tracepoints that begin and end each.
+/// The tracepoints at the begin and the end of each kind.
 const MARKS: [(Kind, &str, &str); 3] = [
     (Kind::Hog, "disturb:begin", "disturb:end"),
     (Kind::Timers, "disturb:begin", "disturb:end"),
@@ -39,7 +39,7 @@ impl Planted {
         }
     }
 
-    /// Why its gap can't be explained here, if it can't.
+    /// Returns the reason why its gap can't be explained on this machine, if there is one.
     pub(super) fn unmeasured(&self) -> Option<&'static str> {
         let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
         match self.kind {
@@ -50,7 +50,7 @@ impl Planted {
         }
     }
 
-    /// The longest gap in its times that it is the main cause of.
+    /// Returns the longest gap in its times of which it is the main cause.
     pub(super) fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
         let is_its = |gap: &&Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part));
@@ -59,7 +59,7 @@ impl Planted {
         self.gaps(gaps).filter(is_its).max_by_key(|gap| gap.length)
     }
 
-    /// The longest gap in its times.
+    /// Returns the longest gap in its times, of any cause.
     pub(super) fn longest_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
         self.gaps(gaps).max_by_key(|gap| gap.length)
     }
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// What the field `kind` of its tracepoints says.
+    /// Returns the value of the field `kind` in its tracepoints, if they have that field.
     fn word(self) -> Option<&'static [u8]> {
         match self {
             Self::Hog => Some(b"hog"),
@@ -94,7 +94,7 @@ impl Kind {
     }
 }
 
-/// When each was there.
+/// Finds the planted disturbances in a recording.
 pub(super) fn find(recording: &mut Recording) -> Result<Vec<Planted>, Failure> {
     let ids = |classes: &Classes, name: &str| -> Vec<ClassId> {
         classes.iter().filter(|(_, class)| class.name == name).map(|(id, _)| id).collect()
@@ -102,7 +102,7 @@ pub(super) fn find(recording: &mut Recording) -> Result<Vec<Planted>, Failure> {
     let marks =
         MARKS.map(|(kind, begin, end)| (kind, ids(&recording.classes, begin), ids(&recording.classes, end)));
     let mut windows = [const { Vec::new() }; MARKS.len()];
-    recording.pass(Some("looking for what was planted"), |item| {
+    recording.pass(Some("looking for the planted disturbances"), |item| {
         let Item::Event(moment) = item else { return Ok(true) };
         let event = moment.event;
         for ((kind, begins, ends), windows) in marks.iter().zip(&mut windows) {

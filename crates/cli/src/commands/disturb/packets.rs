@@ -1,4 +1,4 @@
-//! Packets whose softirqs flood a CPU: sent from another one, as a network card's would come.
+//! Network packets that flood a CPU with softirqs, sent from another CPU, as from a network card.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -11,20 +11,20 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Each packet is handed to as many sockets, all in the softirq: so that it takes longer to receive than to send.
+/// Number of sockets that each packet is delivered to in the softirq, so that receiving takes longer than sending.
 const RECEIVERS: usize = 64;
 const PORT: u16 = 9;
-/// The loopback network's broadcast address: all sockets of the port get what is sent there.
+/// The loopback network's broadcast address: a packet to it reaches all sockets of the port.
 const EVERYBODY: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
 
-/// A network of this process alone, whose packets the kernel handles on one CPU.
+/// A network namespace of this process, whose packets the kernel handles on one CPU.
 pub(super) struct Network {
     sender: UdpSocket,
     _receivers: Vec<OwnedFd>,
 }
 
 impl Network {
-    /// Makes it; it ends with the process. Needs root.
+    /// Makes the network, which ends with the process. Needs root.
     pub(super) fn make(cpu: u32) -> Result<Self, Failure> {
         private().and_then(|()| Self::receiving_on(cpu)).map_err(|error| {
             Failure::new(UNUSABLE, format!("can't make a network whose packets CPU {cpu} handles: {error}"))
@@ -43,7 +43,7 @@ impl Network {
         Ok(Self { sender, _receivers: receivers })
     }
 
-    /// Sends without a pause.
+    /// Sends packets without a pause for `length`.
     pub(super) fn flood(&self, length: Duration) -> Result<(), Failure> {
         let begin = Instant::now();
         while begin.elapsed() < length {
@@ -56,7 +56,7 @@ impl Network {
     }
 }
 
-/// A network of its own, and a /sys that shows it, which nobody else sees.
+/// Enters a network namespace, and a mount namespace with a `/sys` that shows it.
 fn private() -> Result<(), std::io::Error> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -64,7 +64,7 @@ fn private() -> Result<(), std::io::Error> {
     Ok(())
 }
 
-/// Nobody reads from it: what it has no room for is dropped when it has been handled.
+/// Opens a socket from which nobody reads: a packet that finds no room is dropped after it was handled.
 fn receiver() -> Result<OwnedFd, std::io::Error> {
     let receiver = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     sockopt::set_socket_reuseaddr(&receiver, true)?;

@@ -3,30 +3,30 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-/// As many losses between the last events are kept.
+/// The number of losses between the last events that are kept.
 const LOSSES: usize = 10_000;
 
-/// Lines with their places in the listing.
+/// Lines with their numbers in the listing.
 type Lines = VecDeque<(u64, Vec<u8>)>;
 
-/// The last events of a listing and the losses that stand between them.
+/// The last events of a listing, and the losses between them.
 #[derive(Debug)]
 pub(super) struct Last {
     most: usize,
     next: u64,
     events: Lines,
     losses: Lines,
-    /// The place of the last loss that was not kept for want of room.
+    /// The number of the last loss that was dropped for want of room.
     dropped: Option<u64>,
 }
 
 impl Last {
-    /// The last `most` events.
+    /// Keeps the last `most` events.
     pub(super) fn new(most: usize) -> Self {
         Self { most, next: 0, events: Lines::new(), losses: Lines::new(), dropped: None }
     }
 
-    /// Takes the next line, which `write` writes.
+    /// Adds the next line, which `write` writes.
     pub(super) fn push(
         &mut self,
         is_event: bool,
@@ -40,7 +40,7 @@ impl Last {
         if let (false, Some((place, _))) = (is_event, &full) {
             self.dropped = Some(*place);
         }
-        // Memory is reused: there may be very many lines.
+        // Memory is reused: a listing may have millions of lines.
         let mut line = full.map(|(_, line)| line).unwrap_or_default();
         line.clear();
         write(&mut line)?;
@@ -49,7 +49,7 @@ impl Last {
         Ok(())
     }
 
-    /// Writes the lines in their order, but for losses before the first event; whether losses after it are missing.
+    /// Writes the lines in order, without losses before the first event. Returns true if losses after it were dropped.
     pub(super) fn write(self, out: &mut impl Write) -> io::Result<bool> {
         let is_whole = self.events.len() < self.most;
         let first = if is_whole { 0 } else { self.events.front().map_or(0, |(place, _)| *place) };
@@ -71,7 +71,7 @@ impl Last {
 mod tests {
     use super::*;
 
-    /// What is left of lines of which capital letters are events.
+    /// Returns the remaining lines; capital letters are events, the others losses.
     fn last(most: usize, lines: &str) -> String {
         let mut last = Last::new(most);
         for letter in lines.chars() {

@@ -1,4 +1,4 @@
-//! Which events the user asked for.
+//! The selection of events to list, and its check against a recording.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -10,22 +10,23 @@ use sordino_event::text::printable;
 use sordino_event::{Class, Classes, Invalid};
 use sordino_timeline::{Item, is_statedump};
 
-/// Which events to list, as it is typed.
+/// The options that select events.
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
-    /// These events only: rules as for 'sordino record --user', such as 'motor:*, !motor:noise*, sched_switch if
-    /// next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
+    /// List only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
+    /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
-    /// Those that meet a condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $level, $provider, $name
+    /// List only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $level,
+    /// $provider, $name
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// The state dump too: processes, files and devices that were there when the recording began
+    /// Also list the state dump: the processes, files and devices that existed when the recording began
     #[arg(long, conflicts_with = "follow")]
     statedump: bool,
 }
 
-/// The same, understood.
+/// The selected events, parsed.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     rules: Rules,
@@ -33,16 +34,16 @@ pub(crate) struct Wanted {
     statedump: bool,
 }
 
-/// The events of a recording that are wanted.
+/// A filter for the events of a recording, which counts what it passes.
 #[derive(Debug)]
 pub(crate) struct Sieve {
     filter: Filter,
-    /// What no event passes if none is listed; `None` if all that is no state dump passes.
+    /// The selection, for the message that no event passes it; `None` if everything but the state dump is selected.
     limit: Option<&'static str>,
     passed: u64,
     left_out: u64,
     misfits: u64,
-    /// The first reason why an event does not fit a condition.
+    /// The first reason why a condition can't be applied to an event.
     misfit: Option<Invalid>,
 }
 
@@ -62,7 +63,7 @@ impl Selection {
 }
 
 impl Wanted {
-    /// The wanted events of a recording that has these classes.
+    /// Returns the filter for a recording with these classes.
     pub(crate) fn sieve(&self, classes: &Classes) -> Sieve {
         let filter = self.filter(self.condition.as_ref(), classes);
         let limit = match (self.rules.0.is_empty(), self.condition.is_none()) {
@@ -103,7 +104,7 @@ impl Wanted {
     }
 }
 
-/// Whether one of `classes` has all fields that `condition` asks for.
+/// Returns an error unless one of `classes` has all fields of `condition`.
 fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), Failure> {
     if classes.is_empty() || classes.iter().any(|class| condition.lacking_in(class).is_none()) {
         return Ok(());
@@ -128,7 +129,7 @@ fn nothing<'a>(what: &str, lacking: &str, wanted: &str, known: impl IntoIterator
 }
 
 impl Sieve {
-    /// Whether `item` is wanted. Losses always are.
+    /// Returns true if `item` is selected. Losses always are.
     pub(crate) fn passes(&mut self, item: &Item<'_>) -> bool {
         let Item::Event(moment) = item else { return true };
         let known = || Known {
@@ -152,7 +153,7 @@ impl Sieve {
         }
     }
 
-    /// Goes on with the counts of the sieve before, which was for earlier events.
+    /// Continues the counts of `before`, which filtered earlier events.
     pub(crate) fn continues(&mut self, before: &Self) {
         self.passed += before.passed;
         self.left_out += before.left_out;
@@ -162,7 +163,7 @@ impl Sieve {
         }
     }
 
-    /// Says what a list does not show: why events were not compared, or that there is none.
+    /// Prints a message if a condition could not be applied to events, or if no event was listed.
     pub(crate) fn report(&self) {
         if let Some(misfit) = &self.misfit {
             let events = if self.misfits == 1 { "event does" } else { "events do" };

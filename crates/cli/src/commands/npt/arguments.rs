@@ -10,16 +10,17 @@ use sordino_peers::provider::Kind;
 use sordino_sched::{CpuList, Lock, Policy, Right};
 use std::path::PathBuf;
 
-/// A part of what each loop does.
+/// A part of the work of each loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Tracepoint,
     Other(Body),
 }
 
-/// What is swept unless the user says so: more than a first-level cache holds, less than a second-level one.
+/// Default size that `memory` writes to: more than a first-level cache holds, less than a second-level one. Bytes.
 const SWEEP: usize = 128 << 10;
-/// Larger ones would leave no memory for others, or no loop that ends.
+/// Largest size that `memory` may write to: larger ones would leave no memory for others, or take too long for one
+/// loop. Bytes.
 const LARGEST_SWEEP: u64 = 1 << 30;
 
 pub(super) fn body(text: &str) -> Result<Part, String> {
@@ -30,18 +31,18 @@ pub(super) fn body(text: &str) -> Result<Part, String> {
         None if text == "tracepoint" => Ok(Part::Tracepoint),
         Some(("memory", text)) => match size(text)? {
             size @ 1..=LARGEST_SWEEP => Ok(Part::Other(Body::Memory(size as usize))),
-            _ => Err("a sweep is of at least a byte and at most 1G".to_owned()),
+            _ => Err("expected a size of at least 1 byte and at most 1G".to_owned()),
         },
-        _ => Err("it is empty, memory, memory=SIZE, syscall or tracepoint".to_owned()),
+        _ => Err("expected empty, memory, memory=SIZE, syscall or tracepoint".to_owned()),
     }
 }
 
-/// Whose tracepoint the loop hits.
+/// The tracer whose tracepoint the loop hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sink {
     Sordino,
     TraceMarker(Option<PathBuf>),
-    /// Another tracer's, in a file that is built unless there is one.
+    /// Another tracer's tracepoint, in this library, or in one that is built if none is given.
     Provider(Kind, Option<PathBuf>),
 }
 
@@ -52,21 +53,21 @@ pub(super) fn sink(text: &str) -> Result<Sink, String> {
         None if text == "lttng" => Ok(Sink::Provider(Kind::Lttng, None)),
         None if text == "usdt" => Ok(Sink::Provider(Kind::Usdt, None)),
         Some(("trace_marker", file)) if !file.is_empty() => Ok(Sink::TraceMarker(Some(file.into()))),
-        // From --compare, which builds them once.
+        // --compare builds the library once and passes its path.
         Some(("lttng", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Lttng, Some(file.into()))),
         Some(("usdt", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Usdt, Some(file.into()))),
-        _ => Err("it is sordino, lttng, usdt, trace_marker or trace_marker=FILE".to_owned()),
+        _ => Err("expected sordino, lttng, usdt, trace_marker or trace_marker=FILE".to_owned()),
     }
 }
 
 pub(super) fn frequency(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(frequency) if frequency.is_finite() && frequency > 0.0 => Ok(frequency),
-        _ => Err("it is a number of hits in a second, more than 0, such as 1000 or 2.5e6".to_owned()),
+        _ => Err("expected a number of hits per second greater than 0, such as 1000 or 2.5e6".to_owned()),
     }
 }
 
-/// The CPUs to measure, and how each of them is.
+/// Returns the CPUs to measure, and the plan that each of them follows.
 pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
     let (body, tracepoint) = parts(options)?;
     let cpus = cpus(options)?;
@@ -90,7 +91,7 @@ pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
     Ok((cpus, plan))
 }
 
-/// What each loop does, and whether it hits the tracepoint.
+/// Returns the work of each loop, and whether it hits the tracepoint.
 fn parts(options: &Options) -> Result<(Body, bool), Failure> {
     let parts: &[Part] = if options.no_tracepoint || options.interrupts_off { &[] } else { &options.body };
     let tracepoint = parts.contains(&Part::Tracepoint);
@@ -100,20 +101,20 @@ fn parts(options: &Options) -> Result<(Body, bool), Failure> {
     });
     let body = others.next();
     if others.next().is_some() || (tracepoint && body == Some(Body::Empty)) {
-        let text = "--body is 'empty' alone, or one of 'memory' and 'syscall', with 'tracepoint' if you like";
+        let text = "--body takes 'empty' alone, or 'tracepoint' and one of 'memory' and 'syscall', or either of them";
         return Err(contradiction(text));
     }
     let limits = options.max_frequency.is_some() || options.trace_window.is_some();
     if !tracepoint && (limits || options.sink != Sink::Sordino) {
-        let text = "--max-frequency, --trace-window and --sink are about the tracepoint, which the loop does not hit: \
+        let text = "--max-frequency, --trace-window and --sink concern the tracepoint, which the loop does not hit: \
                     add it to --body";
         return Err(contradiction(text));
     }
     if options.trace_window.is_some_and(|window| window.is_zero()) {
-        return Err(contradiction("--trace-window 0s: nothing would be measured; make it longer"));
+        return Err(contradiction("--trace-window 0s: must be longer than 0s, or nothing is measured"));
     }
     if options.duration.is_some_and(|duration| options.pace > duration) {
-        return Err(contradiction("--pace is longer than --duration: not one loop would come to its end"));
+        return Err(contradiction("--pace is longer than --duration: not one loop would end in time"));
     }
     Ok((body.unwrap_or_default(), tracepoint))
 }
@@ -136,7 +137,7 @@ fn policy(priority: u8) -> Policy {
     if priority == 0 {
         return Policy::Other;
     }
-    // Tries on a thread of its own.
+    // A thread of its own tries it, so that this one keeps its policy.
     let try_it = std::thread::spawn(move || sordino_sched::set_policy(Policy::Fifo(priority)).is_ok());
     if try_it.join().unwrap_or(false) {
         return Policy::Fifo(priority);
@@ -148,7 +149,7 @@ fn policy(priority: u8) -> Policy {
     Policy::Other
 }
 
-/// Tries it.
+/// Locks this process's memory, and returns true if that is permitted.
 fn may_lock_memory() -> bool {
     let result = sordino_sched::lock_memory(Lock::All);
     if let Err(error) = &result {

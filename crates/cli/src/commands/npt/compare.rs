@@ -1,4 +1,4 @@
-//! `sordino npt --compare`: the loop under one tracer after the other, in rounds, as the papers' tables have it.
+//! The comparison of `sordino npt --compare`: the loop under each tracer in turn, in rounds, as in the papers' tables.
 
 use super::output::Output;
 use super::plot;
@@ -20,20 +20,20 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Of the JSON.
+/// Version of the JSON's schema.
 const SCHEMA: u32 = 1;
-/// How many, unless the user says so.
+/// Default number of rounds.
 const ROUNDS: u32 = 5;
 
-/// One tracer's rounds.
+/// A tracer and its rounds.
 pub(super) struct Contender {
     pub(super) tracer: Tracer,
     rounds: Vec<Traced>,
-    /// Why there are none.
+    /// The reason why there are no rounds.
     missing: Option<String>,
 }
 
-/// A figure of each round.
+/// The values of one figure, one from each round.
 pub(super) struct Samples(Vec<f64>);
 
 impl Samples {
@@ -55,10 +55,10 @@ impl Samples {
     }
 }
 
-/// What is told of the rounds: a name, and where it stands.
+/// A figure: its name, and the function that returns its value.
 type Figure = (String, fn(&Statistics, usize) -> f64);
 
-/// The percentiles, then the longest gap.
+/// Returns the figures of a contender: the percentiles, then the longest gap.
 fn figures(contender: &Contender) -> Vec<Figure> {
     let percentile: fn(&Statistics, usize) -> f64 = |statistics, place| statistics.percentiles[place].gap_ns;
     let maximum: fn(&Statistics, usize) -> f64 = |statistics, _| statistics.maximum_ns;
@@ -71,7 +71,7 @@ fn figures(contender: &Contender) -> Vec<Figure> {
 }
 
 impl Contender {
-    /// Each figure's name, and its value in each round, in nanoseconds.
+    /// Returns each figure's name and its value in each round, in nanoseconds.
     pub(super) fn samples(&self) -> Vec<(String, Samples)> {
         let of_figure = |(place, (name, value)): (usize, Figure)| {
             (name, Samples(self.rounds.iter().map(|round| value(&round.statistics, place)).collect()))
@@ -83,13 +83,13 @@ impl Contender {
         self.rounds.iter().map(|round| round.lost).sum()
     }
 
-    /// Rounds whose trace has another number of events than were hit and not lost.
+    /// Counts the rounds whose trace does not have all hits that were not lost.
     fn unconfirmed(&self) -> usize {
         let differs = |round: &&Traced| round.read.is_some_and(|read| read + round.lost != round.hits);
         self.rounds.iter().filter(differs).count()
     }
 
-    /// The table's rows: none if there are no rounds.
+    /// Returns the contender's rows of the table; none if there are no rounds.
     fn rows(&self, base: &[(String, Samples)], unit: Unit) -> Vec<(String, Vec<String>)> {
         let samples = self.samples();
         let cells = |value: &dyn Fn(&str, &Samples) -> String| -> Vec<String> {
@@ -140,8 +140,8 @@ impl Contender {
     }
 }
 
-/// What the loop is told in each round, unless the user says otherwise. A window's events fit into all rings, and while the loop
-/// waits they are emptied.
+/// Returns the loop's options for each round. By default, a window's events fit into all rings, which are emptied while
+/// the loop waits.
 fn words(options: &Options) -> Vec<String> {
     let time = |time: Duration| humantime::format_duration(time).to_string().replace(" ", "");
     let mut words = vec!["-d".to_owned(), options.duration.map_or("2s".to_owned(), time)];
@@ -188,7 +188,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
             }
         }
         if is_stopped(&stop) {
-            message!("sordino: interrupted in round {round}: what was measured before");
+            message!("sordino: interrupted in round {round}: results of the rounds before");
             break;
         }
     }
@@ -198,7 +198,7 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     report(options, &about, &contenders, outputs)
 }
 
-/// Whether somebody pressed Ctrl-C; the loops and recorders were told, too.
+/// Returns true after Ctrl-C; the loops and recorders received it, too.
 pub(super) fn is_stopped(stop: &OwnedFd) -> bool {
     let mut stop = [PollFd::new(stop, PollFlags::IN)];
     poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
@@ -229,7 +229,7 @@ fn report(
     Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
-/// Medians of all rounds, their spread below, and how many times that is what the loop takes untraced.
+/// Returns the table: for each figure the median of all rounds, least and greatest, and the ratio to the untraced loop.
 fn table(contenders: &[Contender], untraced: Option<&Contender>, unit: Unit) -> String {
     let base = untraced.map(Contender::samples).unwrap_or_default();
     let names = contenders.iter().map(figures).find(|figures| !figures.is_empty()).unwrap_or_default();
@@ -244,11 +244,7 @@ fn table(contenders: &[Contender], untraced: Option<&Contender>, unit: Unit) -> 
         let unconfirmed = contender.unconfirmed();
         if unconfirmed > 0 {
             let rounds = count(unconfirmed, "round");
-            let _ = writeln!(
-                remarks,
-                "  {}: in {rounds} the trace has not the events that were hit",
-                contender.tracer
-            );
+            let _ = writeln!(remarks, "  {}: in {rounds} the trace does not have all hits", contender.tracer);
         }
     }
     report_table(&head, &rows, layout_columns()) + &remarks

@@ -1,4 +1,4 @@
-//! ftrace's `trace_marker` in the place of the tracepoint.
+//! ftrace's `trace_marker`, used instead of the tracepoint.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -8,10 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Where tracefs is, if it is mounted.
+/// The file's paths where tracefs is mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing/trace_marker", "/sys/kernel/debug/tracing/trace_marker"];
 
-/// The file, open.
+/// The open `trace_marker` file.
 #[derive(Debug)]
 pub(super) struct Marker {
     file: File,
@@ -21,7 +21,7 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// Opens it and writes to it once, so that what does not work is known before anything is measured.
+    /// Opens the file and writes to it once, so that an error is found before the measurement.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let known = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
         let path = path.map(Path::to_owned).or_else(known).ok_or_else(|| {
@@ -42,7 +42,7 @@ impl Marker {
         Ok(Self { file, path, failed: AtomicU64::new(0) })
     }
 
-    /// One system call.
+    /// Writes one hit to the file, by one system call.
     pub(super) fn hit(&self, number: u64, duration: u64) {
         let mut text = [0; 80];
         let mut rest = &mut text[..];
@@ -53,7 +53,7 @@ impl Marker {
         }
     }
 
-    /// Says how many hits did not get there.
+    /// Reports the number of hits that the kernel refused.
     pub(super) fn tell_failures(&self) {
         let failed = self.failed.load(Relaxed);
         if failed > 0 {

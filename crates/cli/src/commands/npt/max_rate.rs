@@ -1,4 +1,5 @@
-//! `sordino npt --find-max-rate`: the highest tracepoint frequency without a lost event, as the papers' Table 4 has it.
+//! The search of `sordino npt --find-max-rate` for the highest rate of hits without a lost event, as in Table 4 of the
+//! papers.
 
 use super::compare::is_stopped;
 use super::output::Output;
@@ -18,11 +19,11 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Of the JSON.
+/// Version of the JSON's schema.
 const SCHEMA: u32 = 1;
-/// How long each rate is kept up, unless the user says so.
+/// Default duration of the measurement at each rate.
 const LENGTH: Duration = Duration::from_secs(2);
-/// In hits a second: any tracer can do that.
+/// Lowest rate, in hits per second, which every tracer can sustain.
 const LOWEST: f64 = 1e4;
 const PRECISION: f64 = 0.07;
 
@@ -34,11 +35,11 @@ const KERNELS: [(&str, Kernel); 3] = [
 const TRACERS: [(&str, Tracer); 2] =
     [("sordino", Tracer::Sordino(Polling::Timer)), ("LTTng", Tracer::Lttng(Polling::Timer))];
 
-/// A search, and what came of it.
+/// A search and its result.
 struct Found {
     tracer: &'static str,
     kernel: &'static str,
-    /// In hits a second; or why there is none.
+    /// Highest rate in hits per second, or the reason why there is none.
     highest: Result<f64, String>,
     points: Vec<Value>,
 }
@@ -96,7 +97,7 @@ fn search(
     highest.map_err(|failure| failure.text().to_owned())
 }
 
-/// One rate. What a tracer says it did not lose has to be in its trace.
+/// Measures one rate. Hits that a tracer does not report as lost must be in its trace.
 fn point(
     stage: &mut Stage,
     tracer: Tracer,
@@ -112,7 +113,7 @@ fn point(
         .push(json!({ "asked": rate, "reached": outcome.reached, "hits": hits, "lost": lost, "read": read }));
     if lost == 0 && read != hits {
         let text = format!(
-            "{}, none said to be lost, and {} in the trace",
+            "{}, none reported as lost, but {} in the trace",
             count(hits, "hit"),
             count(read, "event")
         );

@@ -1,4 +1,4 @@
-//! The file of `sordino npt --output`.
+//! The file that `sordino npt --output` writes.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -10,21 +10,21 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// A file that a report is written to. Its path is looked up once, before anything is measured.
+/// A file for a report. Its path is resolved once, before anything is measured.
 pub(super) struct Output {
     file: PathBuf,
     sink: Sink,
 }
 
 enum Sink {
-    /// A file that is made, or replaced as a whole, in a directory that is held.
+    /// A regular file, made or replaced as a whole in a directory that is held open.
     Replaced { dir: Dir, name: String },
     /// A device or a pipe, such as `/dev/stdout`.
     Stream(File),
 }
 
 impl Output {
-    /// The output that was asked for, if any. Refuses what is known not to work.
+    /// Opens the output, if one is requested. Refuses one that can't be written.
     pub(super) fn of(file: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(file) = file else { return Ok(None) };
         let sink = match file.metadata() {
@@ -38,11 +38,11 @@ impl Output {
         Ok(Some(Self { file: file.clone(), sink }))
     }
 
-    /// Writes the whole file or, on a full disk, none: what was there before stays then.
+    /// Writes the whole file or, on a full disk, nothing: the previous file stays then.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
         let written = match &mut self.sink {
             Sink::Replaced { dir, name } => match target(None)? {
-                // Who called sudo reads it.
+                // The file belongs to the user who called sudo.
                 Some(reader) => {
                     let owner = (reader.uid.as_raw(), reader.gid.as_raw());
                     dir.replace_durably_for(name, text.as_bytes(), owner)
@@ -71,7 +71,7 @@ fn replaced(file: &Path) -> io::Result<Sink> {
     Ok(Sink::Replaced { dir: Dir::open(parent)?, name: name.to_owned() })
 }
 
-/// Whoever may write to a directory can put a link to any device there: only `/dev` and `/proc` name some.
+/// Opens a device or a pipe, below `/dev` and `/proc` only: anywhere else, another user may have put a link to it.
 fn stream(file: &Path) -> io::Result<Sink> {
     let found = open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let is_disk = FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::BlockDevice;

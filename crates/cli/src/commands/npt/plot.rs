@@ -1,4 +1,4 @@
-//! A comparison as a plot.
+//! The plot of `sordino npt --compare`.
 
 use super::compare::Contender;
 use crate::Failure;
@@ -8,10 +8,10 @@ use sordino_npt::Unit;
 
 const SIZE: (u32, u32) = (960, 600);
 
-/// A line for each contender: its percentiles, the maximum last, on a logarithmic scale.
+/// Draws a line for each contender: its percentiles and, last, its maximum, on a logarithmic scale.
 ///
 /// # Errors
-/// If there is nothing to draw.
+/// There is nothing to draw.
 pub(super) fn svg(about: &str, contenders: &[&Contender]) -> Result<String, Failure> {
     let mut text = String::new();
     draw(&mut text, about, contenders)

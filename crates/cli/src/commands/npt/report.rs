@@ -1,4 +1,4 @@
-//! What `sordino npt` measured, as text, as JSON and as a file for plots.
+//! The results of `sordino npt` as text, as JSON and as a file for plots.
 
 use crate::terminal::layout_columns;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use sordino_report::table;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Of the JSON. 2: several CPUs; 1 had one.
+/// Version of the JSON's schema. 2 has several CPUs; 1 had one.
 const SCHEMA: u32 = 2;
 
 /// A measurement of one CPU or several.
@@ -19,18 +19,18 @@ pub(super) struct Report {
     pub(super) cpus: Vec<OfCpu>,
 }
 
-/// What one CPU's loop saw, and the kernel counted meanwhile.
+/// The measurement of one CPU's loop, and the kernel's counts for that time.
 pub(super) struct OfCpu {
     pub(super) cpu: u32,
     pub(super) measured: Measured,
     pub(super) statistics: Statistics,
-    /// `None`: not known.
+    /// The interrupts and threads that interrupted the loop; `None` if they are not known.
     pub(super) interrupters: Option<Vec<Interrupter>>,
     pub(super) stolen: Option<Duration>,
     pub(super) frequency: Frequency,
 }
 
-/// Who interrupted most is shown to a person; JSON has all.
+/// Number of interrupters that the text shows; JSON has all.
 const MOST_INTERRUPTERS: usize = 12;
 
 impl OfCpu {
@@ -102,7 +102,7 @@ impl Report {
         Some((all, statistics))
     }
 
-    /// For a person.
+    /// Returns the report as text.
     pub(super) fn text(&self, unit: Unit) -> String {
         let of_cpu = |of_cpu: &OfCpu| of_cpu.text(&self.plan, self.interrupts_off, unit);
         let each: Vec<String> = self.cpus.iter().map(of_cpu).collect();
@@ -118,7 +118,7 @@ impl Report {
         text
     }
 
-    /// One object, in one line.
+    /// Returns the report as one JSON object in one line.
     pub(super) fn json(&self) -> String {
         let value = json!({
             "schema": SCHEMA,
@@ -130,7 +130,8 @@ impl Report {
         value.to_string() + "\n"
     }
 
-    /// The report as comments, then the whole histogram, CPU for CPU, a bucket a line: its greatest time, and how many loops took it.
+    /// Returns the report as comments, then each CPU's complete histogram, one bucket in each line: its greatest time,
+    /// and its number of loops.
     pub(super) fn file(&self, unit: Unit) -> String {
         let mut text: String = self.text(unit).lines().map(|line| format!("# {line}\n")).collect();
         let (name, in_unit): (_, fn(f64) -> String) = match unit {

@@ -1,4 +1,4 @@
-//! Runs the loops, and looks on.
+//! Runs npt's loops, and watches their progress.
 
 use super::Options;
 use super::arguments::Sink;
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Measures `cpus` as planned, until it is over or somebody presses Ctrl-C.
+/// Measures `cpus` as planned, until the end or Ctrl-C.
 pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<Report, Failure> {
     let stop = signals::stop()?;
     let held = if plan.policy == Policy::Other { None } else { lift_throttle_for(cpus)? };
@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
     drop(held);
     let counts = before.and_then(|before| Ok((before, after?)));
     if let Err(error) = &counts {
-        message!("sordino: who interrupted is not known: {error}");
+        message!("sordino: interruptions are not counted: {error}");
     }
     let of_cpu = |(&cpu, measured): (&u32, Measured)| {
         let counts = counts.as_ref().ok();
@@ -60,7 +60,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
     Ok(Report { plan: plan.clone(), interrupts_off: options.interrupts_off, cpus })
 }
 
-/// What is set, and what is known, for who asked.
+/// Prints the settings of the measurement, for `--verbose`.
 fn tell(cpus: &CpuList, plan: &Plan, lifted: bool) {
     for &cpu in cpus.as_slice() {
         message!("sordino: {}", Plan { cpu: Some(cpu), ..plan.clone() });
@@ -100,28 +100,26 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
     }
 }
 
-/// How often the loops are looked at.
+/// Interval at which the loops' progress is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-/// What is over sooner needs no progress.
+/// Duration of a measurement before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Loops on all CPUs that this thread may run on would keep it from hearing a Ctrl-C. It comes before them then; whether it does, and
-/// so should not run unless it is called.
+/// Raises this thread's priority above that of the loops if they run on all of its CPUs: it could not receive a Ctrl-C
+/// otherwise. Returns true if it did; the thread should then sleep until it is needed.
 fn come_before(cpus: &CpuList, plan: &Plan) -> Result<bool, Failure> {
     let Policy::Fifo(priority) = plan.policy else { return Ok(false) };
     if !affinity()?.without(cpus).is_empty() {
         return Ok(false);
     }
     if priority == 99 {
-        message!(
-            "sordino: nothing comes before priority 99: Ctrl-C may come too late; -p 98 leaves room for it"
-        );
+        message!("sordino: no priority is above 99, so Ctrl-C may be handled late; -p 98 leaves room for it");
     }
-    // Without the right to more than the loops have, it stays as it is.
+    // Without the right to a higher priority, this thread keeps its own.
     Ok(set_policy(Policy::Fifo(99.min(priority + 1))).is_ok())
 }
 
-/// Has `measure` measure, and looks on.
+/// Runs `measure` on a thread of its own, and watches its progress.
 fn watched(
     cpus: &CpuList,
     plan: &Plan,
@@ -131,7 +129,7 @@ fn watched(
     let monitors: Vec<Monitor> = cpus.as_slice().iter().map(|_| Monitor::default()).collect();
     let comes_before = come_before(cpus, plan)?;
     let measured: Result<_, Error> = thread::scope(|scope| {
-        // Its end becomes readable when the loops are over.
+        // Becomes readable when the loops have ended.
         let (over, loops_over) = std::io::pipe().map_err(Error::Thread)?;
         let monitors = &monitors;
         let loops = scope.spawn(move || {
@@ -177,18 +175,20 @@ fn how_far(cpus: &CpuList, plan: &Plan, monitors: &[Monitor], elapsed: Duration)
     format!("{done}; {}; Ctrl-C ends it", longest.collect::<Vec<_>>().join(", "))
 }
 
-/// Lifts the kernel's limit unless loops on all CPUs would leave none to anybody else, not even to who wants to end them.
+/// Lifts the kernel's limit on real-time threads, unless the loops take all CPUs and would leave none to other threads,
+/// not even to the one that ends them.
 fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
     if CpuList::online()?.without(cpus).is_empty() {
         message!(
-            "sordino: all CPUs are measured: the kernel keeps a twentieth of each for others ({THROTTLE}), which shows as gaps of up to 50 ms"
+            "sordino: all CPUs are measured, so the kernel reserves 5 % of each for other threads ({THROTTLE}): gaps of up to 50 ms"
         );
         return Ok(None);
     }
     Ok(lift_throttle())
 }
 
-/// Lifts the kernel's limit; whoever holds the result keeps it lifted.
+/// Lifts the kernel's limit on real-time threads until the returned guardian is dropped; `None` if it stays or there is
+/// none.
 pub(crate) fn lift_throttle() -> Option<Guardian> {
     let (now, why) = match throttle::lift(None) {
         Throttle::Unlimited => return None,
@@ -199,6 +199,6 @@ pub(crate) fn lift_throttle() -> Option<Guardian> {
         Some(now) => (format!("is {now}"), "are"),
         None => ("can't be read".to_owned(), "may be"),
     };
-    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second {are} its doing ({why})");
+    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second {are} caused by it ({why})");
     None
 }

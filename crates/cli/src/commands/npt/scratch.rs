@@ -1,4 +1,4 @@
-//! Directories that are gone afterwards, whatever becomes of the command.
+//! Temporary directories, removed in any case when the command ends.
 
 use crate::Failure;
 use crate::commands::guard;
@@ -9,16 +9,17 @@ use sordino_dirfd::Dir;
 use sordino_undo::{Guardian, Step};
 use std::path::{Path, PathBuf};
 
-/// Some directories; dropping it removes them.
+/// A set of temporary directories; dropping it removes them.
 pub(super) struct Scratch(Guardian);
 
 impl Scratch {
-    /// None yet.
+    /// Starts the guardian that removes the directories; makes none.
     pub(super) fn new() -> Result<Self, Failure> {
         Ok(Self(guard::start()?))
     }
 
-    /// A new one in `parent`, this user's alone, with a name that nobody can take before: `parent` may be `/tmp`.
+    /// Makes a directory in `parent`, accessible to this user alone. Nobody can take its name first: it is random,
+    /// since `parent` may be `/tmp`.
     pub(super) fn directory(&mut self, parent: &Path) -> Result<PathBuf, Failure> {
         temporary::expect_trusted(parent)?;
         let mut random = [0; 16];
@@ -27,7 +28,7 @@ impl Scratch {
         let directory = std::path::absolute(parent)?.join(&name);
         let change = self.0.add(Step::RemoveDirectory { directory: directory.clone() })?;
         if let Err(error) = Dir::open(parent).and_then(|parent| parent.make_new(&name)) {
-            // It is somebody else's.
+            // The existing directory is another user's.
             self.0.forget(change)?;
             return Err(Failure::new(UNUSABLE, format!("{}: {error}", directory.display())));
         }

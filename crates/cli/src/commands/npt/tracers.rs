@@ -1,4 +1,4 @@
-//! npt's loop under one tracer after the other.
+//! npt's loop, measured under one tracer after another.
 
 use super::Options;
 use super::scratch::Scratch;
@@ -18,18 +18,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who records the loop's tracepoint.
+/// The tracer that records the loop's tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracer {
-    /// Nobody.
+    /// No tracer records the tracepoint.
     Untraced,
     Sordino(Polling),
     Lttng(Polling),
-    /// bpftrace, at a statically defined tracepoint.
+    /// bpftrace, at a user statically-defined tracepoint (USDT).
     Usdt,
 }
 
-/// All that there are, by their names.
+/// All tracers, by their names.
 pub(super) const TRACERS: [(&str, Tracer); 7] = [
     ("untraced", Tracer::Untraced),
     ("sordino-timer", Tracer::Sordino(Polling::Timer)),
@@ -55,38 +55,38 @@ pub(super) fn tracer(text: &str) -> Result<Tracer, String> {
     })
 }
 
-/// What a traced loop came to.
+/// The result of a traced loop.
 pub(super) struct Traced {
     pub(super) statistics: Statistics,
-    /// How often the tracepoint was hit.
+    /// Number of hits of the tracepoint.
     pub(super) hits: u64,
-    /// How long the loop ran, in seconds.
+    /// Duration of the loop, in seconds.
     pub(super) seconds: f64,
-    /// Events that the tracer says it lost, the kernel's among them.
+    /// Number of events that the tracer reports as lost, the kernel's included.
     pub(super) lost: u64,
-    /// Events of the loop that are in the trace; `None`: nobody traced.
+    /// Number of the loop's events in the trace; `None` if no tracer ran.
     pub(super) read: Option<u64>,
 }
 
-/// Where loops are measured: on one CPU, with the tracers on another one.
+/// The CPUs, programs and directories for measuring a loop on one CPU with its tracer on another.
 pub(super) struct Stage {
     sordino: PathBuf,
     cpu: u32,
     tracers_cpu: u32,
-    /// Of the loop, whoever traces it.
+    /// The loop's command line, the same for each tracer.
     words: Vec<String>,
     lttng: Option<(Lttng, Built)>,
     usdt: Option<Built>,
-    /// Where traces are written to: memory, so that no disk decides.
+    /// The directory for traces, in memory: the speed of a disk must not decide.
     traces: PathBuf,
-    /// Where programs are built: memory may be mounted without the right to run any.
+    /// The directory for programs that are built: one in memory may be mounted noexec.
     builds: PathBuf,
-    /// Dropped after those who write there.
+    /// Dropped after the tracers, which write to the directories.
     _scratch: Scratch,
 }
 
 impl Stage {
-    /// For loops as the options say, on one CPU.
+    /// Prepares for loops with these options on one CPU.
     pub(super) fn new(options: &Options, cpus: &CpuList) -> Result<Self, Failure> {
         let bad = |text: &str| Failure::new(UNUSABLE, text);
         let &[cpu] = cpus.as_slice() else {
@@ -112,15 +112,15 @@ impl Stage {
         })
     }
 
-    /// Where, for a report.
+    /// Returns the CPUs of the loop and the tracers as text.
     pub(super) fn describe(&self) -> String {
         format!("loops on CPU {}, tracers on CPU {}", self.cpu, self.tracers_cpu)
     }
 
-    /// Gets ready for a tracer: its programs, its daemons.
+    /// Builds the programs and starts the daemons of a tracer.
     ///
     /// # Errors
-    /// Naming the package where it is not installed.
+    /// The reason why the tracer can't be used, with the package that is not installed.
     pub(super) fn prepare(&mut self, tracer: Tracer, kernel: Kernel) -> Result<(), String> {
         let needs_root = matches!(tracer, Tracer::Usdt) || kernel != Kernel::Nothing;
         if needs_root && !is_root() {
@@ -139,7 +139,7 @@ impl Stage {
             }
             Tracer::Usdt if self.usdt.is_none() => {
                 let built = Built::new(Kind::Usdt, &self.builds)?;
-                // Attaching is tried once, and not only when all others have been measured.
+                // Attaching is tried now, before other tracers are measured.
                 Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
                 self.usdt = Some(built);
             }
@@ -148,7 +148,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs the loop once, with these options besides, under a tracer that is prepared.
+    /// Runs the loop once with `more` options, under a tracer that is prepared.
     pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
         let directory = self.traces.join("trace");
         let _ = Dir::remove(&directory);
@@ -219,13 +219,13 @@ impl Stage {
     }
 }
 
-/// A trial counts nothing, which is no failure.
+/// Ignores the error that no hits were counted, which is expected of a trial.
 fn no_hits(error: sordino_peers::Error) -> Result<(), String> {
     let text = error.to_string();
     if text.contains("no count of hits") || text.contains("@hits") { Ok(()) } else { Err(text) }
 }
 
-/// How many events of the loop our reader finds; those that are lost are counted by the recorder.
+/// Counts the loop's events in a recording; the recorder counts those that were lost.
 fn count_ours(directory: &Path) -> Result<u64, Failure> {
     use sordino_timeline::Item;
     let mut recording = crate::trace::Recording::open(Some(directory))?;
@@ -242,7 +242,7 @@ fn count_ours(directory: &Path) -> Result<u64, Failure> {
     Ok(count)
 }
 
-/// From what `npt --json` printed.
+/// Parses the output of `npt --json`.
 fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<Traced, Failure> {
     let malformed = || Failure::new(UNUSABLE, format!("npt printed no measurement: {output}"));
     let line = output.lines().last().ok_or_else(malformed)?;

@@ -1,4 +1,4 @@
-//! `sordino npt --trigger`: a flight recorder around the loop, and what caused the gap that ended it.
+//! The flight recorder of `sordino npt --trigger`, which explains the gap that ended the loop.
 
 use super::Options;
 use super::arguments::{Part, Sink};
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Exit status: 1 if there was such a gap.
+/// Records the loop until its first gap of at least `gap`, and explains that. Exit status 1 if there was one.
 pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure> {
     let hits_all =
         options.sink == Sink::Sordino && options.max_frequency.is_none() && options.trace_window.is_none();
@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
     Ok(if findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-/// `sordino record --overwrite` with this very command as its own, but for the trigger.
+/// Returns the options of `sordino record --overwrite` for this command line without its trigger.
 fn recorder(output: &Path, gap: Duration) -> Result<record::Options, Failure> {
     let mut words: Vec<OsString> =
         ["record", "--overwrite", "--user", "npt", "-o"].map(OsString::from).to_vec();
@@ -70,7 +70,7 @@ fn recorder(output: &Path, gap: Duration) -> Result<record::Options, Failure> {
     Ok(record::Options::from_arg_matches(&matches)?)
 }
 
-/// The arguments without those that are not the loop's.
+/// Returns the arguments without the trigger's own.
 fn without_trigger(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut kept, mut is_value) = (Vec::new(), false);
     for argument in arguments {

@@ -1,14 +1,15 @@
-//! The programs of a summary, for a person.
+//! Text about the programs of a summary.
 
 use super::bytes;
 use sordino_collect::{ProgramSummary, StreamSummary};
 use sordino_event::text::{count, printable};
 use std::collections::BTreeMap;
 
-/// Programs of one name that have lines of their own, at most, if nothing is to be said of them but how many events they recorded.
+/// Most programs of one name that have lines of their own, unless there is more to report than their number of events.
 const MOST: usize = 10;
 
-/// A line for each ring. Programs of one name that are more than [`MOST`] share one, but for those that lost something.
+/// Returns a line for each ring. More than [`MOST`] programs of one name share a line, except those with losses or
+/// notes.
 pub(super) fn lines(programs: &[ProgramSummary]) -> String {
     let mut of_name: BTreeMap<&str, Vec<&ProgramSummary>> = BTreeMap::new();
     for program in programs.iter().filter(|program| is_plain(program)) {
@@ -73,7 +74,7 @@ fn of_one(program: &ProgramSummary) -> String {
 /// Returns a line with the part of a ring that could not be written.
 pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
     let sub_buffers = count(sub_buffers, "sub-buffer");
-    // Whoever completes what a killed recorder left finds their number alone.
+    // For a recording that was recovered, only their number is known.
     let size = if lost > 0 { format!(" with {} of events", bytes(lost)) } else { String::new() };
     format!("\n    {sub_buffers}{size} could not be written")
 }

@@ -1,4 +1,4 @@
-//! A recording as a stream: chunk after chunk as entries of a tar archive, each chunk's summary last.
+//! A recording as a stream: a tar archive of chunks, each with its summary last.
 
 use super::Options;
 use crate::commands::{guard, shield};
@@ -26,22 +26,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
-/// How long a chunk takes: the stream is that much behind.
+/// Duration of a chunk, by which the stream lags behind.
 const EACH: Duration = Duration::from_secs(1);
-/// How often finished chunks are looked for.
+/// Interval at which finished chunks are searched for.
 const LOOK: Duration = Duration::from_millis(100);
 /// The file that completes a chunk.
 const LAST: &str = "recording.json";
-/// The same, sent ahead.
+/// A copy of the summary that is sent ahead of the chunk.
 const ANNOUNCED: &str = "announced.json";
-/// More bytes than any summary has.
+/// Largest summary that is received, in bytes; real ones are smaller.
 const MOST_SUMMARY: u64 = 64 << 20;
 
-/// Records to standard output. A command's own output goes to standard error instead.
+/// Records to standard output. The command's own output goes to standard error instead.
 pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     let stream = File::from(fcntl_dupfd_cloexec(stdout(), 3)?);
     if rustix::termios::isatty(&stream) {
-        let text = "standard output is a terminal: say where the stream goes, as in 'sordino record -o - -- COMMAND | ssh HOST \
+        let text = "standard output is a terminal: redirect the stream, as in 'sordino record -o - -- COMMAND | ssh HOST \
                     sordino record --from - -o DIR'";
         return Err(Failure::new(UNUSABLE, text));
     }
@@ -55,7 +55,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     let kept = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let sent = sender.send_until(&recording.output, &ended);
-            // Nobody takes it any more.
+            // Nobody receives the stream any more.
             sent.inspect_err(|_| stop.now())
         });
         let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), None, || {});
@@ -72,13 +72,13 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if kept.missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-/// A session that nobody is told of, in a directory of its own.
+/// Returns the options of a private session in a temporary directory.
 fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
     let what = &options.what;
     if what.overwrite {
         return Err(Failure::new(
             UNUSABLE,
-            "--overwrite writes nothing before the end: there is no stream of that",
+            "--overwrite can't be used with -o -: it writes nothing before the end, so there is nothing to stream",
         ));
     }
     let owner = target(what.as_user.as_deref())?;
@@ -96,7 +96,7 @@ fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-/// Readable when a signal asks to stop, or we do.
+/// A descriptor that becomes readable when a signal or this process requests the end.
 struct Stop {
     readable: OwnedFd,
     ours: OwnedFd,
@@ -120,7 +120,7 @@ impl Stop {
     }
 }
 
-/// The sending end.
+/// The sending end of a stream.
 struct Sender<W: Write> {
     archive: Builder<W>,
     chunks: u32,
@@ -129,12 +129,12 @@ struct Sender<W: Write> {
 impl<W: Write> Sender<W> {
     fn new(stream: W) -> Self {
         let mut archive = Builder::new(stream);
-        // A recording has none.
+        // A recording has no symbolic links.
         archive.follow_symlinks(false);
         Self { archive, chunks: 0 }
     }
 
-    /// Sends chunks as they are finished, and what there is when recording has `ended`.
+    /// Sends chunks as they are finished, and the remaining ones when recording has `ended`.
     fn send_until(&mut self, output: &Path, ended: &AtomicBool) -> io::Result<()> {
         loop {
             let is_last = ended.load(Relaxed);
@@ -152,12 +152,12 @@ impl<W: Write> Sender<W> {
         }
     }
 
-    /// Sends a chunk and removes it.
+    /// Sends a chunk, then removes it.
     fn send(&mut self, chunk: &Directory) -> io::Result<()> {
         let path = chunk.path();
         let name = Path::new(path.file_name().unwrap_or(OsStr::new("chunk")));
         self.announce(&name.join(ANNOUNCED), chunk)?;
-        // The last holds the kernel's own pages, of a chunk that had no room for them as a trace: where it arrives, there may be some.
+        // `.raw` holds pages of the kernel that this disk had no room to convert: the receiver's may have it.
         for part in ["kernel", "user", ".raw"].into_iter().filter(|part| chunk.dir().has(part)) {
             self.send_directory(&name.join(part), &chunk.dir().dir(part)?)?;
         }
@@ -167,7 +167,7 @@ impl<W: Write> Sender<W> {
         chunk.remove_whole()
     }
 
-    /// Sends the summary ahead: if the rest does not arrive, it tells what is missing.
+    /// Sends the summary ahead: if the rest does not arrive, it shows what is missing.
     fn announce(&mut self, name: &Path, chunk: &Directory) -> io::Result<()> {
         let summary = chunk.dir().read(LAST)?;
         let mut header = Header::new_gnu();
@@ -175,7 +175,7 @@ impl<W: Write> Sender<W> {
         self.archive.append_data(&mut header, name, summary)
     }
 
-    /// Sends a directory with what is in it: the metadata first, without which nothing else of a trace can be read.
+    /// Sends a directory with its files, the metadata first: without it, nothing else of a trace can be read.
     fn send_directory(&mut self, name: &Path, dir: &Dir) -> io::Result<()> {
         self.archive.append_dir(name, dir.proc_path())?;
         let mut entries = dir.names()?;
@@ -191,7 +191,7 @@ impl<W: Write> Sender<W> {
     }
 }
 
-/// Puts a stream into a directory: each of its chunks is a recording.
+/// Stores a stream in a directory, where each of its chunks is a recording.
 pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
     let source: Box<dyn Read> =
         if from == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(from)?) };
@@ -221,8 +221,9 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
             if let Some(open) = open {
                 let open = open.to_string_lossy();
                 let open = printable(&open);
-                text +=
-                    &format!("; {open} is not complete: keep what came of it with: sordino recover {open}");
+                text += &format!(
+                    "; {open} is not complete: finish the received part with: sordino recover {open}"
+                );
             }
             Err(Failure::new(NO, text))
         }
@@ -231,12 +232,12 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
 
 const CUT: &str = "the stream ends in the middle";
 
-/// Why a stream is not received to its end: it has none, or something else is in the way.
+/// Returns the error that a stream was not received completely: it was cut, or it could not be stored.
 fn unreceived(error: &io::Error) -> String {
     use io::ErrorKind::{FileTooLarge, InvalidData, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
         InvalidData | FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull => {
-            // What else than the kernel says so names the remedy itself.
+            // Errors that are not the kernel's name the remedy themselves.
             let remedy = error.raw_os_error().map_or("", |_| remedy(error));
             format!("the stream is not received to its end: {error}{remedy}")
         }
@@ -244,7 +245,7 @@ fn unreceived(error: &io::Error) -> String {
     }
 }
 
-/// Why a summary could not be written, with the kind of what the kernel says.
+/// Converts the error of writing a summary, keeping the kernel's kind of error.
 fn unwritten(error: sordino_collect::Error) -> io::Error {
     match &error {
         sordino_collect::Error::Output { source, .. } => io::Error::new(source.kind(), error.to_string()),
@@ -252,11 +253,11 @@ fn unwritten(error: sordino_collect::Error) -> io::Error {
     }
 }
 
-/// The receiving end.
+/// The receiving end of a stream.
 struct Receiver {
     output: Arc<Dir>,
     complete: u32,
-    /// The chunk that is not complete.
+    /// The chunk that is being received.
     open: Option<PathBuf>,
 }
 
@@ -290,11 +291,11 @@ impl Receiver {
         if archive.into_inner().is_whole() {
             return Ok(());
         }
-        let text = "its end is missing: what came is complete, and there may have been more";
+        let text = "its end is missing: the received chunks are complete, but more may have been sent";
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, text))
     }
 
-    /// Chunks come one after the other, and each of them once.
+    /// Begins a chunk, or continues the current one. Chunks are not interleaved, and each is sent once.
     fn go_on_in(&mut self, chunk: &OsStr) -> io::Result<()> {
         let path = self.output.path().join(chunk);
         match &self.open {
@@ -310,7 +311,7 @@ impl Receiver {
         expect_recording(&dir, None).map_err(unwritten)
     }
 
-    /// The directory of that path, made as far as it is not there. Whoever sent the stream chose the names.
+    /// Opens the directory of a path, and makes missing ones. The sender chose the names.
     fn directory(&self, path: &Path) -> io::Result<Arc<Dir>> {
         let mut dir = Arc::clone(&self.output);
         for name in path.components() {
@@ -323,15 +324,15 @@ impl Receiver {
     }
 }
 
-/// A stream, and whether it ends as archives do: what is cut off between two entries looks complete.
+/// A stream that detects a missing end: if it is cut between two entries, it looks complete otherwise.
 struct Ending<R> {
     source: R,
-    /// Bytes that are 0 at its end so far.
+    /// Number of zero bytes at the end so far.
     zeros: usize,
 }
 
 impl<R> Ending<R> {
-    /// An archive's last blocks of 512 bytes are 0. A summary, which is text, comes before them.
+    /// Returns true if the archive is complete. Its last blocks of 512 bytes are 0; the summary before them is text.
     const fn is_whole(&self) -> bool {
         self.zeros >= 512
     }
@@ -350,7 +351,7 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// The bytes of a summary.
+/// Reads the bytes of a summary.
 fn summary(entry: Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
     let (mut bytes, size) = (Vec::new(), entry.size());
     if size > MOST_SUMMARY {
@@ -360,7 +361,8 @@ fn summary(entry: Entry<'_, impl Read>) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 == size { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// The chunk that an entry belongs to: names alone, the first of a chunk.
+/// Returns the name of the chunk that an entry belongs to; `None` unless the path has plain names only, the first of
+/// them a chunk's.
 fn chunk_of(path: &Path) -> Option<&OsStr> {
     let mut names = path.components().map(|part| match part {
         Component::Normal(name) => Some(name),
@@ -412,13 +414,13 @@ mod tests {
             vec![7; 5000]
         );
 
-        // Cut between two chunks, or behind the last, it has no end.
+        // A stream that is cut between two chunks, or after the last one, has no end.
         let end = stream.iter().rposition(|byte| *byte != 0).unwrap() + 1;
         let mut ending = receiver("ending");
         let missing = ending.receive(&stream[..end.next_multiple_of(512)]).unwrap_err();
         assert_eq!((missing.kind(), ending.complete, ending.open), (io::ErrorKind::UnexpectedEof, 2, None));
 
-        // A chunk that comes again would replace one that is complete.
+        // A repeated chunk would replace one that is complete.
         let twice = [&stream[..end.next_multiple_of(512)], &stream].concat();
         let error = receiver("twice").receive(&twice[..]).unwrap_err();
         assert!(error.to_string().contains("comes twice"), "{error}");

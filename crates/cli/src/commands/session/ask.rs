@@ -1,4 +1,5 @@
-//! `sordino snapshot`, `rotate`, `enable`, `disable`, `attach`, `stop`, `destroy`
+//! The commands that send a request to a session's recorder: `sordino snapshot`, `rotate`, `enable`, `disable`,
+//! `attach`, `stop`, `destroy`.
 
 use super::place::{Life, Place};
 use super::text::{lines, recordings};
@@ -17,87 +18,96 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Write what a flight recorder has in memory, while it goes on
+/// Write the events that a flight recorder has in memory, while it continues
 ///
-/// The newest data of all rings and of the kernel's buffers becomes a complete recording: 'sordino explain' and babeltrace2 read it.
+/// The newest events of all rings and of the kernel's buffers become a complete recording, which 'sordino explain',
+/// 'sordino events' and babeltrace2 read.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sordino snapshot box\n  sordino snapshot box --last 100ms --why 'a click at 12:03'"
 )]
 pub(crate) struct SnapshotOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// So much of the time before [default: as the session was started]
+    /// Limit the snapshot to the events of this time before it, such as 100ms, in whole sub-buffers [default: that of
+    /// --last at 'sordino start']
     #[arg(long, value_name = "TIME", value_parser = duration)]
     last: Option<Duration>,
-    /// What the snapshot says of why it was taken
+    /// Reason for the snapshot, which its summary and 'sordino status' show
     #[arg(long, value_name = "TEXT", default_value = "asked for")]
     why: String,
-    /// As JSON
+    /// Print the snapshot's path and a count of missing data as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Complete what a session has written, and go on in another chunk
+/// Complete the current chunk of a session, and continue in the next one
+///
+/// The completed chunk is a recording of its own, which 'sordino explain', 'sordino events' and babeltrace2 read. The
+/// session must not be a flight recorder (--overwrite): use 'sordino snapshot' for one.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino rotate motor")]
 pub(crate) struct RotateOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// As JSON
+    /// Print the chunk's path and a count of missing data as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The tracepoints that a session is to record, or no longer
-///
-/// Takes effect with the programs' next hits; nothing is started anew.
+/// Enables or disables tracepoints of a session while it records.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sordino enable motor 'motor:*, net:tx if len > 1500'\n  sordino disable motor 'motor:noise*'"
 )]
 pub(crate) struct EventsOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// Rules as for --user; names and globs alone to disable
+    /// Tracepoints: rules as for --user of 'sordino record'; to disable, only names and globs. Takes effect at the
+    /// programs' next hits; nothing is restarted
     #[arg(required = true)]
     events: Vec<String>,
 }
 
-/// Have a session record running processes too
+/// Have a session also record these running processes
+///
+/// For a session that records certain processes only (--pid, or a command); any other session finds programs by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino attach motor 4711")]
 pub(crate) struct AttachOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// Their numbers
+    /// Ids of the processes
     #[arg(required = true, value_parser = pid)]
     pids: Vec<i32>,
 }
 
 /// End a session
 ///
-/// What it recorded is complete then; a flight recorder takes a last snapshot. 'sordino start NAME' goes on with it.
+/// Completes its recordings; a flight recorder takes a last snapshot first. 'sordino start NAME' starts the session
+/// again.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino stop motor")]
 pub(crate) struct StopOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// Without the last snapshot
+    /// Take no last snapshot of a flight recorder
     #[arg(long)]
     no_snapshot: bool,
-    /// As JSON
+    /// Print the paths of the session's recordings, a count of missing data and unmatched rules as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// End a session and forget it; its recordings stay
+/// End a session and remove its definition
+///
+/// Its recordings stay, but 'sordino start NAME' does not know its options any more.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino destroy motor")]
 pub(crate) struct DestroyOptions {
-    /// The session
+    /// Name of the session
     name: String,
-    /// Without the last snapshot
+    /// Take no last snapshot of a flight recorder
     #[arg(long)]
     no_snapshot: bool,
 }
@@ -111,7 +121,8 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
     written(&options.name, &Request::Rotate, options.json)
 }
 
-/// Asks for a recording to be completed, which takes its time, so first whether anybody answers at all; says where it is.
+/// Requests that a recording be completed, which may take long; so it first checks that the recorder replies. Prints
+/// the recording's path.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
     let place = Place::of(name)?;
     place.ask(&Request::Status)?;
@@ -134,7 +145,7 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
     Ok(verdict(&missing))
 }
 
-/// Exit status 1 if something could not be written.
+/// Returns exit status 1 if something could not be written.
 fn verdict(missing: &Missing) -> ExitCode {
     if missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS }
 }
@@ -154,7 +165,7 @@ pub(crate) fn attach(options: &AttachOptions) -> Result<ExitCode, Failure> {
 fn done(name: &str, request: &Request) -> Result<ExitCode, Failure> {
     match Place::of(name)?.ask(request)? {
         Reply::Done => Ok(ExitCode::SUCCESS),
-        // Programs that start later may have what is missing.
+        // Programs that start later may have the missing tracepoints or fields.
         Reply::Changed { rules } => {
             rules.iter().for_each(|problem| message!("so far, {problem}"));
             Ok(ExitCode::SUCCESS)
@@ -164,7 +175,10 @@ fn done(name: &str, request: &Request) -> Result<ExitCode, Failure> {
 }
 
 fn unexpected(reply: &Reply) -> Failure {
-    Failure::new(UNUSABLE, format!("the session's recorder is another sordino: it answered {reply:?}"))
+    Failure::new(
+        UNUSABLE,
+        format!("the session's recorder is another version of sordino: it replied {reply:?}"),
+    )
 }
 
 pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
@@ -190,11 +204,12 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
     Ok(verdict(&missing))
 }
 
-/// Ends the recorder and waits until all is written; what could not be, and what the session was to record and did not.
+/// Ends the recorder and waits until everything is written. Returns the data that could not be written, and the
+/// shortfall of the session.
 fn end(place: &Place, snapshot: bool) -> Result<(Missing, Shortfall), Failure> {
     place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
-    progress.doing("completing what was recorded");
+    progress.doing("completing the recordings");
     let ended = place.ask(&Request::Stop { snapshot });
     place.wait()?;
     match ended? {

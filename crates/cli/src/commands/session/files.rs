@@ -1,5 +1,5 @@
-//! The files of a session, reached through a descriptor of its directory. They are this user's alone: nobody else can read or lock
-//! one, no link is followed, and what somebody else put there is refused.
+//! The files of a session, accessed through a descriptor of its directory. They belong to this user alone: nobody else
+//! can read or lock one, symbolic links are not followed, and another user's file is refused.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -12,40 +12,40 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// What a file's owner may do with it; others nothing.
+/// The mode of a session's file: read and write for its owner, nothing for others.
 const MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// A session's directory.
+/// The files in a session's directory.
 #[derive(Debug)]
 pub(super) struct Files {
     directory: OwnedFd,
-    /// For messages only.
+    /// The directory's path, for messages and to check that it is still this directory.
     path: PathBuf,
 }
 
 impl Files {
-    /// The files of the session called `name`; `None` if there is no such directory.
+    /// Opens the directory of the session called `name`; `None` if it does not exist.
     ///
     /// # Errors
-    /// It is another user's, or somebody else could have put something there.
+    /// It belongs to another user, or others may write to it.
     pub(super) fn of(name: &str) -> Result<Option<Self>, Failure> {
         let path = runtime_dir().join(name);
         let Some(directory) = find_session_dir(name)? else { return Ok(None) };
         let owner = fstat(&directory)?.st_uid;
         if owner != geteuid().as_raw() {
             let text =
-                format!("{}: the session belongs to user {owner}, who alone may ask it", path.display());
+                format!("{}: the session belongs to user {owner}, who alone may control it", path.display());
             return Err(Failure::new(UNUSABLE, text));
         }
         Ok(Some(Self { directory, path }))
     }
 
-    /// Opens a file, which is made if it is not there, to append to it.
+    /// Opens a file to append to it; makes it if it does not exist.
     pub(super) fn append(&self, name: &str) -> Result<File, Failure> {
         self.open(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
     }
 
-    /// Opens a file that is there to read or lock it; `None` if there is none.
+    /// Opens an existing file to read or lock it; `None` if it does not exist.
     pub(super) fn find(&self, name: &str) -> Result<Option<File>, Failure> {
         if !self.has(name) {
             return Ok(None);
@@ -53,12 +53,12 @@ impl Files {
         self.open(name, OFlags::RDONLY).map(Some)
     }
 
-    /// Whether something has this name.
+    /// Returns true if something has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Whether `file` still has this name in a directory that still has its path.
+    /// Returns true if `file` still has this name, in a directory that still has its path.
     pub(super) fn is_current(&self, name: &str, file: &File) -> bool {
         let by_name = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let by_path = rustix::fs::lstat(&self.path);
@@ -69,9 +69,9 @@ impl Files {
         same(by_name, fstat(file)) && same(by_path, fstat(&self.directory))
     }
 
-    /// Replaces a file by one with this text, which is called `new` until it is whole.
+    /// Replaces a file by one with this text, which has the name `new` until it is complete.
     pub(super) fn replace(&self, name: &str, new: &str, text: &str) -> Result<(), Failure> {
-        // Somebody else's is refused.
+        // Another user's file is refused.
         self.find(name)?;
         match unlinkat(&self.directory, new, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -82,7 +82,7 @@ impl Files {
     }
 
     fn open(&self, name: &str, flags: OFlags) -> Result<File, Failure> {
-        // NONBLOCK: a FIFO would keep this waiting before it is refused.
+        // NONBLOCK: opening a FIFO would block before it is refused.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&self.directory, name, flags, MODE).map_err(|error| match error {
             Errno::LOOP => self.refused(name, "it is a link"),
@@ -94,7 +94,7 @@ impl Files {
             return Err(self.refused(name, &reason));
         }
         if found.st_mode & 0o777 != MODE.as_raw_mode() {
-            // An older version's, or what the umask made of it.
+            // An older version, or the umask, gave it this mode.
             fchmod(&file, MODE)?;
         }
         Ok(file.into())
@@ -108,7 +108,7 @@ impl Files {
     }
 }
 
-/// Why a file is not this user's alone, whatever its mode.
+/// Returns the reason why a file does not belong to this user alone, regardless of its mode.
 fn distrust(found: &rustix::fs::Stat) -> Option<String> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Some("it is no regular file".to_owned());

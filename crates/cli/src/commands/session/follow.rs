@@ -1,4 +1,4 @@
-//! `sordino events --follow`: what a session records, as it comes.
+//! The live reader of a session, `sordino events --follow`.
 
 use super::place::{Life, Place};
 use crate::Failure;
@@ -18,15 +18,16 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often the session is asked.
+/// Interval at which new events are requested from the session.
 const EACH: Duration = Duration::from_millis(250);
-/// Writers read the clock before they publish: what is younger may still be followed by something older. Waits in nanoseconds.
+/// Age that events must have before they are printed, in nanoseconds: a writer reads the clock before it publishes, so
+/// a younger event may be followed by an older one.
 const SETTLED: i64 = 20_000_000;
 
-/// Up to where a stream was shown: a time, and how many of its events have that.
+/// The position up to which a stream was read: a time, and the number of its events at that time.
 type Shown = Rc<Cell<(Time, usize)>>;
 
-/// Prints a session's events in the order of time until it ends, at most some 300 ms after they happened.
+/// Prints a session's events in order of time until it ends, at most some 300 ms after they happened.
 pub(crate) fn follow(
     name: &str,
     mut format: impl FnMut(Time) -> Format,
@@ -46,7 +47,7 @@ pub(crate) fn follow(
         drop(piece);
         let end = match taken {
             Ok(end) => end,
-            // A recorder that ends takes what it shows with it.
+            // A recorder that ends removes the directory that is being read.
             Err(_) if ends(&place)? => break,
             Err(failure) => return Err(failure),
         };
@@ -61,7 +62,7 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// Whether a session ends within ten seconds: it may have much to complete.
+/// Returns true if a session ends within ten seconds: it may have much to complete.
 fn ends(place: &Place) -> Result<bool, Failure> {
     for _ in 0..80 {
         if place.life()? != Life::Running {
@@ -72,23 +73,24 @@ fn ends(place: &Place) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// What a session shows at a time; removed when it is dropped.
+/// A directory with a session's newest events; removed when it is dropped.
 struct Piece(PathBuf);
 
 impl Piece {
-    /// What came since the last time; `None` if the session has ended.
+    /// Requests the events since the last request; `None` if the session has ended.
     fn next(place: &Place) -> Result<Option<Self>, Failure> {
         match place.ask(&Request::Live) {
             Ok(Reply::Written { directory, .. }) => Ok(Some(Self(directory))),
-            Ok(other) => {
-                Err(Failure::new(UNUSABLE, format!("the session's recorder is another sordino: {other:?}")))
-            }
+            Ok(other) => Err(Failure::new(
+                UNUSABLE,
+                format!("the session's recorder is another version of sordino: it replied {other:?}"),
+            )),
             Err(_) if ends(place)? => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    /// When it was put together.
+    /// Returns the time at which the recorder made the directory.
     fn end(&self) -> Result<Time, Failure> {
         let summary = Summary::read(&Directory::open(&self.0)?)?;
         Ok(Time((summary.begin_ns + summary.duration_ns) as i64))
@@ -101,20 +103,20 @@ impl Drop for Piece {
     }
 }
 
-/// What was printed, and what is yet to be.
+/// The state of the live reader: the events that were read, and those to be printed.
 #[derive(Default)]
 struct Follower {
-    /// By the stream's file in its recording.
+    /// The position up to which each stream was read, by its file in the recording.
     shown: HashMap<PathBuf, Shown>,
-    /// Lines that wait until nothing older can come.
+    /// Lines that are held until no older one can come.
     held: Vec<(Time, Vec<u8>)>,
     begun: bool,
-    /// What has passed so far.
+    /// The filter of the previous directory, with its counts.
     sieve: Option<Sieve>,
 }
 
 impl Follower {
-    /// Takes what is new.
+    /// Reads the new events of a directory, and holds their lines.
     fn take(
         &mut self,
         path: &Path,
@@ -122,7 +124,7 @@ impl Follower {
         wanted: &Wanted,
     ) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;
-        // Programs that have such events may come yet.
+        // Programs with such events may still start.
         if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
             message!("sordino: nothing to list so far: {}", failure.text());
         }
@@ -147,12 +149,12 @@ impl Follower {
         }
         drop(trace);
         self.sieve = Some(sieve);
-        // Programs that have ended are not in it.
+        // Programs that have ended are not in the directory.
         self.shown.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
         recording.close()
     }
 
-    /// Up to where a stream was shown; `None` if it says what there was before.
+    /// Returns the position up to which a stream was read; `None` if the stream describes the state before recording.
     fn shown_of(&mut self, recording: &Path, stream: &Stream) -> Option<Shown> {
         let file = stream.files().next()?;
         let file = file.strip_prefix(recording).unwrap_or(file);
@@ -161,7 +163,7 @@ impl Follower {
         (!is_state).then(|| Rc::clone(self.shown.entry(file.to_owned()).or_insert_with(shown)))
     }
 
-    /// Prints what is older than `until`.
+    /// Prints the lines of events older than `until`.
     fn print(&mut self, until: Time, out: &mut impl Write) -> std::io::Result<()> {
         self.held.sort_by_key(|(time, _)| *time);
         let ready = self.held.partition_point(|(time, _)| *time < until);
@@ -172,7 +174,7 @@ impl Follower {
     }
 }
 
-/// What a stream has behind what was shown of it; within a stream, events come in the order of time.
+/// Returns the events of a stream after those that were `shown`; within a stream, events are in order of time.
 fn news(stream: &Stream, shown: Option<Shown>) -> impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> {
     let mut events = stream.events();
     let before = shown.as_ref().map(|shown| shown.get());

@@ -1,4 +1,4 @@
-//! Sessions: recordings that outlive the shell.
+//! The commands for sessions: recordings that outlive the shell.
 
 mod ask;
 mod files;

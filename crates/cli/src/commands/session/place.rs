@@ -1,16 +1,17 @@
-//! Where a session is known: a directory of its own below the user's runtime directory.
+//! The directory of a session, below the user's runtime directory.
 //!
 //! ```text
-//! NAME/session.json   how it was started
-//! NAME/lock           locked by its recorder as long as that lives
-//! NAME/log            what its recorder, and a command that it started, had to say
-//! NAME/control        where it is asked
-//! NAME/follower       locked by who follows it
-//! NAME/live           what that one is reading
-//! NAME/programs       the socket with which programs register
+//! NAME/session.json   the options of its start
+//! NAME/lock           locked as long as its recorder runs
+//! NAME/log            standard error of its recorder, and the output of a command that it started
+//! NAME/control        the socket for requests to its recorder
+//! NAME/follower       locked by the live reader
+//! NAME/live           the events that the live reader reads
+//! NAME/programs       the socket at which programs register
 //! ```
 //!
-//! Programs of all users find `programs` in a session of root's; everything else is its owner's alone.
+//! Programs of all users can connect to `programs` in a session of root; everything else is accessible to its owner
+//! alone.
 
 use super::files::Files;
 use crate::Failure;
@@ -26,48 +27,48 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is tried to get a lock, each hundredth of a second.
+/// Attempts to get a lock, one each hundredth of a second.
 const TRIES: u32 = 20;
-/// After that long, a recorder that has said that it ends is looked at.
+/// Interval at which the holder of the lock is checked while waiting for a recorder to end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How a session was started, and the same until it is whole.
+/// The file with a session's definition, and its name until it is complete.
 const DEFINITION: (&str, &str) = ("session.json", "session.new");
 const LOCK: &str = "lock";
 const LOG: &str = "log";
 
-/// A session's directory.
+/// A session's name and its directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
     path: PathBuf,
 }
 
-/// How a session was started.
+/// The definition of a session: the options of its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
-    /// Of this structure.
+    /// Version of this structure.
     pub(crate) schema: u32,
-    /// What was typed behind the name.
+    /// The arguments of `sordino start`, the session's name first.
     pub(crate) arguments: Vec<String>,
-    /// In which directory.
+    /// The working directory of `sordino start`.
     pub(crate) directory: PathBuf,
-    /// Where its recordings go.
+    /// The directory for its recordings.
     pub(crate) output: PathBuf,
 }
 
-/// Whether a session's recorder lives.
+/// The state of a session's recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It does.
+    /// The recorder is running.
     Running,
-    /// It ended as it should.
+    /// The recorder ended normally.
     Stopped,
-    /// It was killed.
+    /// The recorder was killed before it could clean up.
     Died,
 }
 
 impl Place {
-    /// The place of a session that is there.
+    /// Returns the directory of an existing session.
     pub(crate) fn of(name: &str) -> Result<Self, Failure> {
         if is_session_name(name) && Files::of(name)?.is_some_and(|files| files.has(DEFINITION.0)) {
             return Ok(Self { name: name.to_owned(), path: runtime_dir().join(name) });
@@ -81,12 +82,12 @@ impl Place {
         Err(Failure::new(UNUSABLE, format!("there is no session '{name}': {hint}")))
     }
 
-    /// The place of a session, made if it is not there.
+    /// Returns the directory of a session, and makes it if it does not exist.
     pub(crate) fn make(name: &str) -> Result<Self, Failure> {
         Ok(Self { name: name.to_owned(), path: session_dir(name)? })
     }
 
-    /// This user's sessions, by name.
+    /// Returns this user's sessions in order of their names.
     pub(crate) fn all() -> Vec<Self> {
         let entries = fs::read_dir(runtime_dir()).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -102,7 +103,7 @@ impl Place {
         &self.path
     }
 
-    /// Whether it was never started.
+    /// Returns true if the session was never started.
     pub(crate) fn is_new(&self) -> Result<bool, Failure> {
         Ok(!self.files()?.has(DEFINITION.0))
     }
@@ -112,12 +113,12 @@ impl Place {
         Files::of(&self.name)?.ok_or_else(gone)
     }
 
-    /// The log of its recorder and of the command that it started, to write more to it.
+    /// Opens the log of the session's recorder and of its command, to append to it.
     pub(crate) fn log(&self) -> Result<File, Failure> {
         self.files()?.append(LOG)
     }
 
-    /// The last 4 KiB of that log.
+    /// Returns the last 4 KiB of the log.
     pub(crate) fn log_end(&self) -> Result<String, Failure> {
         const MOST: u64 = 4096;
         let mut bytes = Vec::new();
@@ -131,8 +132,7 @@ impl Place {
     pub(crate) fn definition(&self) -> Result<Definition, Failure> {
         let path = self.path.join(DEFINITION.0);
         let unreadable = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", path.display()));
-        let file =
-            self.files()?.find(DEFINITION.0)?.ok_or_else(|| unreadable("it is not there".to_owned()))?;
+        let file = self.files()?.find(DEFINITION.0)?.ok_or_else(|| unreadable("no such file".to_owned()))?;
         let text = std::io::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
     }
@@ -142,23 +142,23 @@ impl Place {
         self.files()?.replace(DEFINITION.0, DEFINITION.1, &text)
     }
 
-    /// Takes the lock that says that its recorder lives; `None` if another has it.
+    /// Locks the session for a recorder; `None` if another process holds the lock.
     pub(crate) fn lock(&self) -> Result<Option<File>, Failure> {
         self.take(LOCK)
     }
 
-    /// Takes the lock of the one process that follows; `None` if another has it.
+    /// Locks the session for a live reader; `None` if another process holds the lock.
     pub(crate) fn lock_to_follow(&self) -> Result<Option<File>, Failure> {
         self.take("follower")
     }
 
     fn take(&self, lock: &str) -> Result<Option<File>, Failure> {
-        // Another sordino that looks whether it is locked has it for a moment.
+        // Another sordino that checks the lock holds it for a moment.
         for _ in 0..TRIES {
             let files = self.files()?;
             let file = files.append(lock)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Its directory may have been removed, and made anew, since it was opened.
+                // The directory may have been removed and made again since the file was opened.
                 Ok(()) if files.is_current(lock, &file) => return Ok(Some(file)),
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
@@ -168,7 +168,7 @@ impl Place {
         Ok(None)
     }
 
-    /// Whether its recorder lives. One that ended as it should has taken its socket with it.
+    /// Returns the state of the session's recorder. One that ended normally has removed its socket `programs`.
     pub(crate) fn life(&self) -> Result<Life, Failure> {
         let Some(files) = Files::of(&self.name)? else { return Ok(Life::Stopped) };
         let is_locked = |lock: File| {
@@ -181,15 +181,15 @@ impl Place {
         })
     }
 
-    /// Asks its recorder.
+    /// Sends a request to the session's recorder, and returns the reply.
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply, Failure> {
         let hint = |what: &str| {
-            format!("session '{name}' {what}: go on with it by 'sordino start {name}'", name = self.name)
+            format!("session '{name}' {what}: start it again with 'sordino start {name}'", name = self.name)
         };
         match self.life()? {
             Life::Running => {}
             Life::Stopped => return Err(Failure::new(UNUSABLE, hint("is stopped"))),
-            Life::Died => return Err(Failure::new(UNUSABLE, hint("has died, its recorder was killed"))),
+            Life::Died => return Err(Failure::new(UNUSABLE, hint("has ended, its recorder was killed"))),
         }
         match ask(&self.path, request)? {
             Reply::Refused { reason } => Err(Failure::new(UNUSABLE, reason)),
@@ -197,10 +197,10 @@ impl Place {
         }
     }
 
-    /// Waits until its recorder has ended, which may have much to write.
+    /// Waits until the recorder has ended, which may have much to write.
     ///
     /// # Errors
-    /// Another user's process has the recorder's lock: an older version let everybody open the file.
+    /// Another user's process holds the recorder's lock: an older version let everybody open the file.
     pub(crate) fn wait(&self) -> Result<(), Failure> {
         let mut look = Instant::now() + PATIENCE;
         while self.life()? == Life::Running {
@@ -228,7 +228,7 @@ impl Place {
         Err(Failure::new(UNUSABLE, text))
     }
 
-    /// Forgets the session; what it recorded stays.
+    /// Removes the session's directory; its recordings stay.
     pub(crate) fn remove(&self) -> Result<(), Failure> {
         Ok(remove_session_dir(&self.name)?)
     }

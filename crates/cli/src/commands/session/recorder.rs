@@ -1,4 +1,4 @@
-//! The recorder of a session: `sordino session-recorder`, which `sordino start` runs.
+//! The recorder of a session, `sordino session-recorder`, which `sordino start` runs.
 
 use super::place::Place;
 use super::start::{Options, READY, recording};
@@ -16,21 +16,22 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
-/// Whom a recorder tells that it records, once.
+/// The receiver of the message that a recorder records, which is sent once.
 enum Starter {
-    /// `sordino start`, which waits for it.
+    /// A pipe to `sordino start`, which waits for the message.
     Shell(File),
-    /// What started it in the foreground: a service manager, if it asks to be told, or a person.
+    /// A service manager, if it has asked for a notification, or a person.
     Foreground,
 }
 
-/// Records until it is told to stop. Standard input is the session's lock: whoever has it is its recorder. Standard output is a pipe to
-/// `sordino start`, and told once how that went, unless that has become this recorder (`--foreground`).
+/// Records until it is requested to stop. Standard input is the session's locked file: the process that has it is the
+/// session's recorder. Standard output is a pipe to `sordino start`, which receives one message, whether recording
+/// began or why not, unless that process has become this recorder (`--foreground`).
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     keep_needed_rights();
-    // Before there is another thread, which a signal would end all of them in.
+    // Before other threads exist: a signal that one of them does not block would end the process.
     let write_now = signals::write_now()?;
-    // Ours alone: a command that is started may live longer.
+    // This process holds the lock alone: a command that it starts may outlive it.
     let _lock = fcntl_dupfd_cloexec(stdin(), 3)?;
     dup2_stdin(File::open("/dev/null")?)?;
     let place = Place::make(&options.name)?;
@@ -40,18 +41,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     });
     let result = record(options, &place, write_now.as_fd(), &mut starter);
     if let (Err(failure), Some(Starter::Shell(mut shell))) = (&result, starter) {
-        // Who started it may be gone.
+        // The process that started the recorder may have ended.
         let _ = writeln!(shell, "{}", failure.text());
     }
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Leaves the shell, its terminal and its output, which was the pipe to `sordino start` that is returned.
+/// Leaves the shell's session, its terminal and its output. Returns standard output as it was, the pipe to `sordino
+/// start`.
 fn go_to_the_background(place: &Place) -> Result<File, Failure> {
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
-    // A command that is started has its output there, too, and nothing of the shell's.
+    // A command that it starts has its output there, too, and none of the shell's files.
     dup2_stdout(&place.log()?)?;
-    // Fails for who leads a session already.
+    // It fails if this process leads a session already.
     let _ = rustix::process::setsid();
     Ok(File::from(starter))
 }
@@ -66,7 +68,7 @@ impl Starter {
                 let text = recording(options);
                 if let Err(error) = notify(&[NotifyState::Ready, NotifyState::Status(&text)]) {
                     message!(
-                        "sordino: the service manager could not be told that the session records: {error}"
+                        "sordino: the service manager could not be notified that the session records: {error}"
                     );
                 }
                 message!("{text}");

@@ -1,4 +1,4 @@
-//! `sordino start`
+//! The command `sordino start`.
 
 use super::place::{Definition, Place};
 use crate::Failure;
@@ -24,15 +24,17 @@ use std::time::Duration;
 
 /// Start a session: a recording that outlives this shell
 ///
-/// A recorder of its own goes on in the background, until 'sordino stop NAME' or until COMMAND ends. It records programs that run,
-/// those that start later from their first event on, and what is asked for with the options of 'sordino record'. Several sessions may
+/// A recorder in the background records programs that run already and, from their first event on, programs that start
+/// later, with the options of 'sordino record', until 'sordino stop NAME' or until COMMAND ends. Several sessions may
 /// record the same programs, each with its own events.
 ///
-/// With --overwrite it is a flight recorder: it keeps what is newest in memory, and writes snapshots of that: when 'sordino snapshot
-/// NAME', SIGUSR1 or SIGUSR2 to its recorder, or a program (sordino_snapshot) asks for one, when an event meets a condition (--trigger), when a program ends (--on-exit).
-/// Without, it writes to disk all the time, into chunks that are complete recordings; there these signals begin the next chunk.
+/// With --overwrite, a session is a flight recorder: it keeps the newest events in memory and writes them as a snapshot
+/// when 'sordino snapshot NAME', a program (sordino_snapshot), or SIGUSR1 or SIGUSR2 to the recorder requests one, when
+/// an event meets a condition (--trigger), or when a program ends (--on-exit). Otherwise it writes to disk
+/// continuously, in chunks that are complete recordings; SIGUSR1 and SIGUSR2 then begin the next chunk.
 ///
-/// Without any option, a session that was stopped, or whose recorder was killed, goes on as it was started.
+/// Without any option, a session that was stopped, or whose recorder was killed, is started again with its previous
+/// options.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,62 +47,66 @@ Examples:
   sordino status box
   sordino snapshot box")]
 pub(crate) struct Options {
-    /// What it is called: letters, digits, '.', '_' and '-'
+    /// Name of the session: letters, digits, '.', '_' and '-'
     pub(super) name: String,
-    /// Where its recordings go: a new or empty directory, or one of its own [default: sordino- and NAME, here]
+    /// Directory for the session's recordings: new, empty, or that of an earlier start of this session [default:
+    /// sordino-NAME in the current directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) what: What,
-    /// Record in this process, until SIGTERM or 'sordino stop NAME': for service managers, which are told when it records (sd_notify).
-    /// What the recorder has to say goes to standard error
+    /// Record in the foreground, until SIGTERM or 'sordino stop NAME', as a service: notifies the service manager
+    /// (sd_notify) when recording begins, and logs to standard error
     #[arg(long)]
     pub(super) foreground: bool,
-    /// Begin another chunk when this one has so many bytes
+    /// Begin the next chunk when the current one has this size
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "overwrite")]
     rotate_size: Option<u64>,
-    /// Begin another chunk each time so much time has passed
+    /// Begin the next chunk at this interval, such as 1h
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "overwrite")]
     rotate_every: Option<Duration>,
-    /// Keep so many chunks or snapshots: the oldest are removed
+    /// Keep at most this many chunks or snapshots; the oldest are removed [default: keep all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
-    /// Keep so many bytes of chunks or snapshots: the oldest are removed, the newest always stays
+    /// Keep at most this size of chunks or snapshots together; the oldest are removed, but never the newest [default:
+    /// keep all]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Write so much of the time before into a snapshot, in whole sub-buffers [default: all that is there]
+    /// Limit each snapshot to the events of this time before it, such as 1s, in whole sub-buffers [default: all events
+    /// in memory]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "overwrite")]
     last: Option<Duration>,
-    /// Take a snapshot when such an event happens: rules like those of --user
+    /// Take a snapshot when an event matches these rules, such as 'motor:period if late > 50us'; rules as for --user
     #[arg(long, value_name = "RULES", requires = "overwrite")]
     trigger: Vec<String>,
-    /// Take a snapshot when a program ends: by a crash, by a failure (or crash), or any way
+    /// Take a snapshot when a recorded program ends in this way; may be repeated
     #[arg(long, value_name = "HOW", requires = "overwrite")]
     on_exit: Vec<OnExit>,
-    /// For so long after a snapshot that a program was the reason for, take no other
+    /// Minimum time between two snapshots requested by programs: by --trigger, --on-exit or sordino_snapshot
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "overwrite")]
     hold_off: Duration,
-    /// Take so many snapshots for which programs are the reason, then no more
+    /// Most snapshots that programs may request, by --trigger, --on-exit or sordino_snapshot; further requests are
+    /// ignored [default: no limit]
     #[arg(long, value_name = "N", requires = "overwrite")]
     max_snapshots: Option<u64>,
-    /// Of the snapshots that triggers asked for, keep the N worst: those whose events have the greatest value of a field, or the least
-    /// where the trigger asks for less. Others stay
+    /// Keep only the N worst snapshots that --trigger requested: those with the greatest value of a field, or with the
+    /// least if the trigger compares by '<'. Other snapshots are kept
     #[arg(long, value_name = "N", requires = "trigger", conflicts_with_all = ["keep", "max_size"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     worst: Option<u64>,
-    /// The field by which they are ranked [default: the one that the triggers compare]
+    /// Field by which --worst ranks snapshots [default: the field that the triggers compare]
     #[arg(long, value_name = "FIELD", requires = "worst")]
     by: Option<String>,
 }
 
-/// A way for a program to end.
+/// A way in which a program can end.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum OnExit {
-    /// By a signal that dumps core
+    /// Ended by a signal that dumps core
     Crash,
-    /// With another status than 0, or by a signal
+    /// Ended with a status other than 0, or by a signal
     Failure,
-    /// Any
+    /// Ended in any way
     Any,
 }
 
@@ -127,7 +133,7 @@ impl Options {
         Ok(Some(Worst { count: count as usize, ranking }))
     }
 
-    /// As the recorder takes it.
+    /// Returns the recorder's options for this session.
     pub(super) fn recording(
         &self,
         place: &Place,
@@ -148,7 +154,7 @@ impl Options {
         };
         let mut recording = self.what.options(output, &self.name, owner)?;
         if self.what.overwrite {
-            // A program that asks for a snapshot hits a tracepoint for it.
+            // A program requests a snapshot by hitting this tracepoint.
             let triggers = self.trigger.iter().cloned().chain(["sordino:snapshot".to_owned()]);
             let user = recording.user.with_triggers(triggers);
             recording.user = user.map_err(|error| Failure::new(UNUSABLE, format!("--trigger {error}")))?;
@@ -173,7 +179,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         false => begin(&place, &definition, &lock),
     });
     if started.is_err() {
-        // A new session is removed, an existing one restored. One whose description is not to be read stays for whoever looks at it.
+        // If starting fails, a new session is removed and an existing one is restored. A session whose definition is
+        // unreadable is left alone.
         let _ = match before {
             Some(before) => place.define(&before),
             None if is_new => place.remove(),
@@ -186,26 +193,26 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person is told when the session records.
+/// Returns the message that the session records.
 pub(super) fn recording(options: &Options) -> String {
     let name = &options.name;
     let verb = if options.what.overwrite { "records in memory" } else { "records" };
     format!("session '{name}' {verb}; see 'sordino status {name}', end it with 'sordino stop {name}'")
 }
 
-/// Prints what the programs that run already show: which could not be recorded, and rules that choose none of their tracepoints.
-/// The session goes on whatever its answer is.
+/// Prints which of the running programs could not be recorded, and which rules match none of their tracepoints. The
+/// session continues if its recorder does not reply.
 fn tell_of_programs(place: &Place) {
     let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };
     status.notes.iter().for_each(|note| message!("  {note}"));
     let rules = &status.shortfall.rules;
     rules.iter().for_each(|problem| message!("  so far, {problem}"));
     if !rules.is_empty() {
-        message!("  programs that start later may have what is missing");
+        message!("  programs that start later may have the missing tracepoints or fields");
     }
 }
 
-/// How the session is to be recorded: as is typed or, if nothing is, as before.
+/// Returns the session's definition: from the typed options or, if there are none, the previous one.
 fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
     let typed = std::env::args_os().skip_while(|argument| argument != "start").skip(1);
     let arguments = without_foreground(without_color(typed));
@@ -213,11 +220,11 @@ fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
     if only_name && let Ok(definition) = place.definition() {
         return Ok(definition);
     }
-    // What is wrong is said here, not in a log.
+    // Errors in the options are reported here, instead of in the recorder's log.
     let owner = crate::privilege::target(options.what.as_user.as_deref())?;
     let recording = options.recording(place, owner.as_ref())?;
     if matches!(recording.programs, Programs::Pids(ref pids) if pids.is_empty()) {
-        return Err(Failure::new(UNUSABLE, "--pid names no process"));
+        return Err(Failure::new(UNUSABLE, "--pid: expected the id of a process"));
     }
     let text = |argument: OsString| {
         argument
@@ -232,7 +239,7 @@ fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
     Ok(definition)
 }
 
-/// How it is started says nothing of what is recorded.
+/// Returns the arguments without `--foreground`, which does not belong to the session's definition.
 fn without_foreground(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut is_command = false;
     typed
@@ -243,13 +250,13 @@ fn without_foreground(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
         .collect()
 }
 
-/// Becomes the recorder, and returns only if it can't.
+/// Replaces this process by the recorder; returns only if that fails.
 fn become_recorder(place: &Place, definition: &Definition, lock: File) -> Result<(), Failure> {
     let directory = working_directory(place, definition)?;
     Err(recorder(definition, &directory, &["--foreground"]).stdin(lock).exec().into())
 }
 
-/// Starts the recorder, which has the lock from its first instruction on, and waits until it records.
+/// Starts the recorder, which holds the session's lock from its first instruction on, and waits until it records.
 fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Failure> {
     let directory = working_directory(place, definition)?;
     let mut command = recorder(definition, &directory, &[]);
@@ -271,7 +278,7 @@ fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Fail
     Err(Failure::new(UNUSABLE, reason))
 }
 
-/// The recorder's command line, without its standard files; it starts in the directory.
+/// Returns the recorder's command, without its standard files; it starts in `directory`.
 fn recorder(definition: &Definition, directory: &Dir, mode: &[&str]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("sordino").arg("session-recorder").args(mode).args(&definition.arguments);
@@ -279,7 +286,8 @@ fn recorder(definition: &Definition, directory: &Dir, mode: &[&str]) -> Command 
     command
 }
 
-/// The directory in which the session was started. Its path had no links: one that has is another directory, whoever put it there.
+/// Opens the directory in which the session was started. Its path had no symbolic links then; if it has one now, it
+/// leads to another directory, and is refused.
 fn working_directory(place: &Place, definition: &Definition) -> Result<Dir, Failure> {
     let path = &definition.directory;
     let directory = Dir::open(path).ok();
@@ -288,10 +296,10 @@ fn working_directory(place: &Place, definition: &Definition) -> Result<Dir, Fail
     directory.filter(is_same).ok_or_else(|| {
         let (name, path) = (&place.name, path.display());
         let text =
-            format!("session '{name}' was started in {path}, which is gone: start it with its options again");
+            format!("session '{name}' was started in {path}, which does not exist any more: start it again with its options");
         Failure::new(UNUSABLE, text)
     })
 }
 
-/// What the recorder says when it records.
+/// The line that the recorder writes to `sordino start` when it records.
 pub(super) const READY: &str = "ready\n";

@@ -1,4 +1,4 @@
-//! `sordino status`
+//! The command `sordino status`.
 
 use super::place::{Life, Place};
 use super::text;
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use sordino_collect::{Directory, Reply, Request, Status, user_events_so_far};
 use std::process::ExitCode;
 
-/// How sessions are
+/// Show the state of sessions
 ///
-/// For each: whether it records, its programs and rings, what was lost where, what it costs, its recordings.
+/// For each: whether it records, its programs and rings, losses, the cost of its recorder, its recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sordino status\n  sordino status motor --json")]
 pub(crate) struct Options {
-    /// The session; all if none is named
+    /// Session to show in detail [default: all sessions, one line each]
     name: Option<String>,
-    /// As JSON
+    /// Print the state as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A session and, if its recorder answers, how it is.
+/// A session and, if its recorder replies, its status.
 pub(crate) struct Known {
     pub(super) place: Place,
     pub(super) life: Life,
     pub(super) status: Option<Status>,
-    /// Why it says nothing, though it lives.
+    /// The reason why a running recorder did not reply.
     pub(super) silent: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This user's sessions.
+/// Returns this user's sessions.
 pub(crate) fn sessions() -> Vec<Known> {
     Place::all().into_iter().map(look).collect()
 }
@@ -59,14 +59,17 @@ fn look(place: Place) -> Known {
     let reply = (life == Life::Running).then(|| place.ask(&Request::Status));
     let (status, silent) = match reply {
         Some(Ok(Reply::Status(status))) => (Some(*status), None),
-        Some(Ok(other)) => (None, Some(format!("its recorder is another sordino: {other:?}"))),
+        Some(Ok(other)) => {
+            (None, Some(format!("its recorder is another version of sordino: it replied {other:?}")))
+        }
         Some(Err(failure)) => (None, Some(failure.text().to_owned())),
         None => (None, None),
     };
     Known { place, life, status, silent }
 }
 
-/// The same with the events of the recording that is being written: whoever asks for one session waits for that.
+/// Adds the number of events in the recording that is being written: it takes time, which only a user who asks for one
+/// session waits for.
 fn counted(mut known: Known) -> Known {
     let recordings = known.status.iter_mut().flat_map(|status| &mut status.recordings);
     for recording in recordings.filter(|recording| !recording.finished) {

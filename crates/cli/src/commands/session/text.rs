@@ -1,4 +1,4 @@
-//! Sessions in words.
+//! Text reports on sessions.
 
 use super::place::Life;
 use super::status::Known;
@@ -12,7 +12,7 @@ use sordino_report::tied;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A session in a line.
+/// Returns a line about a session.
 pub(crate) fn line(known: &Known) -> String {
     let name = printable(&known.place.name);
     match (&known.status, known.life) {
@@ -28,14 +28,14 @@ pub(crate) fn line(known: &Known) -> String {
             let why = printable(known.silent.as_deref().unwrap_or_default());
             format!("{name:<16} is about to end, or does not answer: {why}\n")
         }
-        (None, Life::Stopped) => format!("{name:<16} is stopped: 'sordino start {name}' goes on\n"),
+        (None, Life::Stopped) => format!("{name:<16} is stopped: 'sordino start {name}' starts it again\n"),
         (None, Life::Died) => {
-            format!("{name:<16} has died, its recorder was killed: 'sordino start {name}' goes on\n")
+            format!("{name:<16} has ended, its recorder was killed: 'sordino start {name}' starts it again\n")
         }
     }
 }
 
-/// All there is to say of a session.
+/// Returns all details of a session.
 pub(crate) fn whole(known: &Known) -> String {
     let Some(status) = &known.status else { return line(known) };
     let mut text = missing::line(&status.missing) + &line(known);
@@ -68,7 +68,7 @@ pub(crate) fn whole(known: &Known) -> String {
     text + &lines(&status.shortfall)
 }
 
-/// The CPUs of the recorder's threads as a line, if programs record somewhere.
+/// Returns a line with the CPUs of the recorder's threads, or nothing if no programs record anywhere.
 fn cpus(cpus: &RecorderCpus) -> String {
     let beside = || match cpus.programs.is_empty() {
         true => String::new(),
@@ -78,7 +78,7 @@ fn cpus(cpus: &RecorderCpus) -> String {
     if line.is_empty() { line } else { format!("  {}\n", printable(&line)) }
 }
 
-/// What a session was to record and did not, line by line.
+/// Returns a line for each shortfall of a session, such as a rule without a match.
 pub(super) fn lines(shortfall: &Shortfall) -> String {
     shortfall.lines().iter().map(|line| format!("  {}\n", printable(line))).collect()
 }
@@ -136,7 +136,7 @@ fn recording(recording: &RecordingStatus) -> String {
     text + "\n"
 }
 
-/// Where the recordings of a session that has ended are.
+/// Returns the recordings of a session that has ended, with its directory.
 pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
     let mut text = format!("session '{name}' is stopped; in {}:\n", shown(output));
     for path in recordings {
@@ -150,7 +150,7 @@ pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> S
     }
 }
 
-/// A path in a line.
+/// Returns a path as it can be printed.
 fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What other commands do where a shield is up: they keep off its CPUs, or go there.
+//! The behaviour of other commands when a shield is up: they leave its CPUs, or move to them.
 
 use super::current;
 use crate::Failure;
@@ -11,8 +11,8 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Keeps this process, a recorder, off shielded CPUs, and says so. Returns what to run in front of a command that is to stay there,
-/// where this process was started.
+/// Moves this process, a recorder, off the shielded CPUs, and reports it. Returns the words to put in front of a
+/// command that is to stay where this process was started, inside the shield.
 pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure> {
     let Some(shield) = current() else { return Ok(Vec::new()) };
     let shielded = &shield.request.cpus;
@@ -28,7 +28,7 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
     let (cpus, was_inside) = if outside.is_empty() { (&shield.rest, true) } else { (&outside, false) };
     if was_inside && let Err(error) = shield.send_out(std::process::id()) {
         message!(
-            "sordino: the collector stays on CPU {own}, which is shielded, beside what it records: {error} ({})",
+            "sordino: the collector stays on CPU {own}, which is shielded, together with the programs that it records: {error} ({})",
             Right::Administer.remedy()
         );
         return Ok(Vec::new());
@@ -39,7 +39,8 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
         return Ok(Vec::new());
     }
     let mut words = vec!["/proc/self/exe".to_owned(), "join-shield".to_owned()];
-    // What a control group confines gets other CPUs when the shield is lowered; what chose some keeps them.
+    // A process that only a control group confines gets other CPUs when the shield is lowered; one that has set its
+    // affinity keeps it.
     if own != *shielded || shield.group.is_none() {
         words.extend(["--cpus".to_owned(), own.to_string()]);
     }
@@ -47,7 +48,7 @@ pub(crate) fn keep_off(collector: Option<u32>) -> Result<Vec<OsString>, Failure>
     Ok(words.into_iter().map(OsString::from).collect())
 }
 
-/// Takes this process to the shielded CPUs if `cpu` is one of them, and says so.
+/// Moves this process to the shielded CPUs if `cpu` is one of them, and reports it.
 pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
     let Some(shield) = current() else { return Ok(()) };
     let Some(cpu) = cpu.filter(|cpu| shield.request.cpus.contains(*cpu)) else { return Ok(()) };
@@ -68,8 +69,8 @@ pub(crate) fn go_to(cpu: Option<u32>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The CPU that a measurement is about unless the user says so: the last one that is shielded, if this process may go there, or else
-/// that it may run on.
+/// Returns the default CPU of a measurement: the last shielded one that this process may use, or else the last one on
+/// which it may run.
 pub(crate) fn measured_cpu() -> Result<Option<u32>, Failure> {
     let allowed = affinity()?;
     let shielded = current().map(|shield| shield.request.cpus).unwrap_or_default();
@@ -86,7 +87,7 @@ pub(crate) struct JoinOptions {
     command: Vec<OsString>,
 }
 
-/// Returns only if it fails.
+/// Joins the shield and replaces this process by the command; returns only if that fails.
 pub(crate) fn join(options: &JoinOptions) -> Result<ExitCode, Failure> {
     if let Some(shield) = current() {
         shield.take_in(std::process::id())?;
@@ -98,7 +99,7 @@ pub(crate) fn join(options: &JoinOptions) -> Result<ExitCode, Failure> {
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
     let mut command = Command::new(program);
     command.args(arguments);
-    // What becomes another user hands the session over itself.
+    // A process that changes to another user passes the session itself.
     if program != "/proc/self/exe" {
         hand_over(&mut command);
     }

@@ -1,4 +1,4 @@
-//! What interrupts a real-time loop on the CPUs, and for how long.
+//! The measurement of interruptions of a real-time loop on CPUs.
 
 use super::switches::Switches;
 use crate::Failure;
@@ -8,31 +8,31 @@ use sordino_npt::{Counts, Interrupter, Measured, Monitor, Plan, Statistics, hit,
 use sordino_sched::{CpuList, Policy};
 use std::time::Duration;
 
-/// One measurement, of all CPUs at once.
+/// A measurement of all CPUs at once.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measurement {
-    /// Each CPU's.
+    /// The result for each CPU.
     pub(super) cpus: Vec<OfCpu>,
-    /// Why the threads that took the loop's place are not known, if they are not.
+    /// The reason why switches to other threads are not known, if they are not.
     pub(super) switches_unknown: Option<String>,
 }
 
-/// What one CPU's loop saw.
+/// The measurement of one CPU's loop.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OfCpu {
     pub(super) cpu: u32,
-    /// How long the loop ran, in seconds.
+    /// Duration of the loop, in seconds.
     pub(super) seconds: f64,
-    /// The gaps between two turns.
+    /// The gaps between two rounds of the loop.
     pub(super) gaps: Statistics,
-    /// Counts of the kernel's interrupts, and of switches to other threads.
+    /// The counts of interrupts, and of switches to other threads.
     pub(super) interrupters: Vec<Interrupter>,
 }
 
-/// Below anything that the kernel relies on, above everything else.
+/// SCHED_FIFO priority of the loop: below threads of the kernel that it relies on, above everything else.
 const PRIORITY: u8 = 90;
 
-/// Runs a loop of `SCHED_FIFO` on each of `cpus` for this time, with throttling lifted.
+/// Runs a loop with `SCHED_FIFO` on each of `cpus` for this time, with throttling of real-time threads disabled.
 pub(super) fn measure(cpus: &CpuList, time: Duration) -> Result<Measurement, Failure> {
     let throttle = npt::lift_throttle();
     let mut guardian = guard::start()?;

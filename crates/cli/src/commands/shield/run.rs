@@ -1,4 +1,4 @@
-//! `sordino shield run`
+//! The command `sordino shield run`.
 
 use super::current;
 use crate::Failure;
@@ -17,33 +17,34 @@ Examples:
   sudo sordino shield run --cpus 3 --prio 80 -- ./my-program
   sudo sordino shield run -- sordino record --kernel sched,irq -- ./my-program")]
 pub(super) struct Options {
-    /// These of the shielded CPUs [default: all; nothing moves threads from one to the other]
+    /// Run on these of the shielded CPUs, such as 3 [default: all of them; the kernel does not balance threads between
+    /// them]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
-    /// Real-time priority, from 1 to 99 [default: an ordinary thread]
+    /// Real-time priority, 1 to 99 [default: none, an ordinary thread]
     #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     prio: Option<u8>,
-    /// The policy of a thread with a real-time priority
+    /// Scheduling policy for --prio
     #[arg(long, value_enum, default_value_t = Real::Fifo, requires = "prio")]
     policy: Real,
-    /// Run COMMAND as this user
+    /// Run COMMAND as this user, by name or id [default: the user who called sudo, or the current one]
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
-    /// The command and its arguments
+    /// Command to run, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// A real-time policy.
+/// A real-time scheduling policy.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Real {
-    /// Runs until it blocks or a higher one is ready
+    /// SCHED_FIFO: runs until it blocks or a thread of higher priority is ready
     Fifo,
-    /// Takes turns with its equals
+    /// SCHED_RR: takes turns with threads of the same priority
     Rr,
 }
 
-/// Becomes the command; returns only if that fails.
+/// Replaces this process by the command; returns only if that fails.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let bad = |text: String| Failure::new(UNUSABLE, text);
     let shield = current().ok_or_else(|| {
@@ -61,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::new(NOT_FOUND, format!("{}: {error}", program.display())));
     }
     shield.take_in(std::process::id())?;
-    // Where a control group confines it, the command gets other CPUs when the shield is lowered, unless it chose some itself.
+    // A command that a control group confines gets other CPUs when the shield is lowered, unless `--cpus` has set some.
     if options.cpus.is_some() || shield.group.is_none() {
         set_affinity(cpus)?;
     }

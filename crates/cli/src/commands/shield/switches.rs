@@ -1,4 +1,5 @@
-//! Which threads took a CPU from a loop, from the kernel's tracer: one event for each switch, none on a CPU that is left alone.
+//! The threads that took a CPU from a loop, from the kernel's tracer: one event for each switch, and none on a CPU
+//! where nothing else runs.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -12,10 +13,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-/// KiB for each CPU: some 10,000 switches.
+/// Size of the kernel's buffer for each CPU in KiB, enough for some 10,000 switches.
 const BUFFER: u64 = 1024;
 
-/// Switches that are being recorded.
+/// A recording of switches between threads.
 pub(crate) struct Switches {
     drain: Drain,
     format: Format,
@@ -23,7 +24,10 @@ pub(crate) struct Switches {
 }
 
 impl Switches {
-    /// Records the switches on these CPUs; or why that can't be.
+    /// Begins to record the switches on these CPUs.
+    ///
+    /// # Errors
+    /// The reason why it can't.
     pub(crate) fn watch(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, String> {
         Self::prepare(cpus, guardian).map_err(|failure| failure.text().to_owned())
     }
@@ -52,7 +56,7 @@ impl Switches {
         Ok(Self { drain, format, files })
     }
 
-    /// Who was switched to while each CPU's loop ran.
+    /// Returns the threads that were switched to while each CPU's loop ran, with their counts.
     pub(crate) fn between(
         self,
         measured: &[(u32, Measured)],
@@ -81,7 +85,7 @@ impl Switches {
     }
 }
 
-/// How often each thread but the loop's was switched to within `span`.
+/// Counts the switches to each thread except the loop's within `span`.
 fn names(
     bytes: &[u8],
     layout: &PageLayout,
@@ -101,10 +105,10 @@ fn names(
     Ok(names)
 }
 
-/// The name of npt's thread.
+/// The name of the loop's thread.
 const LOOP: &str = "npt";
 
-/// The name of the thread that is switched to.
+/// Returns the name of the thread that is switched to.
 fn next_name(format: &Format, record: &[u8]) -> String {
     let field = format.fields.iter().find(|field| field.name == "next_comm");
     let bytes = field.and_then(|field| record.get(field.offset as usize..)?.get(..field.size as usize));

@@ -1,4 +1,4 @@
-//! A shield for people to read.
+//! Text reports on a shield.
 
 use super::Advice;
 use super::measure::{Measurement, OfCpu};
@@ -10,10 +10,10 @@ use sordino_shield::{
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// As many of each kind are shown, unless everything is wanted.
+/// Number of lines of each kind that are shown without `--verbose`.
 const SHOWN: usize = 3;
 
-/// A list with a headline; nothing if it is empty.
+/// Appends a list with a headline; nothing if the list is empty.
 fn section(text: &mut String, headline: &str, lines: &[String], shown: usize) {
     if lines.is_empty() {
         return;
@@ -90,7 +90,7 @@ fn of_knob(planned: &Planned, verbose: bool) -> String {
 }
 
 fn boot(parameters: &[Parameter]) -> String {
-    let mut text = String::from("\nWhat only the kernel's command line can do\n");
+    let mut text = String::from("\nOnly possible on the kernel's command line\n");
     for Parameter { text: parameter, why, state } in parameters {
         let state = match state {
             State::InForce => "in force",
@@ -151,7 +151,7 @@ fn headline(shield: &sordino_shield::Shield) -> String {
     )
 }
 
-/// What a real-time loop saw without the shield and with it.
+/// Returns the table of a real-time loop's measurements without and with the shield.
 fn compared(before: &OfCpu, after: &OfCpu) -> String {
     let seconds = format!("{:.1} s", after.seconds);
     let mut text = format!(
@@ -206,7 +206,7 @@ pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> Strin
     if drift.is_empty() {
         text += "Everything that it set holds.\n";
     } else {
-        text += "Somebody else has changed that (systemd, irqbalance, tuned, a hand?), or it is new. To set it again:\n";
+        text += "It is new, or was changed by something else (systemd, irqbalance, tuned, a user?). To set it again:\n";
         let request = &shield.request;
         let _ = writeln!(
             text,
@@ -214,7 +214,7 @@ pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> Strin
             request.cpus, request.level
         );
     }
-    section(&mut text, "Who may have changed it", rivals, usize::MAX);
+    section(&mut text, "Services that may have changed it", rivals, usize::MAX);
     section(&mut text, "Stays on the shielded CPUs", &status.stays, shown(verbose));
     text
 }
@@ -224,10 +224,10 @@ fn drifted(drift: &Drift) -> String {
     format!("{knob}: {what}: {from} instead of {}", to.as_deref().unwrap_or_default())
 }
 
-/// Tells that an unfinished shield was undone, and the result.
+/// Returns the message that an unfinished shield was undone, with the result.
 pub(super) fn undone(lowered: &Lowered) -> String {
     format!(
-        "An earlier shield was not wholly raised or lowered. It is undone now:\n{}\n",
+        "An earlier 'up' or 'down' did not finish. Its shield is undone now:\n{}\n",
         self::lowered(lowered)
     )
 }
@@ -235,7 +235,7 @@ pub(super) fn undone(lowered: &Lowered) -> String {
 fn unfinished(unfinished: &Unfinished) -> &'static str {
     match unfinished {
         Unfinished::Left => {
-            "An earlier shield was not wholly raised or lowered, and the machine is still changed.\n\
+            "An earlier 'up' or 'down' did not finish, and the machine is still changed.\n\
              Undo it: sudo sordino shield down\n"
         }
         Unfinished::Busy => "Another sordino is raising or lowering a shield now.\n",
