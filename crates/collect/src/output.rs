@@ -7,11 +7,17 @@ use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
+use sordino_ring::layout::{PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::{self, Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+// Packets go to the file as they lie in the ring, so what the ring's writers store is what the trace declares.
+const _: () = assert!(PACKET_HEADER == FIRST_EVENT);
+const _: () = assert!(RECORD_HEADER == StreamClass::Cpu.record_header());
+const _: () = assert!(RECORD_HEADER + SHARED_EXTRA == StreamClass::Shared.record_header());
 
 /// Alignment of packets' sizes, in bytes, as direct I/O (`O_DIRECT`) requires.
 const BLOCK: u64 = 4096;

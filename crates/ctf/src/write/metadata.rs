@@ -1,5 +1,6 @@
 //! The text of a trace's metadata.
 
+use super::packet::FIRST_EVENT;
 use crate::{Clock, Environment, Error, Setting, Uuid};
 use sordino_event::{Base, ByteOrder, Enumeration, FloatWidth, Integer, Scalar, Schema, Type};
 use std::fmt::Write;
@@ -50,6 +51,52 @@ impl StreamClass {
             Self::Kernel | Self::StateDump => "uint8_t _flags; uint8_t _preempt_count; int32_t _tid;",
         }
     }
+
+    /// Bytes in front of an event's fields: its time, the rest of its header, its context.
+    pub const fn record_header(self) -> usize {
+        size_of::<u64>() + declared_bytes(self.header()) + declared_bytes(self.context())
+    }
+}
+
+/// The header of every packet.
+const PACKET_HEADER: &str = "\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n";
+
+/// The context of every packet, but for two of `uint32_t` whose names differ.
+const PACKET_CONTEXT: &str = "\t\tticks_t timestamp_begin;\n\t\tticks_t timestamp_end;\n\
+     \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t events_discarded;\n\
+     \t\tuint64_t packet_seq_num;\n";
+
+const _: () = assert!(
+    FIRST_EVENT == declared_bytes(PACKET_HEADER) + declared_bytes(PACKET_CONTEXT) + 2 * size_of::<u32>()
+);
+
+/// Bytes of what `text` declares: integers of [`preamble`]'s types, and arrays of them. All are packed.
+const fn declared_bytes(text: &str) -> usize {
+    let text = text.as_bytes();
+    let (mut bytes, mut size, mut count, mut at) = (0, 0, 1, 0);
+    while at < text.len() {
+        match text.split_at(at).1 {
+            [b'i', b'n', b't', bits @ ..] => size = number(bits) / 8,
+            [b't', b'i', b'c', b'k', b's', ..] => size = size_of::<u64>(),
+            [b'[', length @ ..] => count = number(length),
+            [b';', ..] => {
+                bytes += size * count;
+                (size, count) = (0, 1);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes
+}
+
+/// The decimal number with which `text` begins.
+const fn number(mut text: &[u8]) -> usize {
+    let mut number = 0;
+    while let [digit @ b'0'..=b'9', rest @ ..] = text {
+        (number, text) = (10 * number + (*digit - b'0') as usize, rest);
+    }
+    number
 }
 
 /// Returns the first block: the trace's identity, its environment, its clock.
@@ -74,7 +121,7 @@ pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<
     }
     text += &format!(
         "\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = {order};\n\
-         \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\t}};\n}};\n"
+         \tpacket.header := struct {{\n{PACKET_HEADER}\t}};\n}};\n"
     );
     text += "\nenv {\n";
     for (name, value) in environment.iter() {
@@ -107,9 +154,7 @@ pub fn stream_class(class: StreamClass) -> String {
     let last = if class == StreamClass::Unanswered { "unanswered" } else { "too_large" };
     format!(
         "\nstream {{\n\tid = {};\n\
-         \tpacket.context := struct {{\n\t\tticks_t timestamp_begin;\n\t\tticks_t timestamp_end;\n\
-         \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t events_discarded;\n\
-         \t\tuint64_t packet_seq_num;\n\t\tuint32_t {place};\n\t\tuint32_t {last};\n\t}};\n\
+         \tpacket.context := struct {{\n{PACKET_CONTEXT}\t\tuint32_t {place};\n\t\tuint32_t {last};\n\t}};\n\
          \tevent.header := struct {{ ticks_t timestamp; {} }} align(64);\n\
          \tevent.context := struct {{ {} }};\n}};\n",
         class.id(),
@@ -271,6 +316,13 @@ mod tests {
 
     fn schema(fields: Vec<Field>) -> Schema {
         Schema { provider: "motor".into(), name: "period".into(), level: Level::Info, location: None, fields }
+    }
+
+    #[test]
+    fn declarations_take_as_many_bytes_as_their_integers() {
+        assert_eq!(declared_bytes("struct { uint16_t id; } lost; uint8_t b[16]; ticks_t c; int32_t _d;"), 30);
+        let headers = [StreamClass::Cpu, StreamClass::Shared, StreamClass::Unanswered, StreamClass::Kernel];
+        assert_eq!(headers.map(StreamClass::record_header), [16, 24, 14, 16]);
     }
 
     fn metadata(classes: [StreamClass; 2], name: &str, schema: &Schema) -> String {

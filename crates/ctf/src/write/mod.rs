@@ -11,8 +11,9 @@
 //! | 80 .. | events, each at a multiple of 8: header (12 bytes), context, payload as its schema says |
 //! | .. a multiple of 4096 | padding |
 //!
-//! in the machine's byte order. The packets of rings are copied unchanged from memory, so the ring and this module
-//! must agree; other streams are written by a [`StreamWriter`].
+//! in the machine's byte order. The packets of rings are copied unchanged from memory: `sordino_collect`, which copies
+//! them, asserts that the ring's sizes are [`FIRST_EVENT`] and [`StreamClass::record_header`]. Other streams are written
+//! by a [`StreamWriter`].
 
 mod metadata;
 mod packet;
