@@ -2,6 +2,8 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use sordino_ctf::read::Trace;
+use sordino_event::{Classes, PriorityNumbering};
 use sordino_tests::listing::{babeltrace, counts, name_in, named};
 use sordino_tests::{NOBODY, Recording, Scene, Seen, wait_until};
 use std::collections::{BTreeSet, HashMap};
@@ -63,6 +65,21 @@ fn a_thread_has_the_name_it_gives_itself_while_it_runs_on() {
     // Without switches, what is asked for and nothing else.
     let recording = scene.record(&["--kernel", "sched_wakeup"], &[program.to_str().unwrap()]);
     assert_eq!(recording.summary["kernel_events"], serde_json::json!(["sched:sched_wakeup"]));
+}
+
+#[test]
+fn the_trace_states_how_its_priorities_are_numbered() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = scene.record(&["--kernel", "sched_switch"], &["sleep", "0.1"]);
+    let events = scene.listed(&recording.path);
+    let fields = named(&events, "sched_switch").into_iter().map(|event| &event["fields"]);
+    let sleeping: Vec<&Value> = fields.filter(|fields| fields["prev_comm"] == "sleep").collect();
+    // LTTng's number of an ordinary thread; it is as nice as this one.
+    let expected = 20 + rustix::process::getpriority_process(None).unwrap();
+    assert!(sleeping.iter().any(|fields| fields["prev_prio"] == expected), "{sleeping:?}");
+    let trace = Trace::open(recording.path.join("kernel"), &mut Classes::default()).unwrap();
+    let stated = trace.environment().text(PriorityNumbering::ENTRY).and_then(PriorityNumbering::from_name);
+    assert_eq!(stated, Some(PriorityNumbering::Lttng));
 }
 
 /// "A tracepoint between two system calls of the same thread lies between their sys_enter events."

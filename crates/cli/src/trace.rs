@@ -8,7 +8,8 @@ use crate::progress::Progress;
 use sordino_analyze::{Quota, Quotas};
 use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
-use sordino_event::{Classes, Event, Nanos, Pid, Step, Time};
+use sordino_ctf::{Environment, Setting};
+use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
 
@@ -25,8 +26,8 @@ pub(crate) struct Recording {
     programs: Vec<Program>,
     /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
-    /// True if the kernel's events count priorities as LTTng does, as sordino's do, too.
-    is_lttng: bool,
+    /// The numbering of priorities in the kernel's events, if the traces state it.
+    priorities: Option<PriorityNumbering>,
     /// The reasons why parts can't be read.
     problems: Vec<String>,
 }
@@ -55,7 +56,7 @@ impl Recording {
             streams: Vec::new(),
             programs: Vec::new(),
             real_time: None,
-            is_lttng: false,
+            priorities: None,
             problems: Vec::new(),
         };
         recording.look_at_summary();
@@ -71,9 +72,7 @@ impl Recording {
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));
                     recording.real_time = recording.real_time.or(real_time(&trace));
-                    let of_kernel = trace.environment().text("domain") == Some("kernel");
-                    let tracer = trace.environment().text("tracer_name");
-                    recording.is_lttng |= of_kernel && matches!(tracer, Some("sordino" | "lttng-modules"));
+                    recording.priorities = recording.priorities.or(priorities(trace.environment()));
                 }
                 Err(error) => recording.problems.push(Failure::text_of(&error)),
             }
@@ -114,9 +113,7 @@ impl Recording {
     {
         let sources = self.streams.iter().map(source);
         let mut trace = SuperTrace::new(&self.classes, sources);
-        if self.is_lttng {
-            trace.count_priorities_as_lttng();
-        }
+        self.priorities.into_iter().for_each(|numbering| trace.number_priorities(numbering));
         for program in &self.programs {
             trace.introduce(program.pid, &program.name);
             program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));
@@ -206,6 +203,21 @@ fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
     Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
 }
 
+/// Returns the numbering of priorities in a trace of the kernel: the one that its environment states, or that of a known
+/// tracer which states none.
+fn priorities(environment: &Environment) -> Option<PriorityNumbering> {
+    let of_kernel = environment.text("domain") == Some("kernel");
+    match environment.get(PriorityNumbering::ENTRY).filter(|_| of_kernel) {
+        Some(Setting::Text(name)) => PriorityNumbering::from_name(name),
+        Some(Setting::Integer(_)) => None,
+        None => {
+            let tracer = environment.text("tracer_name").filter(|_| of_kernel);
+            // Of sordino's traces, those of versions before the entry.
+            matches!(tracer, Some("lttng-modules" | "sordino")).then_some(PriorityNumbering::Lttng)
+        }
+    }
+}
+
 /// Returns the program of a trace, from its environment.
 fn program(trace: &read::Trace) -> Option<Program> {
     let environment = trace.environment();
@@ -218,4 +230,40 @@ fn program(trace: &read::Trace) -> Option<Program> {
     };
     let name = environment.text("procname")?.to_owned();
     Some(Program { pid: Pid(pid), name, wake_up, quota: quota() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(domain: &str, tracer: &str, numbering: Option<Setting>) -> Option<PriorityNumbering> {
+        let mut environment = Environment::default();
+        environment.set("domain", domain).set("tracer_name", tracer);
+        numbering.into_iter().for_each(|it| drop(environment.set(PriorityNumbering::ENTRY, it)));
+        priorities(&environment)
+    }
+
+    #[test]
+    fn priorities_are_numbered_as_the_trace_states() {
+        for numbering in [PriorityNumbering::Kernel, PriorityNumbering::Lttng] {
+            for tracer in ["sordino", "lttng-modules", "another"] {
+                assert_eq!(of("kernel", tracer, Some(numbering.name().into())), Some(numbering));
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_that_states_no_numbering_has_its_tracers() {
+        assert_eq!(of("kernel", "lttng-modules", None), Some(PriorityNumbering::Lttng));
+        assert_eq!(of("kernel", "sordino", None), Some(PriorityNumbering::Lttng));
+        assert_eq!(of("kernel", "another", None), None);
+    }
+
+    #[test]
+    fn a_programs_trace_and_a_statement_that_makes_no_sense_say_nothing() {
+        assert_eq!(of("ust", "sordino", None), None);
+        assert_eq!(of("ust", "sordino", Some("lttng".into())), None);
+        assert_eq!(of("kernel", "sordino", Some("backwards".into())), None);
+        assert_eq!(of("kernel", "sordino", Some(20.into())), None);
+    }
 }

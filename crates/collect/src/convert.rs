@@ -17,8 +17,8 @@ use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::Cpu;
-use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout, lttng};
+use sordino_event::{Cpu, PriorityNumbering};
+use sordino_tracefs::{Converter, Format, Mapping, Missed, PRIORITIES, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::thread::JoinHandle;
@@ -130,6 +130,7 @@ impl KernelTrace {
         environment
             .set("hostname", clock.hostname())
             .set("domain", "kernel")
+            .set(PriorityNumbering::ENTRY, PRIORITIES.name())
             .set("sysname", "Linux")
             .set("kernel_release", proc("osrelease").as_str())
             .set("kernel_version", proc("version").as_str())

@@ -32,6 +32,7 @@ mod id;
 mod invalid;
 mod level;
 mod loss;
+mod numbering;
 mod record;
 pub mod rule;
 mod schema;
@@ -43,6 +44,7 @@ pub use id::{Cpu, Pid, Tid};
 pub use invalid::Invalid;
 pub use level::Level;
 pub use loss::{Cause, Loss, Step};
+pub use numbering::PriorityNumbering;
 pub use record::{Entries, Event, Fields, Value, View};
 pub use schema::{
     Base, ByteOrder, Enumeration, Field, FloatWidth, Integer, MAX_FIELDS, MAX_NAME, Range, Scalar, Schema,

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::kernel::Kernel;
 use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
-use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, Tid};
+use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::sync::Arc;
 
 /// The merged trace (the papers' super-trace). While it merges, it follows the kernel's schedule, so that each
@@ -65,9 +65,10 @@ impl<S: Source> SuperTrace<S> {
         self.system.introduce_wake_up(pid, futex);
     }
 
-    /// Declares that the kernel's events number priorities as LTTng does: an ordinary thread has 20, not 120.
-    pub fn count_priorities_as_lttng(&mut self) {
-        self.system.count_priorities_as_lttng();
+    /// Sets the numbering of priorities in the kernel's events, as the trace states it. Without it, the idle thread's
+    /// priority shows the numbering.
+    pub fn number_priorities(&mut self, numbering: PriorityNumbering) {
+        self.system.number_priorities(numbering);
     }
 
     /// Returns the kinds of the kernel's events that the trace has.

@@ -4,7 +4,7 @@ use crate::Priority;
 use crate::context::{Context, Contexts};
 use crate::counted::{Count, Waiting};
 use crate::kernel::{Born, Kernel, Process, Seen, Task};
-use sordino_event::{Cpu, Event, Loss, Pid, Tid};
+use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -26,12 +26,11 @@ pub struct System {
     counted: Waiting,
     /// The thread of the last event of a program.
     met: Option<Tid>,
-    /// The difference between the kernel's priorities and the tracer's.
-    priority_offset: i32,
+    /// The numbering of the tracer's priorities that the trace states.
+    stated: Option<PriorityNumbering>,
+    /// The numbering that the priorities themselves show; for traces that state none.
+    guessed: Option<PriorityNumbering>,
 }
-
-/// The kernel's constant: the number of priorities above those of ordinary threads.
-const MAX_RT_PRIO: i32 = 100;
 
 #[derive(Clone, Debug, Default)]
 struct Thread {
@@ -74,12 +73,13 @@ impl System {
         self.programs.get(&pid).or_else(|| self.threads.get(&Tid(pid.0))?.comm.as_ref())
     }
 
-    /// Returns the thread's priority in the kernel's numbering, whatever the tracer's is. A tracer that numbers them
-    /// otherwise, without [a declaration](crate::SuperTrace::count_priorities_as_lttng), is recognized by the idle
-    /// thread's priority; until that thread has run, results may be 100 too low.
+    /// Returns the thread's priority in the kernel's numbering, whatever the tracer's is. If the trace does not
+    /// [state](crate::SuperTrace::number_priorities) the tracer's, the idle thread's priority shows it; before that thread has run, the
+    /// result may be 100 too low.
     pub fn priority(&self, tid: Tid) -> Option<Priority> {
         let thread = self.threads.get(&tid)?;
-        let traced = thread.priority.map(|priority| Priority(priority.saturating_add(self.priority_offset)));
+        let offset = self.stated.or(self.guessed).map_or(0, PriorityNumbering::offset);
+        let traced = thread.priority.map(|priority| Priority(priority.saturating_add(offset)));
         traced.or(thread.dumped_priority)
     }
 
@@ -103,9 +103,9 @@ impl System {
         self.wake_ups.insert((pid, futex));
     }
 
-    /// Declares that the tracer numbers priorities as LTTng does, which subtracts `MAX_RT_PRIO`.
-    pub(crate) fn count_priorities_as_lttng(&mut self) {
-        self.priority_offset = MAX_RT_PRIO;
+    /// Sets the numbering of the tracer's priorities, which is not guessed from then on.
+    pub(crate) fn number_priorities(&mut self, numbering: PriorityNumbering) {
+        self.stated = Some(numbering);
     }
 
     /// Sets the name of the program that runs as `pid`.
@@ -203,7 +203,7 @@ impl System {
         }
         // In LTTng's numbering the idle thread has 20 instead of 120, and real-time threads are below -1.
         if task.priority.is_some_and(|priority| priority < -1 || (task.tid == Tid(0) && priority == 20)) {
-            self.count_priorities_as_lttng();
+            self.guessed = Some(PriorityNumbering::Lttng);
         }
     }
 

@@ -2,7 +2,9 @@
 
 mod support;
 
-use sordino_event::{Class, Classes, Cpu, Domain, Event, Nanos, Pid, Step, Tid, Time, Value};
+use sordino_event::{
+    Class, Classes, Cpu, Domain, Event, Nanos, Pid, PriorityNumbering, Step, Tid, Time, Value,
+};
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, Sent, Syscall};
 use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
@@ -312,23 +314,38 @@ fn a_programs_event_is_never_taken_for_the_kernels() {
     assert_eq!(Vocabulary::new(&classes).read(&event), None);
 }
 
-#[test]
-fn priorities_of_a_trace_that_counts_as_lttng_are_right_from_the_start() {
+/// The priorities of two threads, numbered 20 and 39, in a trace that states `numbering`; first the idle thread has run, or it has not.
+fn priorities(numbering: Option<PriorityNumbering>, idle: Option<i32>) -> Vec<i32> {
     let ordinary = [Thread(10, "npt", 20), Thread(11, "hog", 39)];
-    let priorities = |counts_as_lttng: bool| {
-        let mut script = Script::of_programs();
-        script.counts_as_lttng = counts_as_lttng;
-        script.at(1).cpu(1).switch(ordinary[0], 0, ordinary[1]);
-        let mut found = Vec::new();
-        script.play(|item| {
-            if let Item::Event(moment) = item {
-                found = ordinary.map(|thread| moment.system.priority(Tid(thread.0)).unwrap().0).to_vec();
-            }
-        });
-        found
-    };
-    // No idle thread ran that would reveal the numbering.
-    assert_eq!((priorities(true), priorities(false)), (vec![120, 139], vec![20, 39]));
+    let mut script = Script::of_programs();
+    script.numbering = numbering;
+    if let Some(priority) = idle {
+        script.at(1).cpu(1).switch(Thread(0, "swapper/1", priority), 0, ordinary[0]);
+    }
+    script.at(2).cpu(1).switch(ordinary[0], 0, ordinary[1]);
+    let mut found = Vec::new();
+    script.play(|item| {
+        if let Item::Event(moment) = item {
+            found = ordinary.map(|thread| moment.system.priority(Tid(thread.0))).to_vec();
+        }
+    });
+    found.into_iter().map(|priority| priority.unwrap().0).collect()
+}
+
+#[test]
+fn priorities_are_as_the_trace_states_from_the_start_and_whatever_they_are() {
+    let (lttng, kernel) = (Some(PriorityNumbering::Lttng), Some(PriorityNumbering::Kernel));
+    for idle in [None, Some(20), Some(120)] {
+        assert_eq!(priorities(lttng, idle), [120, 139], "{idle:?}");
+        assert_eq!(priorities(kernel, idle), [20, 39], "{idle:?}");
+    }
+}
+
+#[test]
+fn priorities_of_a_trace_that_states_no_numbering_are_guessed_by_the_idle_thread() {
+    assert_eq!(priorities(None, None), [20, 39]);
+    assert_eq!(priorities(None, Some(120)), [20, 39]);
+    assert_eq!(priorities(None, Some(20)), [120, 139]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! `irq_softirq_entry` for `softirq_entry`, a priority of 20 for 120. Events that LTTng does not have, and fields that
 //! it leaves out, keep the kernel's names.
 
-use sordino_event::{Base, Field, Integer, Scalar, Schema, Type, Width};
+use sordino_event::{Base, Field, Integer, PriorityNumbering, Scalar, Schema, Type, Width};
 
 /// Conversion of an event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub enum Conversion {
     RequestFlags,
 }
 
-/// The kernel's `MAX_RT_PRIO`: the number of priorities above those of ordinary threads.
-pub(crate) const REAL_TIME_PRIORITIES: i32 = 100;
+/// The numbering of the priorities that [`Conversion::Priority`] gives.
+pub const PRIORITIES: PriorityNumbering = PriorityNumbering::Lttng;
 
 impl Mapping {
     /// Returns a mapping that keeps the kernel's names and values.

@@ -4,7 +4,7 @@
 //! computed once for each event.
 
 use crate::format::{Field, Kind};
-use crate::lttng::{Conversion, Mapping, request_flags};
+use crate::lttng::{Conversion, Mapping, PRIORITIES, request_flags};
 use crate::page::Damage;
 use crate::{Error, Format};
 use sordino_event::{Tid, Type};
@@ -166,7 +166,7 @@ impl Plan {
                 }
                 Step::Priority(at) => {
                     let priority = i32::from_ne_bytes(chunk(record, at)?);
-                    let relative = priority.wrapping_sub(crate::lttng::REAL_TIME_PRIORITIES);
+                    let relative = priority.wrapping_sub(PRIORITIES.offset());
                     payload.extend_from_slice(&relative.to_ne_bytes());
                 }
                 Step::RequestFlags { from, to } => {

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use sordino_event::{
-    Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Step, Tid, Time, Value, View,
+    Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Step, Tid, Time, Value,
+    View,
 };
 use sordino_timeline::{Item, SuperTrace};
 use std::convert::Infallible;
@@ -57,9 +58,9 @@ pub(crate) struct Script {
     thread: Option<Thread>,
     /// True if the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
-    /// True if the trace declares that it numbers priorities as LTTng does.
-    pub(crate) counts_as_lttng: bool,
-    /// The futexes by which programs wake sordino's recorder.
+    /// The numbering of priorities that the trace states.
+    pub(crate) numbering: Option<PriorityNumbering>,
+    /// The futexes that programs wake sordino's recorder by.
     pub(crate) wake_ups: Vec<(Pid, u64)>,
 }
 
@@ -346,9 +347,7 @@ impl Script {
             })
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
-        if self.counts_as_lttng {
-            trace.count_priorities_as_lttng();
-        }
+        self.numbering.into_iter().for_each(|numbering| trace.number_priorities(numbering));
         self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(*pid, *futex));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
