@@ -4,6 +4,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
+# The library's soname ends with the version of the layout that the header is for.
+LIBRARY := libsordino.so.$(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' crates/probe-c/include/sordino/tracepoint.h)
+
 # Cargo puts it where CARGO_TARGET_DIR says.
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 
@@ -55,15 +58,15 @@ install:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 	install -d $(DESTDIR)$(PREFIX)/include/sordino $(SHARE)/man/man1 $(UNITS)
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
-	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/libsordino.so.0
-	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.so.0
-	ln -sf libsordino.so.0 $(DESTDIR)$(PREFIX)/lib/libsordino.so
+	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
+	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
+	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
 	scripts/archive $(RELEASE)/libsordino_c.so $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
 	install -m 644 crates/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
 	for file in sordinoConfig sordinoConfigVersion; do \
-		sed 's|@VERSION@|$(VERSION)|' packaging/$$file.cmake.in \
+		sed 's|@VERSION@|$(VERSION)|; s|@LIBRARY@|$(LIBRARY)|' packaging/$$file.cmake.in \
 			> $(DESTDIR)$(PREFIX)/lib/cmake/sordino/$$file.cmake || exit; \
 	done
 	for unit in sordino@ sordino-grant@; do \

@@ -31,7 +31,7 @@ impl Programs {
             return Err(format!("{} is missing: make build", sordino.display()));
         }
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let library = directory.path().join("libsordino.so.0");
+        let library = directory.path().join(library());
         std::fs::copy(release.join("libsordino_c.so"), &library).map_err(|error| error.to_string())?;
         let programs = Self { directory, sordino };
         for name in ["cost", "gaps", "scaling", "rate", "start", "nonstop", "ordinary"] {
@@ -52,7 +52,7 @@ impl Programs {
             Tracer::None => {}
             Tracer::Sordino => {
                 command.arg("-DTRACER_SORDINO").arg("-I").arg(root.join("crates/probe-c/include"));
-                command.arg(format!("{directory}/libsordino.so.0")).arg(format!("-Wl,-rpath,{directory}"));
+                command.arg(format!("{directory}/{}", library())).arg(format!("-Wl,-rpath,{directory}"));
             }
             Tracer::Lttng => {
                 command.args(["-DTRACER_LTTNG", "-llttng-ust", "-ldl"]);
@@ -65,6 +65,11 @@ impl Programs {
     pub(crate) fn path(&self, name: &str, tracer: Tracer) -> PathBuf {
         self.directory.path().join(format!("{name}-{tracer:?}"))
     }
+}
+
+/// The file name of the shared library.
+fn library() -> String {
+    format!("libsordino.so.{}", sordino_ring::layout::VERSION)
 }
 
 /// The numbers in a line.

@@ -1,6 +1,7 @@
 //! sordino as a user has it: installed by `make install`, found by `pkg-config`.
 
 use crate::running::Running;
+use sordino_ring::layout::VERSION;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -105,6 +106,11 @@ pub fn compilers() -> [String; 2] {
     })
 }
 
+/// The shared library that is installed.
+pub fn library() -> PathBuf {
+    installed().join("lib").join(format!("libsordino.so.{VERSION}"))
+}
+
 /// The program `sordino` that is installed.
 pub fn sordino() -> PathBuf {
     installed().join("bin/sordino")
@@ -122,9 +128,14 @@ fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
-/// Compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors. Who may not look
-/// where sordino is installed finds its library beside the program.
+/// Compiles `source` to `output` as [`compiling`] says, without a warning.
 pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) {
+    succeed(&mut compiling(compiler, source, output, flags));
+}
+
+/// The command that compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors. Who may
+/// not look where sordino is installed finds its library beside the program.
+pub fn compiling(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(compiler.program());
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
     command.args(pkg_config(&["--cflags"])).arg("-o").arg(output).args(compiler.standard());
@@ -136,7 +147,8 @@ pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) 
         command.args(pkg_config(&["--libs"]));
         command.arg(format!("-Wl,-rpath,{}:$ORIGIN", installed().join("lib").display()));
     }
-    succeed(command.args(["-ldl", "-lm"]));
+    command.args(["-ldl", "-lm"]);
+    command
 }
 
 /// Compiles a program that is linked with LTTng instead.

@@ -1,6 +1,6 @@
 //! One test: its directory, the programs and recorders it starts, the machine as it was before.
 
-use crate::install::{Compiler, checked_sordino, compile, installed, sordino};
+use crate::install::{Compiler, checked_sordino, compile, installed, library, sordino};
 use crate::listing::items;
 use crate::machine::Machine;
 use crate::recording::Recording;
@@ -50,7 +50,7 @@ impl Scene {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::Builder::new().prefix("sordino-test-").tempdir().expect("a directory");
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("permissions");
-        for file in [sordino, &installed().join("lib/libsordino.so.0")] {
+        for file in [sordino, &library()] {
             let here = directory.path().join(file.file_name().expect("a name"));
             // Where it is, others may not be allowed to look.
             let linked = fs::hard_link(file, &here).or_else(|_| fs::copy(file, &here).map(drop));

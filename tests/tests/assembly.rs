@@ -1,9 +1,10 @@
 //! Golden assembly: what the compilers make of a hit. Who changes it sees how, and says so by committing it:
 //! `SORDINO_ACCEPT=1 cargo test -p sordino-tests --test assembly` writes what is there now to `testdata/assembly/`.
 
+use sordino_ring::layout::VERSION;
 use sordino_tests::Scene;
 use sordino_tests::assembly::Disassembly;
-use sordino_tests::install::{compilers, installed, release_program, root, succeed};
+use sordino_tests::install::{compilers, library, release_program, root, succeed};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -45,14 +46,9 @@ fn a_hit_of_two_words_in_c_is_what_it_was() {
 #[test]
 fn the_short_way_of_the_library_is_what_it_was() {
     let (scene, [_, rustc]) = (Scene::new(), compilers());
-    let library = installed().join("lib/libsordino.so.0");
-    compare(
-        &scene,
-        "library.txt",
-        &rustc,
-        &library,
-        &["sordino_emit_pair", "sordino_emit_scalars", "sordino_emit"],
-    );
+    let names = ["sordino_emit_pair", "sordino_emit_scalars", "sordino_emit"];
+    let names = names.map(|name| format!("{name}_layout_{VERSION}"));
+    compare(&scene, "library.txt", &rustc, &library(), &names.each_ref().map(String::as_str));
 }
 
 #[test]

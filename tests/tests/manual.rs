@@ -1,5 +1,6 @@
 //! What `make install` makes of the command line: manual pages and completion.
 
+use sordino_tests::install::{library, sordino};
 use sordino_tests::{Scene, installed};
 use std::fs;
 use std::path::Path;
@@ -79,21 +80,16 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(complete(&["sordino", "events", "--col"]).trim(), "--color");
 }
 
-/// Bytes of an installed file.
-fn size(name: &str) -> u64 {
-    fs::metadata(installed().join(name)).unwrap().len()
-}
-
 #[test]
 fn what_is_installed_has_no_debug_information_and_the_names_of_functions() {
     let _scene = Scene::new();
-    for (name, most) in
-        [("bin/sordino", 20 << 20), ("lib/libsordino.so.0", 2 << 20), ("lib/libsordino.a", 3 << 20)]
-    {
-        assert!(size(name) < most, "{name} has {} bytes", size(name));
+    let archive = installed().join("lib/libsordino.a");
+    for (file, most) in [(sordino(), 20 << 20), (library(), 2 << 20), (archive, 3 << 20)] {
+        let size = fs::metadata(&file).unwrap().len();
+        assert!(size < most, "{} has {size} bytes", file.display());
     }
-    for name in ["bin/sordino", "lib/libsordino.so.0"] {
-        let sections = Command::new("readelf").arg("-SW").arg(installed().join(name)).output().unwrap();
+    for file in [sordino(), library()] {
+        let sections = Command::new("readelf").arg("-SW").arg(file).output().unwrap();
         let sections = String::from_utf8_lossy(&sections.stdout).into_owned();
         assert!(!sections.contains(".debug_info") && sections.contains(".symtab"), "{sections}");
     }

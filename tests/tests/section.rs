@@ -6,10 +6,11 @@ use sordino_event::catalogue;
 use sordino_ring::control::{self, Want, Wanted};
 use sordino_ring::layout::Geometry;
 use sordino_tests::exchange::area;
+use sordino_tests::install::library;
 use sordino_tests::install::succeed;
 use sordino_tests::storm::{Program, Shared, number};
 use sordino_tests::verified::Lanes;
-use sordino_tests::{Recording, Scene, installed, wait_until};
+use sordino_tests::{Recording, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -32,7 +33,7 @@ const LIBRARY: &str = "libsordino.so";
 
 /// Where process `pid` has the library, and its sections: the linker has filled in their descriptions.
 fn sections(pid: i32) -> (u64, Vec<Section>) {
-    let library = installed().join("lib/libsordino.so.0");
+    let library = library();
     let headers = succeed(Command::new("readelf").arg("-SW").arg(&library));
     let line = headers.lines().find(|line| line.contains("__rseq_cs")).expect("a section of descriptions");
     let mut words = line.split_whitespace().skip_while(|word| *word != "PROGBITS").skip(1);

@@ -2,24 +2,39 @@
 //!
 //! C and C++ programs declare tracepoints with that header's macros and link `libsordino`. The header passes short
 //! payloads in registers and stages others in the caller; everything else is the same code as for Rust programs.
+//!
+//! The header also compiles parts of the shared memory's layout into programs, so each name that the library exports ends
+//! with the layout's version.
 
 use sordino::internal::{self, Staged, Words};
 use sordino::{Description, Field, Level, Shape, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
+/// The name that the header's `SORDINO_NAMED` gives a symbol.
+macro_rules! of_layout {
+    ($name:literal) => {
+        concat!($name, "_layout_", env!("SORDINO_LAYOUT_VERSION"))
+    };
+}
+
+const _: () = assert!(
+    matches!(u32::from_str_radix(env!("SORDINO_LAYOUT_VERSION"), 10), Ok(internal::LAYOUT_VERSION)),
+    "SORDINO_LAYOUT_VERSION in tracepoint.h is not the version in crates/ring/src/layout.rs"
+);
+
 /// Makes a tracepoint known; called by a constructor of the header.
 ///
 /// # Safety
 /// `point` was made by the header's macros.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_register"))]
 pub unsafe extern "C" fn sordino_register(point: &'static Tracepoint) {
     // SAFETY: the caller's obligation is the same.
     unsafe { internal::register(point) }
 }
 
 /// Called when all tracepoints of a module are registered.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_ready"))]
 pub extern "C" fn sordino_ready() {
     internal::ready();
 }
@@ -31,7 +46,7 @@ pub extern "C" fn sordino_ready() {
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields say and readable for as many bytes as `shape`, which the header's
 /// `SORDINO_SHAPE` made, says are copied. `wanted` is what the tracepoint's word said.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,
     wanted: u64,
@@ -46,7 +61,7 @@ pub unsafe extern "C-unwind" fn sordino_emit(
 ///
 /// # Safety
 /// The tracepoint's payload has that length, and `wanted` is what its word said. Where there is a gate, these are its two fields.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_emit_pair"))]
 pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
     // SAFETY: the caller's obligations are the same.
     if unsafe { is_rejected(point, wanted, [first, second]) } {
@@ -61,7 +76,7 @@ pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u6
 /// # Safety
 /// The tracepoint's fields are that many scalars, in the machine's byte order, which lie where `layout`, the header's
 /// `SORDINO_LAYOUT`, says. `wanted` is what its word said.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_emit_scalars"))]
 pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     point: &Tracepoint,
     wanted: u64,
@@ -101,18 +116,18 @@ unsafe fn is_rejected<const N: usize>(point: &Tracepoint, wanted: u64, values: [
 }
 
 /// What a tracepoint that is not registered looks at: nobody wants it.
-#[unsafe(no_mangle)]
-pub static sordino_nobody: u64 = 0;
+#[unsafe(export_name = of_layout!("sordino_nobody"))]
+pub static NOBODY: u64 = 0;
 
 /// `sordino:mark`, for `sordino_mark` in the header.
-#[unsafe(no_mangle)]
-pub static sordino_mark_point: Tracepoint = Tracepoint::new(&MARK);
+#[unsafe(export_name = of_layout!("sordino_mark_point"))]
+pub static MARK_POINT: Tracepoint = Tracepoint::new(&MARK);
 static MARK: Description = line(c"mark", &TEXT);
 static TEXT: Field = text(c"text");
 
 /// `sordino:snapshot`, for `sordino_snapshot` in the header.
-#[unsafe(no_mangle)]
-pub static sordino_snapshot_point: Tracepoint = Tracepoint::new(&SNAPSHOT);
+#[unsafe(export_name = of_layout!("sordino_snapshot_point"))]
+pub static SNAPSHOT_POINT: Tracepoint = Tracepoint::new(&SNAPSHOT);
 static SNAPSHOT: Description = line(c"snapshot", &WHY);
 static WHY: Field = text(c"why");
 
@@ -122,7 +137,7 @@ static WHY: Field = text(c"why");
 ///
 /// # Safety
 /// Both are strings that end with a zero byte.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_say"))]
 pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_char) {
     // SAFETY: the caller's obligation.
     let [name, text] = [name, text].map(|text| unsafe { CStr::from_ptr(text) }.to_bytes());
@@ -154,7 +169,7 @@ static SAID: [Field; 2] = [text(c"name"), text(c"value")];
 ///
 /// # Safety
 /// `names` is null or a string that ends with a zero byte; there is room for `size` bytes at `why`.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = of_layout!("sordino_counters"))]
 pub unsafe extern "C" fn sordino_counters(names: *const c_char, why: *mut c_char, size: usize) -> c_int {
     let names = if names.is_null() {
         c""
@@ -199,7 +214,7 @@ const fn text(name: &'static CStr) -> Field {
 }
 
 extern "C" fn register_lines() {
-    for point in [&sordino_mark_point, &sordino_snapshot_point, &CONTEXT_POINT] {
+    for point in [&MARK_POINT, &SNAPSHOT_POINT, &CONTEXT_POINT] {
         // SAFETY: constants of this module.
         unsafe { internal::register(point) };
     }

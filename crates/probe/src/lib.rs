@@ -77,5 +77,6 @@ pub mod internal {
     pub use crate::value::{extent, fixed_extent};
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
+    pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
     pub use sordino_ring::position::Shape;
 }

@@ -25,7 +25,8 @@ use sordino_percpu::primitive::{AtomicU8, AtomicU32, AtomicU64};
 
 /// `sordino` and a zero byte, as a little-endian machine reads them.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sordino\0");
-/// Of this layout. A collector refuses another.
+/// The layout's version, which the C header repeats. A collector refuses another, and a program that was compiled for another does not
+/// link with the C library.
 pub const VERSION: u32 = 9;
 /// Sessions that may record one program at the same time.
 pub const SLOTS: usize = 8;

@@ -32,6 +32,7 @@ pub struct System {
     guessed: Option<PriorityNumbering>,
 }
 
+/// The known attributes of a thread.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     pid: Option<Pid>,

@@ -76,6 +76,14 @@ enum sordino_level {
 
 /* The interface of libsordino (crates/probe/src/point.rs). Not for direct use. */
 
+/* The version of the shared memory's layout (docs/layout.md), of which this header compiles parts into the program. The library's soname
+ * ends with it, and so does each name below in object files: what was compiled for another layout does not link, and is not loaded. */
+#define SORDINO_LAYOUT_VERSION 9
+#define SORDINO_OF_LAYOUT(name) name "_layout_" SORDINO_QUOTE(SORDINO_LAYOUT_VERSION)
+#define SORDINO_QUOTE(token) SORDINO_QUOTE_AS_IT_IS(token)
+#define SORDINO_QUOTE_AS_IT_IS(token) #token
+#define SORDINO_NAMED(name) __asm__(SORDINO_OF_LAYOUT(name))
+
 struct sordino_label {
     int64_t low, high;
     const char *text;
@@ -103,23 +111,30 @@ struct sordino_tracepoint {
     const struct sordino_description *description;
 };
 
-extern const uint64_t sordino_nobody;
-extern struct sordino_tracepoint sordino_mark_point, sordino_snapshot_point;
-void sordino_register(struct sordino_tracepoint *point);
-void sordino_ready(void);
-void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape);
-void sordino_emit_pair(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second);
+extern const uint64_t sordino_nobody SORDINO_NAMED("sordino_nobody");
+extern struct sordino_tracepoint sordino_mark_point SORDINO_NAMED("sordino_mark_point");
+extern struct sordino_tracepoint sordino_snapshot_point SORDINO_NAMED("sordino_snapshot_point");
+void sordino_register(struct sordino_tracepoint *point) SORDINO_NAMED("sordino_register");
+void sordino_ready(void) SORDINO_NAMED("sordino_ready");
+void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape)
+    SORDINO_NAMED("sordino_emit");
+void sordino_emit_pair(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second)
+    SORDINO_NAMED("sordino_emit_pair");
 void sordino_emit_scalars(
-    const struct sordino_tracepoint *point, uint64_t wanted, uint64_t layout, uint64_t first, uint64_t second, uint64_t third);
-void sordino_say(const char *name, const char *text);
+    const struct sordino_tracepoint *point, uint64_t wanted, uint64_t layout, uint64_t first, uint64_t second, uint64_t third)
+    SORDINO_NAMED("sordino_emit_scalars");
+void sordino_say(const char *name, const char *text) SORDINO_NAMED("sordino_say");
 
 /* Compilation time decides about the form of what follows (docs/design/0031-compilation-time.md): of each tracepoint's inline function,
  * gcc takes 0.8 million instructions if it does nothing but call another, 2 million more for a local array and 7 for a branch with one. */
 
 /* The tracepoints of the module. The linker puts those of all its files in a row. */
-extern struct sordino_tracepoint __start_sordino_points[] __attribute__((weak, visibility("hidden")));
-extern struct sordino_tracepoint __stop_sordino_points[] __attribute__((weak, visibility("hidden")));
+extern struct sordino_tracepoint sordino_points_begin[] SORDINO_NAMED("__start_sordino_points")
+    __attribute__((weak, visibility("hidden")));
+extern struct sordino_tracepoint sordino_points_end[] SORDINO_NAMED("__stop_sordino_points")
+    __attribute__((weak, visibility("hidden")));
 /* Whether they are registered: of the definitions in all its files, the linker keeps one. */
+extern unsigned char sordino_points_are_registered SORDINO_NAMED("sordino_points_are_registered");
 __attribute__((weak, visibility("hidden"))) unsigned char sordino_points_are_registered;
 
 /* LLVM's linker would discard the tracepoints with --gc-sections. */
@@ -134,7 +149,7 @@ __attribute__((unused)) static void sordino_register_points(void)
 {
     if (!sordino_points_are_registered) {
         sordino_points_are_registered = 1;
-        for (struct sordino_tracepoint *point = __start_sordino_points; point != __stop_sordino_points; point++)
+        for (struct sordino_tracepoint *point = sordino_points_begin; point != sordino_points_end; point++)
             sordino_register(point);
     }
 }
@@ -341,7 +356,7 @@ __attribute__((format(printf, 2, 3), unused)) static inline void sordino_context
  * Not for a thread's real-time part, and not for signal handlers: it makes system calls, allocates, and waits for recorders when the
  * program calls it for the first time. A hit in such a recording then takes, for each of the processor's counters that the kernel lets
  * programs read, some loads and an instruction; for each other one two system calls. Other recordings cost nothing more. */
-int sordino_counters(const char *names, char *why, size_t size);
+int sordino_counters(const char *names, char *why, size_t size) SORDINO_NAMED("sordino_counters");
 
 #ifdef __cplusplus
 }
@@ -374,7 +389,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     static const struct sordino_description sordino_description_##id = {#provider, #name, __FILE__, __LINE__, \
         (uint32_t)(SORDINO_LEVEL(__VA_ARGS__, unused)), sordino_fields_##id, count}; \
     /* Aligned as it is declared, so that there are no gaps between them. */ \
-    __attribute__((SORDINO_KEPT, section("sordino_points"), aligned(8))) static struct sordino_tracepoint sordino_point_##id = { \
+    __attribute__((SORDINO_KEPT, section(SORDINO_OF_LAYOUT("sordino_points")), aligned(8))) \
+        static struct sordino_tracepoint sordino_point_##id = { \
         &sordino_nobody, 0, &sordino_description_##id}; \
     /* Constructors with these priorities run before those without; the second when all of the first have. */ \
     __attribute__((used, section(".init_array.00101"))) static void (*sordino_register_##id)(void) = sordino_register_points; \
