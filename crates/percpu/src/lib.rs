@@ -1,13 +1,14 @@
-//! Commit on this CPU or not at all.
+//! Commits of records on one CPU, which happen whole or not at all.
 //!
-//! [`publish`] copies a record into memory that belongs to one CPU and makes it visible by one last store; the
-//! whole is a *restartable sequence* (rseq): preempted, migrated or interrupted by a signal before that store, it
-//! has not happened, and the caller starts over. So a CPU's writers need no atomic read-modify-write, leave
-//! nothing half-done when they are killed, and a signal handler may publish while it interrupts one that does.
+//! [`publish`] copies a record into memory that belongs to one CPU and makes it visible by one last store. The whole is
+//! a *restartable sequence* (rseq): if the thread is preempted, migrated or interrupted by a signal before that store,
+//! the commit has not happened, and the caller starts over. So a CPU's writers need no atomic read-modify-write, leave
+//! nothing half-done when they are killed, and a signal handler may publish while it interrupts a thread that
+//! publishes.
 //!
 //! The kernel supports this through an area of every thread's thread-local storage that glibc (2.35 and later)
-//! registers. [`init`] finds it. Where there is none, [`cpu`] answers [`NO_CPU`] and the caller takes its other
-//! way (in sordino: the shared ring, whose algorithm needs no help from the kernel).
+//! registers. [`init`] finds it. If there is none, [`cpu`] returns [`NO_CPU`] and the caller uses another algorithm (in
+//! sordino: the shared ring's, which needs no help from the kernel).
 //!
 //! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic` is named in
 //! [`primitive`] alone.

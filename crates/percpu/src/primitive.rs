@@ -1,5 +1,5 @@
-//! The atomics of the recording crates, and their plain accesses to memory that others use: the one place that names where
-//! they come from. Under `--cfg loom` that is `model`.
+//! The atomics of the recording crates, and their plain accesses to memory that others use. No other module names their
+//! origin: `core`, and `model` under `--cfg loom`.
 
 #[cfg(loom)]
 pub use crate::model::{
@@ -11,7 +11,7 @@ pub use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU3
 
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// Accesses that are no atomics: records, and what is said of them. An order elsewhere has to keep them apart.
+/// Accesses that are no atomics: to records and their packet headers. A memory order elsewhere has to keep them apart.
 #[cfg(not(loom))]
 pub mod plain {
     /// Stores `value` at `to`.
@@ -20,53 +20,55 @@ pub mod plain {
     /// `to` is valid for writing and aligned.
     #[inline(always)]
     pub unsafe fn write<T: Copy>(to: *mut T, value: T) {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees that `to` is valid for writing and aligned (this function's # Safety).
         unsafe { to.write(value) }
     }
 
-    /// What is stored at `from`: read once, even if a hostile program changes it meanwhile.
+    /// Reads the value at `from` once, even if a hostile program changes it meanwhile.
     ///
     /// # Safety
     /// `from` is valid for reading and aligned, and any bits are a `T`.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(from: *const T) -> T {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees that `from` is valid for reading and aligned, and that any bits are a `T`.
         unsafe { from.read_volatile() }
     }
 
-    /// Copies `length` bytes of the caller's own to shared memory.
+    /// Copies `length` bytes of the caller's own memory to shared memory.
     ///
     /// # Safety
-    /// They do not overlap; `from` is valid for reading, `to` for writing.
+    /// The ranges do not overlap; `from` is valid for reading, `to` for writing.
     #[inline(always)]
     pub unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize) {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
         unsafe { to.copy_from_nonoverlapping(from, length) }
     }
 
-    /// Copies `length` bytes of shared memory to the caller's own.
+    /// Copies `length` bytes of shared memory to the caller's own memory.
     ///
     /// # Safety
-    /// As for [`copy_in`].
+    /// The ranges do not overlap; `from` is valid for reading, `to` for writing.
     #[inline(always)]
     pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
         unsafe { to.copy_from_nonoverlapping(from, length) }
     }
 
-    /// As [`copy_out`], where a writer may write at the same time: word by word, each of which is an old one or a new one. The
-    /// caller finds out afterwards which, or can live with anything.
+    /// Copies like [`copy_out`] from memory that a writer may write to at the same time: word by word, each of which is
+    /// an old one or a new one. The caller finds out afterwards which, or works with either.
     ///
     /// # Safety
-    /// As for [`copy_in`]; `from` is aligned to 8, and valid for reading up to the next multiple of 8 bytes.
+    /// The ranges do not overlap; `to` is valid for writing `length` bytes; `from` is aligned to 8, and valid for
+    /// reading up to the next multiple of 8 bytes.
     pub unsafe fn guess_out(to: *mut u8, from: *const u8, length: usize) {
         let word = |at: usize| {
             let word = from.wrapping_add(at).cast::<u64>().cast_mut();
-            // SAFETY: the caller's obligations are the same; an atomic, since others write.
+            // SAFETY: the caller guarantees that `from` is aligned to 8 and readable up to the next multiple of 8
+            // bytes; an atomic, because others write there.
             let word = unsafe { super::AtomicU64::from_ptr(word) };
             word.load(super::Relaxed).to_ne_bytes()
         };
-        // SAFETY: the caller says that it is valid for writing.
+        // SAFETY: the caller guarantees that `to` is valid for writing `length` bytes, and that nothing else uses them.
         let to = unsafe { core::slice::from_raw_parts_mut(to, length) };
         let (words, rest) = to.as_chunks_mut::<8>();
         let whole = 8 * words.len();

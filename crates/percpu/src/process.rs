@@ -1,22 +1,22 @@
-//! A word of the process, reached by one load, on a page that a fork's child may find zero.
+//! One word of the process, read by one load, on a page that the kernel can wipe in a fork's child.
 //!
-//! Each module that this crate is linked into has its own.
+//! Each module that this crate is linked into has its own word.
 
 use crate::rseq::arch;
 
-/// What [`set_word`] set last; 0 before.
+/// The value that [`set_word`] stored last; 0 before.
 #[inline(always)]
 pub fn word() -> usize {
     arch::process_word()
 }
 
-/// Sets the word, with release semantics.
+/// Stores the word, with release semantics.
 pub fn set_word(word: usize) {
     arch::set_process_word(word);
 }
 
-/// The page of 4096 bytes that holds it and nothing else, in memory that no file backs: `madvise` may be told to wipe
-/// it in children (`MADV_WIPEONFORK`).
+/// The page of 4096 bytes that holds the word and nothing else, in memory that no file backs: a caller can have
+/// `madvise` wipe it in children (`MADV_WIPEONFORK`).
 pub fn page() -> *mut u8 {
     arch::process_page()
 }

@@ -1,9 +1,9 @@
-//! The restartable section on its own: it commits, or it leaves the head alone.
+//! The restartable section alone: it commits the record, or it leaves the head unchanged.
 
 use sordino_percpu::primitive::{AtomicU64, Relaxed};
 use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, Words, cpu, init, publish, publish_leaving};
 
-/// A place for records, and what to publish there.
+/// A head, and memory for records behind it.
 struct Place {
     head: AtomicU64,
     bytes: Vec<u64>,
@@ -32,7 +32,7 @@ fn bytes(payload: &[u8]) -> Bytes {
     Bytes { from: payload.as_ptr(), length: payload.len() }
 }
 
-/// Publishes until the outcome stands: an unlucky try may be preempted.
+/// Publishes until a record is committed, at most 100 times: any single try may be preempted.
 fn settle(mut attempt: impl FnMut(u32) -> Outcome) -> Outcome {
     (0..100)
         .map(|_| attempt(cpu()))
@@ -60,7 +60,7 @@ fn a_record_is_copied_whole_before_the_head_moves() {
 fn a_record_of_two_words_is_written_from_registers() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
-    // SAFETY: as above.
+    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone.
     let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, Words(3, 4))) });
     assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
     assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
@@ -71,10 +71,12 @@ fn another_head_or_another_cpu_restarts() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
     let nines = bytes(&[9; 16]);
-    // SAFETY: as above; it may not write anything.
+    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
+    // head differs.
     let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 99, nines)) });
     assert_eq!(outcome, Outcome::Restart);
-    // SAFETY: as above.
+    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
+    // CPU differs.
     let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu + 1, 100, nines)) });
     assert_eq!(outcome, Outcome::Restart);
     assert_eq!(place.head.load(Relaxed), 100);
@@ -87,12 +89,12 @@ fn what_is_left_behind_is_written_with_the_record() {
     let mut place = Place::new();
     let mut left = [0u64; 3];
     let leave = Leave { destination: &mut left, lost: 7 };
-    // SAFETY: as above; `left` outlives the call and nobody else uses it.
+    // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
     let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), leave) });
-    // The stamp, the head as it was, the count.
+    // The timestamp, the head before, the count.
     assert_eq!((outcome, left), (Outcome::Committed, [1, 100, 7]));
     assert_eq!(place.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
-    // SAFETY: likewise.
+    // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
     let outcome = settle(|cpu| unsafe {
         publish_leaving(&place.commit(cpu, 116, Words(3, 4)), Leave { lost: 8, ..leave })
     });
@@ -102,20 +104,20 @@ fn what_is_left_behind_is_written_with_the_record() {
 
 #[test]
 fn without_registration_there_is_no_cpu_and_nothing_commits() {
-    // A process of its own: `init` decides for all threads.
-    // SAFETY: fork, then no allocation in the child.
+    // `init` decides for all threads, so the test needs a process of its own.
+    // SAFETY: the child of the fork allocates nothing.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let mut place = Place { head: AtomicU64::new(100), bytes: Vec::new() };
         let refused = !init(true) && cpu() == NO_CPU;
-        // SAFETY: nothing is written, as the test demands: there is no room.
+        // SAFETY: without a registered area the section writes nothing, as this test demands; `head` outlives the call.
         let outcome = unsafe { publish(&place.commit(0, 100, bytes(&[]))) };
         let code = i32::from(!(refused && outcome == Outcome::Restart));
-        // SAFETY: ends the child.
+        // SAFETY: `_exit` ends the child, and runs no destructors.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;
-    // SAFETY: reaps our own child.
+    // SAFETY: reaps this process's own child; `status` is valid for writing.
     unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(libc::WEXITSTATUS(status), 0);
 }

@@ -35,7 +35,7 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
         set_place(45);
         // SAFETY: gettid has no preconditions.
         SEEN[2].store(unsafe { libc::syscall(libc::SYS_gettid) } as u64, Relaxed);
-        // SAFETY: ends the child, as it must.
+        // SAFETY: ends the child, as a child of a vfork must, without running destructors.
         unsafe { libc::_exit(0) };
     }
     assert!(child > 0);
@@ -51,21 +51,21 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
 fn a_vfork_that_fails_says_why() {
     let child = std::thread::spawn(|| {
         let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: fork, then only system calls in the child.
+        // SAFETY: the child of the fork makes only system calls.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: plain system calls on valid memory; 65534 is nobody, whose limit of processes counts.
+            // SAFETY: plain system calls on valid memory; user 65534 is nobody, whose limit of processes counts.
             let code = unsafe {
                 libc::setrlimit(libc::RLIMIT_NPROC, &limit);
                 libc::setresuid(65534, 65534, 65534);
                 let child = libc::vfork();
                 i32::from(child != -1 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN))
             };
-            // SAFETY: ends the child.
+            // SAFETY: `_exit` ends the child, and runs no destructors.
             unsafe { libc::_exit(code) };
         }
         let mut status = 0;
-        // SAFETY: reaps our own child.
+        // SAFETY: reaps this process's own child; `status` is valid for writing.
         unsafe { libc::waitpid(child, &mut status, 0) };
         libc::WEXITSTATUS(status)
     });

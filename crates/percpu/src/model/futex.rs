@@ -1,5 +1,5 @@
-//! Sleeping on a word, as the kernel's futex does it: it looks at the word and falls asleep under a lock that who
-//! wakes takes as well.
+//! Sleeping on a word, as on the kernel's futex: the sleeper compares the word and falls asleep under a lock that
+//! wakers take, too.
 
 use super::known;
 use crate::primitive::{AtomicU32, Relaxed};
@@ -11,7 +11,7 @@ struct Sleepers {
     woken: Condvar,
 }
 
-/// Those of the word at `address`.
+/// The sleepers on the word at `address`.
 fn sleepers(address: *mut u32) -> std::rc::Rc<Sleepers> {
     known(address as usize, Sleepers::default)
 }
@@ -22,7 +22,7 @@ pub(crate) fn wake(address: *mut u32) {
     sleepers.woken.notify_all();
 }
 
-/// Sleeps until `word` is woken, if it still is `seen`.
+/// Sleeps until `word` is woken, if its value still is `seen`.
 pub fn wait(word: &AtomicU32, seen: u32) {
     let sleepers = sleepers(word.as_ptr());
     let held = sleepers.lock.lock().unwrap_or_else(|_| unreachable!("loom's locks are not poisoned"));

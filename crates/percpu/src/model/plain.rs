@@ -1,4 +1,5 @@
-//! Plain accesses that loom sees: two of one word, one of them a write, that no order keeps apart, fail the model.
+//! Plain accesses that loom sees: if no order keeps apart two accesses of one word, one of them a write, the model
+//! fails.
 
 use super::known;
 use super::primitive::Own;
@@ -8,10 +9,12 @@ use loom::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What one access wrote at an address, and what later ones of the same length did. Who [guesses](guess_out) sees any of these
-/// that the orders allow; it is whole, other than outside, but what the accesses before and behind it wrote may be older or newer.
+/// The bytes that one access wrote at an address, and those that later ones of the same length wrote. A reader that
+/// [guesses](guess_out) sees any of these that the orders allow. Other than on hardware it sees an access whole, but
+/// bytes of the accesses before and behind it may be older or newer.
 struct Versions {
-    /// Which one is the newest. Relaxed, as each of a record's words is to who looks while it is written.
+    /// Index of the newest version. Relaxed, like each word of a record for a reader that copies it while it is
+    /// written.
     newest: Own,
     bytes: RefCell<Vec<Box<[u8]>>>,
 }
@@ -21,19 +24,19 @@ thread_local! {
     static VERSIONS: RefCell<BTreeMap<usize, Rc<Versions>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Begins one execution, in which nobody guesses yet.
+/// Begins one execution, in which nobody guesses until [`keep_for_guesses`].
 pub(super) fn begin() {
     GUESSED.set(false);
     VERSIONS.take();
 }
 
-/// From now on each access that writes is a step, and is kept for who guesses; other models have no use for so many. As with
-/// atomics, loom wants the thread that starts all others to be the first to write anywhere.
+/// Makes each access that writes a step from now on, and keeps its bytes for [`guess_out`]; models without guesses need
+/// neither. As with atomics, loom requires that the thread that starts all others is the first to write anywhere.
 pub fn keep_for_guesses() {
     GUESSED.set(true);
 }
 
-/// Keeps what was written at `address`; what accesses of other lengths wrote there is no more.
+/// Keeps the bytes that were written at `address`, and drops overlapping ones that accesses of other lengths wrote.
 fn keep(address: usize, bytes: &[u8]) {
     if !GUESSED.get() {
         return;
@@ -52,7 +55,7 @@ fn keep(address: usize, bytes: &[u8]) {
     known.newest.store(version as u64, Relaxed);
 }
 
-/// Loom's knowledge of each word that `length` bytes from `address` touch.
+/// Loom's state of each word that `length` bytes from `address` touch.
 fn words(address: usize, length: usize) -> impl Iterator<Item = Rc<UnsafeCell<()>>> {
     (address & !7..address + length).step_by(8).map(|word| known(word, || UnsafeCell::new(())))
 }
@@ -69,7 +72,7 @@ fn written(address: usize, length: usize) {
     words(address, length).for_each(|word| word.with_mut(|_| ()));
 }
 
-/// The same for the words among them that anybody has used.
+/// Records a write to those of these words that have been used.
 pub(super) fn written_where_known(start: usize, length: usize) {
     words_in_use(start, length).iter().for_each(|word| word.with_mut(|_| ()));
 }
@@ -84,52 +87,53 @@ fn seen(address: usize, length: usize) {
 /// `to` is valid for writing and aligned.
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) {
     written(to as usize, size_of::<T>());
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees that `to` is valid for writing and aligned (this function's # Safety).
     unsafe { to.write(value) };
-    // SAFETY: it was just written; records' words have no padding.
+    // SAFETY: these bytes were just written; the words of records have no padding.
     keep(to as usize, unsafe { core::slice::from_raw_parts(to.cast(), size_of::<T>()) });
 }
 
-/// What is stored at `from`.
+/// Reads the value at `from`.
 ///
 /// # Safety
 /// `from` is valid for reading and aligned, and any bits are a `T`.
 pub unsafe fn read<T: Copy>(from: *const T) -> T {
     seen(from as usize, size_of::<T>());
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees that `from` is valid for reading and aligned, and that any bits are a `T`.
     unsafe { from.read() }
 }
 
-/// Copies `length` bytes of the caller's own to shared memory.
+/// Copies `length` bytes of the caller's own memory to shared memory.
 ///
 /// # Safety
-/// They do not overlap; `from` is valid for reading, `to` for writing.
+/// The ranges do not overlap; `from` is valid for reading, `to` for writing.
 pub unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize) {
     written(to as usize, length);
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, length) };
-    // SAFETY: likewise.
+    // SAFETY: the caller guarantees that `from` is valid for reading `length` bytes.
     keep(to as usize, unsafe { core::slice::from_raw_parts(from, length) });
 }
 
-/// Copies `length` bytes of shared memory to the caller's own.
+/// Copies `length` bytes of shared memory to the caller's own memory.
 ///
 /// # Safety
-/// As for [`copy_in`].
+/// The ranges do not overlap; `from` is valid for reading, `to` for writing.
 pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
     seen(from as usize, length);
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, length) }
 }
 
-/// As [`copy_out`], where a writer may write at the same time: the caller finds out afterwards, or can live with anything.
+/// Copies like [`copy_out`] from memory that a writer may write to at the same time: the caller finds out afterwards,
+/// or works with either version.
 ///
 /// # Safety
-/// As for [`copy_in`].
+/// The ranges do not overlap; `from` is valid for reading, `to` for writing.
 pub unsafe fn guess_out(to: *mut u8, from: *const u8, length: usize) {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, length) };
-    // SAFETY: just written.
+    // SAFETY: these `length` bytes were just written, and are the caller's own.
     let to = unsafe { core::slice::from_raw_parts_mut(to, length) };
     let (start, end) = (from as usize, from as usize + length);
     let all: Vec<_> = VERSIONS

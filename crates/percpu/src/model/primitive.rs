@@ -1,19 +1,20 @@
-//! Atomics that lie where std's would, and do what loom's do.
+//! Atomics with the layout of std's and the behaviour of loom's.
 
 use super::known;
 use core::any::Any;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
-/// One that is the model's own, and lies in no shared memory.
+/// An atomic of the model itself, which lies in no shared memory.
 pub(super) use loom::sync::atomic::AtomicU64 as Own;
 pub use loom::sync::atomic::fence;
 
-/// What loom knows of an atomic.
+/// Loom's state of an atomic.
 struct Known<A> {
     atomic: A,
-    /// Written with every load. Loom 0.7 looks for another order only where a step conflicts with the last one of the same
-    /// object, and two loads do not: so a thread's load hides another's before it from the thread's own store behind it.
+    /// Written with every load. Loom 0.7 tries another order only where a step conflicts with the last step of the same
+    /// object, and two loads do not conflict: so a load hides another thread's load before it from that thread's own
+    /// later store.
     looked_at: loom::sync::atomic::AtomicU8,
 }
 
@@ -24,7 +25,7 @@ macro_rules! atomics {
             #[repr(transparent)]
             pub struct $name(UnsafeCell<$value>);
 
-            // SAFETY: its value is never touched.
+            // SAFETY: the cell's value is never accessed; loom's atomic holds the value.
             unsafe impl Sync for $name {}
 
             impl fmt::Debug for $name {
@@ -42,7 +43,7 @@ macro_rules! atomics {
                     })
                 }
 
-                /// The value is that of what loom knows of the address: 0 until something is stored.
+                /// An atomic whose value is that of loom's atomic for the address: 0 until something is stored.
                 pub const fn new(_zero: $value) -> Self {
                     Self(UnsafeCell::new(0))
                 }
@@ -81,10 +82,10 @@ macro_rules! atomics {
                     self.known().atomic.fetch_or(value, order)
                 }
 
-                /// As std's.
+                /// Stores `new` if the value is `current`, as std's does.
                 ///
                 /// # Errors
-                /// The value, if it is not `current`.
+                /// The value, if it differs from `current`.
                 pub fn compare_exchange(
                     &self,
                     current: $value,
@@ -97,7 +98,7 @@ macro_rules! atomics {
             }
         )*
 
-        /// Stores zero, if it is an atomic.
+        /// Stores zero, if `known` is the state of an atomic.
         pub(super) fn clear(known: &dyn Any) {
             $(
                 if let Some(word) = known.downcast_ref::<Known<loom::sync::atomic::$name>>() {

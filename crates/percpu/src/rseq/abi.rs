@@ -1,4 +1,4 @@
-//! The kernel's `struct rseq` and how the C library says where it is.
+//! The kernel's `struct rseq`, and the symbols by which the C library publishes its offset.
 //!
 //! Source: `include/uapi/linux/rseq.h` of Linux and the "Restartable Sequences" chapter of glibc's manual.
 
@@ -6,10 +6,10 @@
 pub(super) const CPU_ID: usize = 4;
 /// Offset of `rseq_cs`: the address of the description of the section that the thread is in, or 0.
 pub(super) const RSEQ_CS: usize = 8;
-/// What the kernel expects in front of an abort handler; glibc registers with the same.
+/// Signature that the kernel expects in front of an abort handler; glibc registers its areas with the same one.
 pub(super) const SIGNATURE: u32 = 0x5305_3053;
 
-/// Where glibc's area lies relative to the thread pointer, if it registers one.
+/// Offset of glibc's area from the thread pointer, if glibc registers one.
 pub(super) fn registered_area() -> Option<isize> {
     let (offset, size) = super::arch::libc_symbols()?;
     // 0 if glibc could not register, or was told not to (GLIBC_TUNABLES=glibc.pthread.rseq=0).

@@ -1,4 +1,4 @@
-//! Restartable sequences: what they promise, and where the thread's area lies.
+//! Restartable sequences: their guarantees, and the offset of the thread's area.
 
 #[cfg_attr(loom, expect(dead_code, reason = "the assembly names the rest"))]
 mod abi;
@@ -15,49 +15,49 @@ compile_error!(
 
 use crate::primitive::AtomicU64;
 
-/// What [`cpu`] answers in a thread without a registered area. Larger than any CPU's number.
+/// The result of [`cpu`] in a thread without a registered area. Larger than any CPU's number.
 pub const NO_CPU: u32 = u32::MAX;
 
-/// Whether a [`publish`] happened.
+/// The outcome of a [`publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
     /// The record is visible.
     Committed,
-    /// Nothing happened: the thread was interrupted, or the CPU or the head is no longer what the caller saw.
-    /// Look again and start over.
+    /// Nothing happened: the thread was interrupted, or the CPU or the head is no longer the one that the caller read.
+    /// The caller reads both again and starts over.
     Restart,
 }
 
-/// One record and where it goes.
+/// A record and its destination.
 ///
 /// The record is `stamp`, `tag` and the payload, one after the other, at `destination`.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a, P> {
-    /// The CPU that `head` and `destination` belong to, as [`cpu`] gave it.
+    /// The CPU that `head` and `destination` belong to, as [`cpu`] returned it.
     pub cpu: u32,
     /// The word whose change makes the record visible.
     pub head: &'a AtomicU64,
-    /// What the caller saw in `head`; if it is something else by now, nothing happens.
+    /// The value of `head` that the caller read; if `head` has changed since, nothing happens.
     pub expected: u64,
-    /// What `head` becomes.
+    /// The new value of `head`.
     pub new: u64,
-    /// Where the record goes; a multiple of 8.
+    /// The record's address, a multiple of 8.
     pub destination: *mut u8,
     /// The record's first word.
     pub stamp: u64,
     /// The record's second word.
     pub tag: u64,
-    /// What is behind them.
+    /// The bytes behind the two words.
     pub payload: P,
 }
 
 /// A payload in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes {
-    /// Where.
+    /// Address of the first byte.
     pub from: *const u8,
-    /// How many, a multiple of 8.
+    /// Length in bytes, a multiple of 8.
     pub length: usize,
 }
 
@@ -65,60 +65,62 @@ pub struct Bytes {
 #[derive(Clone, Copy, Debug)]
 pub struct Words(pub u64, pub u64);
 
-/// What a record can carry behind its first two words: [`Bytes`] or [`Words`].
+/// A payload behind a record's first two words: [`Bytes`] or [`Words`].
 ///
 /// # Safety
-/// `publish` does what [`publish()`] and [`publish_leaving()`] promise.
+/// `publish` keeps the guarantees of [`publish()`] and [`publish_leaving()`].
 pub unsafe trait Payload: Copy {
-    /// See [`publish()`] and, with `leave`, [`publish_leaving()`].
+    /// Implements [`publish()`] and, with `leave`, [`publish_leaving()`].
     ///
     /// # Safety
-    /// As there.
+    /// The caller meets the requirements of [`publish()`] and, with `leave`, those of [`publish_leaving()`].
     #[doc(hidden)]
     unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome;
 }
 
-// SAFETY: the architecture's sections are made for it.
+// SAFETY: `arch::publish` is the section that copies a payload from memory, and keeps both functions' guarantees.
 unsafe impl Payload for Bytes {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_leaving` (this function's # Safety).
         unsafe { arch::publish(arch::area(), commit, leave) }
     }
 }
 
-// SAFETY: the architecture's sections are made for it.
+// SAFETY: `arch::publish_words` is the section that stores a payload from registers, and keeps both functions'
+// guarantees.
 unsafe impl Payload for Words {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_leaving` (this function's # Safety).
         unsafe { arch::publish_words(arch::area(), commit, leave) }
     }
 }
 
-/// What is written first, in the same section, because the sub-buffer that the record leaves behind must say it of itself before
-/// the record is visible: the record's stamp, the head that was expected, and a count.
+/// The words that a sub-buffer switch writes into the packet header of the sub-buffer that it completes: the record's
+/// timestamp, the expected head, and a count of lost records. The section writes them before the record becomes
+/// visible.
 #[derive(Clone, Copy, Debug)]
 pub struct Leave {
-    /// Where these three words go.
+    /// The address of these three words.
     pub destination: *mut [u64; 3],
-    /// How many records were lost.
+    /// The number of lost records.
     pub lost: u64,
 }
 
-/// Finds the area that the C library registered with the kernel, once, before anything else of this crate is used;
-/// `false` means that there is none or that `forbid` says not to use it, and [`cpu`] always answers [`NO_CPU`].
+/// Finds the area that the C library registered with the kernel. Called once, before anything else of this crate is
+/// used. Returns `false` if there is no area or if `forbid` is set; [`cpu`] then always returns [`NO_CPU`].
 ///
 /// Real-time: no system call, no allocation.
 pub fn init(forbid: bool) -> bool {
     let registered = if forbid { None } else { abi::registered_area() };
-    // Where the kernel or the C library has no rseq, an area of our own in which `cpu_id` says [`NO_CPU`].
+    // Without rseq in the kernel or the C library, threads use an area of our own, whose `cpu_id` is [`NO_CPU`].
     arch::set_area(registered.unwrap_or_else(arch::substitute_area));
     registered.is_some()
 }
 
-/// The CPU this thread runs on, or [`NO_CPU`]. It may be another one as soon as this returns: only
-/// [`publish`] tells whether that mattered.
+/// The CPU that this thread runs on, or [`NO_CPU`]. The thread may be on another CPU as soon as this returns: only
+/// [`publish`] finds out if it is.
 ///
 /// Real-time: two loads.
 #[inline(always)]
@@ -126,15 +128,15 @@ pub fn cpu() -> u32 {
     arch::cpu(arch::area())
 }
 
-/// `a + b`, wrapping, once: left to itself, the compiler keeps both and adds them in each address that depends on the sum, which
-/// costs the short way a register and two instructions.
+/// Adds `a` and `b` once, wrapping. A plain `+` lets the compiler keep both and add them in each address that depends
+/// on the sum, which costs the fast path a register and two instructions.
 #[inline(always)]
 pub fn sum(a: usize, b: usize) -> usize {
     arch::sum(a, b)
 }
 
-/// Says that the memory `AHEAD` bytes behind `address`, which need not be mapped, will be written to soon: another CPU may
-/// have read it last.
+/// Announces to the processor that the memory `AHEAD` bytes behind `address` will be written to soon. The memory need
+/// not be mapped, and another CPU may have read it last.
 ///
 /// Real-time: one instruction, which waits for nothing.
 #[inline(always)]
@@ -142,32 +144,32 @@ pub fn expect_write<const AHEAD: usize>(address: *const u8) {
     arch::expect_write::<AHEAD>(address);
 }
 
-/// The CPU this thread runs on, for threads in which [`cpu`] answers [`NO_CPU`]: asks the processor.
+/// The CPU that this thread runs on, read from the processor: for threads in which [`cpu`] returns [`NO_CPU`].
 ///
 /// Real-time: one instruction.
 pub fn current_cpu() -> u32 {
     arch::current_cpu()
 }
 
-/// What the processor's performance counter `number` says, in as many low bits as it has.
+/// Reads the processor's performance counter `number`, which has as many valid low bits as the counter is wide.
 ///
 /// Real-time: one instruction.
 ///
 /// # Safety
-/// The kernel has allowed this process to read them: a perf event's page says so, mapped.
+/// The kernel has allowed this process to read the counters: the mapped page of a perf event has `cap_user_rdpmc` set.
 #[cfg(not(loom))]
 #[inline(always)]
 pub unsafe fn read_performance_counter(number: u32) -> u64 {
-    // SAFETY: the caller's obligation is the same.
+    // SAFETY: the caller guarantees that the kernel lets this process read the counters (this function's # Safety).
     unsafe { arch::read_performance_counter(number) }
 }
 
-/// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and
-/// `head` is still `expected`; all of it or, but for bytes behind the head, nothing.
+/// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and `head`
+/// is still `expected`. All of it happens or, but for bytes behind the head, nothing.
 ///
-/// The last store has release semantics: who sees the new head with an acquire load sees the record. A release fence precedes
-/// the first: who sees any byte that the section wrote, and then fences by acquire, sees what this thread had done and seen
-/// before.
+/// The last store has release semantics: if an acquire load sees the new head, its thread sees the record. A release
+/// fence precedes the first store: if a load sees any byte that the section wrote, and an acquire fence follows that
+/// load, then the loading thread sees what this thread had done and seen before the section.
 ///
 /// Real-time: bounded by the length of the record; no system call, no allocation. One try: a caller bounds how often
 /// it tries again.
@@ -181,30 +183,32 @@ pub unsafe fn read_performance_counter(number: u32) -> u64 {
 /// A page fault on any of these addresses inside the section is harmless: it does not restart the section.
 #[inline(always)]
 pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees valid memory, an `init` before, and that only sections of this CPU write there
+    // (this function's # Safety).
     unsafe { P::publish(commit, None) }
 }
 
-/// As [`publish`], and writes the words of `leave` before the record. They may be written even if the outcome is
-/// [`Outcome::Restart`]; who commits the same step later writes its own.
+/// Publishes like [`publish`], and writes the words of `leave` before the record. They may be written even if the
+/// outcome is [`Outcome::Restart`]; the writer that commits the same step later writes its own.
 ///
 /// # Safety
-/// As for [`publish`]; and `leave.destination` is valid for writing, by sections that name the same CPU alone, while
-/// `head` is `expected`.
+/// The requirements of [`publish`] hold; and while `head` is `expected`, `leave.destination` is valid for writing, and
+/// only sections that name the same CPU write to it.
 #[inline(always)]
 pub unsafe fn publish_leaving<P: Payload>(commit: &Commit<'_, P>, leave: Leave) -> Outcome {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees all that `publish` requires, and that only sections of this CPU write to
+    // `leave.destination` while `head` is `expected` (this function's # Safety).
     unsafe { P::publish(commit, Some(leave)) }
 }
 
-/// Sleeps for so many nanoseconds, less than a second; a signal ends it earlier.
+/// Sleeps for `nanoseconds`, less than a second; a signal ends the sleep earlier.
 ///
-/// One system call. Leaves `errno` as it was, and is no point at which a thread is cancelled.
+/// One system call. Leaves `errno` as it was, and is no cancellation point.
 pub fn sleep(nanoseconds: u32) {
     arch::sleep(nanoseconds);
 }
 
-/// Wakes whoever sleeps on `word`, a futex in memory that is shared between processes.
+/// Wakes all sleepers on `word`, a futex in memory that is shared between processes.
 ///
 /// Real-time: one system call that never blocks. Leaves `errno` as it was.
 pub fn wake(word: &crate::primitive::AtomicU32) {

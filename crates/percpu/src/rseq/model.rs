@@ -1,7 +1,7 @@
-//! The architecture that the checker loom sees: a CPU is a thread, and a section a step after the other.
+//! The architecture that the checker loom sees: a CPU is a thread, and a section is a sequence of steps.
 //!
-//! Its one thread is never preempted for another of the same CPU, so no section restarts half-way. Other CPUs' threads
-//! get between any two steps, as they do outside.
+//! A CPU's one thread is never preempted for another of the same CPU, so no section restarts half-way. Threads of other
+//! CPUs run between any two steps, as they do on hardware.
 
 use super::{Bytes, Commit, Leave, Outcome, Words};
 use crate::model;
@@ -43,22 +43,23 @@ pub(super) fn sleep(_nanoseconds: u32) {
     loom::thread::yield_now();
 }
 
-/// The section: what is left, the record, whose payload `copy` writes, the head.
+/// The section: writes the words of `leave`, then the record, whose payload `copy` writes, then the head.
 ///
 /// # Safety
-/// As for [`super::publish`].
+/// The caller meets the requirements of [`super::publish_leaving`]; `copy` writes no more than the payload's length.
 unsafe fn section<P>(commit: &Commit<'_, P>, leave: Option<Leave>, copy: impl FnOnce(*mut u8)) -> Outcome {
     model::section(|| {
         if cpu(area()) != commit.cpu || commit.head.load(Relaxed) != commit.expected {
             return Outcome::Restart;
         }
-        // The architecture orders its stores and the loads before them.
+        // x86-64 orders its stores, and the loads before them; the model needs a fence for that.
         fence(Release);
         if let Some(leave) = leave {
-            // SAFETY: the caller's obligation.
+            // SAFETY: the caller guarantees that `leave.destination` is valid for writing (this function's # Safety).
             unsafe { plain::write(leave.destination, [commit.stamp, commit.expected, leave.lost]) };
         }
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees 16 writable bytes, aligned to 8, at `destination` (`super::publish`'s #
+        // Safety).
         unsafe { plain::write(commit.destination.cast(), [commit.stamp, commit.tag]) };
         copy(commit.destination.wrapping_add(16));
         commit.head.store(commit.new, Release);
@@ -66,23 +67,24 @@ unsafe fn section<P>(commit: &Commit<'_, P>, leave: Option<Leave>, copy: impl Fn
     })
 }
 
-/// See [`super::publish`].
+/// Publishes a payload that lies in memory, as [`super::publish`] specifies.
 pub(super) unsafe fn publish(_area: isize, commit: &Commit<'_, Bytes>, leave: Option<Leave>) -> Outcome {
     let Bytes { from, length } = commit.payload;
-    // SAFETY: the caller's obligation.
+    // SAFETY: the caller guarantees that `from` is readable, and `destination` writable behind its first two words, for
+    // `length` bytes.
     let copy = |to| unsafe { plain::copy_in(to, from, length) };
-    // SAFETY: likewise.
+    // SAFETY: the caller guarantees the requirements of `super::publish_leaving`; `copy` writes `length` bytes.
     unsafe { section(commit, leave, copy) }
 }
 
-/// See [`super::publish`].
+/// Publishes a payload of two words, as [`super::publish`] specifies.
 pub(super) unsafe fn publish_words(
     _area: isize,
     commit: &Commit<'_, Words>,
     leave: Option<Leave>,
 ) -> Outcome {
-    // SAFETY: the caller's obligation.
+    // SAFETY: the caller guarantees that `destination` is writable for two more words behind its first two.
     let copy = |to: *mut u8| unsafe { plain::write(to.cast(), [commit.payload.0, commit.payload.1]) };
-    // SAFETY: likewise.
+    // SAFETY: the caller guarantees the requirements of `super::publish_leaving`; `copy` writes two words.
     unsafe { section(commit, leave, copy) }
 }

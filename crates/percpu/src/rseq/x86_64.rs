@@ -1,8 +1,8 @@
 //! x86-64: the section, the thread's words, and the child of a `vfork`.
 //!
-//! Source of the section's form: the rseq(2) manual page of librseq. All x86 hardware orders stores, and loads before them
-//! (x86-TSO): a plain last store is a release store, and a release fence before the first is no instruction, only for the
-//! compiler, which moves nothing past assembly that may touch any memory.
+//! Source of the section's form: the rseq(2) manual page of librseq. All x86 hardware orders stores, and loads before
+//! them (x86-TSO). So a plain last store is a release store, and a release fence before the first store needs no
+//! instruction: it only has to bind the compiler, which moves nothing past assembly that may touch any memory.
 
 #[path = "x86_64/words.rs"]
 mod words;
@@ -13,10 +13,11 @@ use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
 use super::{Bytes, Commit, Leave, Outcome, Words};
 use core::arch::{asm, global_asm, naked_asm};
 
-// Hidden symbols are reached without the global offset table, from every module that this is linked into: a load less in
-// the chain that every record waits for.
+// Hidden symbols are reached without the global offset table, from every module that this is linked into. That saves a
+// load in the dependency chain of every record.
 //
-// `sordino_thread`: tag, borrowed, place, counters, then a substitute for the rseq area in which cpu_id is -1 for good.
+// `sordino_thread`: tag, borrowed, the CPU's ring, counters, then a substitute for the rseq area, whose cpu_id stays
+// -1.
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".p2align 5",
@@ -41,7 +42,7 @@ global_asm!(
     ".size sordino_process, 4096",
     "sordino_process:",
     ".zero 4096",
-    // `sordino_rseq_offset`: where the thread's rseq area lies, relative to its thread pointer.
+    // `sordino_rseq_offset`: the offset of the thread's rseq area from its thread pointer.
     ".hidden sordino_rseq_offset",
     ".globl sordino_rseq_offset",
     ".type sordino_rseq_offset, @object",
@@ -49,7 +50,7 @@ global_asm!(
     "sordino_rseq_offset:",
     ".zero 8",
     ".popsection",
-    // The C library's symbols may be missing: older than 2.35, or not glibc.
+    // The C library may lack these symbols: before glibc 2.35, and in other C libraries.
     ".weak __rseq_offset",
     ".weak __rseq_size",
 );
@@ -60,7 +61,7 @@ const SUBSTITUTE: isize = 32;
 #[inline(always)]
 pub(super) fn area() -> isize {
     let area;
-    // SAFETY: reads a word of our own, which changes at most once, in `init`.
+    // SAFETY: reads a word of this module, which changes at most once, in `init`.
     unsafe {
         asm!("mov {a}, qword ptr [rip + sordino_rseq_offset]", a = out(reg) area,
             options(nostack, pure, readonly, preserves_flags));
@@ -69,7 +70,7 @@ pub(super) fn area() -> isize {
 }
 
 pub(super) fn set_area(area: isize) {
-    // SAFETY: writes a word of our own.
+    // SAFETY: writes a word of this module, which only assembly accesses.
     unsafe {
         asm!("mov qword ptr [rip + sordino_rseq_offset], {a}", a = in(reg) area, options(nostack, preserves_flags));
     }
@@ -77,7 +78,7 @@ pub(super) fn set_area(area: isize) {
 
 pub(crate) fn substitute_area() -> isize {
     let offset: isize;
-    // SAFETY: computes an address.
+    // SAFETY: loads the symbol's thread-local offset from the global offset table and accesses no other memory.
     unsafe {
         asm!("mov {o}, qword ptr [rip + sordino_thread@GOTTPOFF]", o = out(reg) offset,
             options(nostack, nomem, preserves_flags));
@@ -85,10 +86,10 @@ pub(crate) fn substitute_area() -> isize {
     offset + SUBSTITUTE
 }
 
-/// `__rseq_offset` and `__rseq_size` of the C library, if it has them.
+/// Values of the C library's `__rseq_offset` and `__rseq_size`, if it has them.
 pub(super) fn libc_symbols() -> Option<(isize, u32)> {
     let (offset, size): (*const isize, *const u32);
-    // SAFETY: loads two entries of the global offset table; a weak symbol that nobody defines is null there.
+    // SAFETY: loads two entries of the global offset table; the entry of an undefined weak symbol is null.
     unsafe {
         asm!("mov {o}, qword ptr [rip + __rseq_offset@GOTPCREL]", "mov {s}, qword ptr [rip + __rseq_size@GOTPCREL]",
             o = out(reg) offset, s = out(reg) size, options(nostack, readonly, preserves_flags));
@@ -96,9 +97,9 @@ pub(super) fn libc_symbols() -> Option<(isize, u32)> {
     if offset.is_null() || size.is_null() {
         return None;
     }
-    // SAFETY: glibc defines it as a constant `ptrdiff_t`.
+    // SAFETY: not null, so glibc defines it: as a constant `ptrdiff_t`.
     let offset = unsafe { *offset };
-    // SAFETY: glibc defines it as a constant `unsigned int`.
+    // SAFETY: not null, so glibc defines it: as a constant `unsigned int`.
     let size = unsafe { *size };
     Some((offset, size))
 }
@@ -106,7 +107,7 @@ pub(super) fn libc_symbols() -> Option<(isize, u32)> {
 #[inline(always)]
 pub(super) fn cpu(area: isize) -> u32 {
     let cpu;
-    // SAFETY: `area` is the offset of an area in the thread's own storage. Not `pure`: the kernel changes it.
+    // SAFETY: `area` is the offset of an area in the thread's own storage. Not `pure`: the kernel changes the word.
     unsafe {
         asm!("mov {c:e}, dword ptr fs:[{a} + {CPU_ID}]", c = out(reg) cpu, a = in(reg) area, CPU_ID = const CPU_ID,
             options(nostack, readonly, preserves_flags));
@@ -122,18 +123,19 @@ pub(super) fn sum(a: usize, b: usize) -> usize {
     sum
 }
 
-/// Asks for the cache line `AHEAD` bytes behind `address` to be written to. Never faults; does nothing on processors that
-/// do not know it.
+/// Requests the cache line `AHEAD` bytes behind `address` for writing. Never faults; does nothing on processors without
+/// the instruction.
 #[inline(always)]
 pub(super) fn expect_write<const AHEAD: usize>(address: *const u8) {
-    // SAFETY: a hint, whatever the address.
+    // SAFETY: prefetchw is a hint, which faults at no address.
     unsafe {
         asm!("prefetchw byte ptr [{a} + {AHEAD}]", a = in(reg) address, AHEAD = const AHEAD,
             options(nostack, readonly, preserves_flags));
     }
 }
 
-/// Linux keeps the CPU's number in the low 12 bits of `IA32_TSC_AUX`, for its own getcpu (`arch/x86/include/asm/segment.h`).
+/// The CPU's number from the low 12 bits of `IA32_TSC_AUX`, where Linux keeps it for its own getcpu
+/// (`arch/x86/include/asm/segment.h`).
 pub(super) fn current_cpu() -> u32 {
     let mut auxiliary = 0;
     // SAFETY: rdtscp writes to `auxiliary`; every x86-64 that Linux's vdso serves has it.
@@ -141,8 +143,9 @@ pub(super) fn current_cpu() -> u32 {
     auxiliary & 0xfff
 }
 
-/// Built with `--cfg attack` (`scripts/attack`), sections stay for some microseconds at each of three points, so that whatever
-/// can come between does, and compare a second time what they compared; where that has changed, they trap.
+/// Delays and checks for `--cfg attack` (`scripts/attack`). Sections then stay for some microseconds at each of three
+/// points, so that preemptions, migrations and signals arrive there. Before the last store they compare the CPU and the
+/// head a second time, and trap if either has changed.
 #[cfg(attack)]
 macro_rules! attack {
     () => {
@@ -172,11 +175,25 @@ macro_rules! attack {
     };
 }
 
-/// The section. 91 is its begin, 92 its end, 93 its description, 94 where the kernel continues after an abort.
-/// `first` are instructions that it starts with, `copy` those that write the payload.
+/// The section. `first` are instructions that it starts with, `copy` those that write the payload.
 ///
-/// The mismatch branches also go to 94: the description must not stay in the thread's area when we are out, because
-/// a plug-in that holds this code may be unloaded. For the same reason the committed path clears it too.
+/// Label 91 is its begin, 92 its end, 93 its description, 94 its abort handler. If the thread is preempted, migrated or
+/// receives a signal between 91 and 92, the kernel continues it at 94. As pseudo-code:
+///
+/// ```text
+///     thread.rseq_cs = &description               // 93: { start: 91, length: 92 - 91, abort: 94 }
+/// 91: if thread.cpu_id != cpu     goto 94
+///     if *head != expected        goto 94
+///     first                                       // a sub-buffer switch: leave[0..3] = stamp, expected, lost
+///     to[0] = stamp; to[1] = tag
+///     copy                                        // to[2..] = payload
+///     *head = new                                 // the commit: the section's last store
+/// 92: thread.rseq_cs = 0;         return Committed
+/// 94: thread.rseq_cs = 0;         return Restart
+/// ```
+///
+/// Every way out clears `rseq_cs`, also the two comparisons' (which therefore jump to 94): the address of the
+/// description must not stay in the thread's area, because a plug-in that holds this code may be unloaded.
 macro_rules! section {
     ($area:ident, $commit:ident, [$($first:literal),*], [$($copy:literal),*], $($operands:tt)*) => {
         asm!(
@@ -204,7 +221,7 @@ macro_rules! section {
             "92:",
             "mov qword ptr fs:[{a} + {RSEQ_CS}], 0",
             ".pushsection __rseq_failure, \"ax\"",
-            // `ud1` with the signature as its displacement: disassemblers stay in step.
+            // `ud1` with the signature as its displacement, so that disassemblers stay in step.
             ".byte 0x0f, 0xb9, 0x3d",
             ".long {SIGNATURE}",
             "94:",
@@ -231,7 +248,11 @@ macro_rules! section {
     };
 }
 
-/// The section that copies its payload, from the end to the begin.
+/// The section that copies its payload from memory, backwards.
+///
+/// ```text
+///     while left != 0 { left -= 8; to[16 + left] = from[left] }   // in words of 8 bytes
+/// ```
 macro_rules! copying_section {
     ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
         section!(
@@ -253,7 +274,7 @@ macro_rules! copying_section {
     };
 }
 
-/// The section that has its payload in registers.
+/// The section that stores its payload, two words, from registers.
 macro_rules! words_section {
     ($area:ident, $commit:ident, [$($first:literal),*], $($operands:tt)*) => {
         section!(
@@ -266,7 +287,7 @@ macro_rules! words_section {
     };
 }
 
-/// `section` which, if there is something to `leave`, starts with that.
+/// The section `$section` which, if there are words to `leave`, stores these first.
 macro_rules! leaving {
     ($section:ident, $area:ident, $commit:ident, $leave:ident) => {
         match $leave {
@@ -286,65 +307,71 @@ macro_rules! leaving {
     };
 }
 
-/// See [`super::publish`].
+/// Publishes a payload that lies in memory, as [`super::publish`] specifies.
 #[inline(always)]
 pub(super) unsafe fn publish(area: isize, commit: &Commit<'_, Bytes>, leave: Option<Leave>) -> Outcome {
-    // SAFETY: the caller's obligations. Writes the record, what is left and the head, changes the flags and the registers it
-    // names, leaves `rseq_cs` 0 on every way out. No call, no stack access.
+    // SAFETY: the caller guarantees all that `super::publish_leaving` requires. The section writes the record, the
+    // words of `leave` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
+    // way out. No call, no stack access.
     unsafe { leaving!(copying_section, area, commit, leave) };
     Outcome::Committed
 }
 
-/// See [`super::publish`].
+/// Publishes a payload of two words in registers, as [`super::publish`] specifies.
 #[inline(always)]
 pub(super) unsafe fn publish_words(area: isize, commit: &Commit<'_, Words>, leave: Option<Leave>) -> Outcome {
-    // SAFETY: as in `publish`.
+    // SAFETY: the caller guarantees all that `super::publish_leaving` requires. The section writes the record, the
+    // words of `leave` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
+    // way out. No call, no stack access.
     unsafe { leaving!(words_section, area, commit, leave) };
     Outcome::Committed
 }
 
-/// Linux's number of futex(2).
+/// System call number of futex(2).
 const SYS_FUTEX: usize = 202;
-/// `FUTEX_WAKE`, not private: the sleeper is another process.
+/// `FUTEX_WAKE` without the private flag: the sleeper is another process.
 const FUTEX_WAKE: usize = 1;
 
 pub(super) fn futex_wake(word: *mut u32) {
-    // SAFETY: the kernel only uses `word` as a name. The instruction clobbers rcx and r11; the result does not matter:
-    // it is how many woke, or that `word` is not mapped, and then nobody sleeps there.
+    // SAFETY: the kernel uses `word` only to identify the futex. The instruction clobbers rcx and r11. The result does
+    // not matter: it is the number of woken sleepers, or an error if `word` is not mapped, and then nobody sleeps
+    // there.
     unsafe {
         asm!("syscall", inout("rax") SYS_FUTEX => _, in("rdi") word, in("rsi") FUTEX_WAKE, in("rdx") i32::MAX,
             out("rcx") _, out("r11") _, options(nostack));
     }
 }
 
-/// Linux's number of nanosleep(2).
+/// System call number of nanosleep(2).
 const SYS_NANOSLEEP: usize = 35;
 
 pub(super) fn sleep(nanoseconds: u32) {
-    // `struct timespec`.
+    // The fields of `struct timespec`.
     let time = [0i64, nanoseconds.into()];
-    // SAFETY: the kernel reads `time`. The instruction clobbers rcx and r11; the result does not matter: it is whether a signal came.
+    // SAFETY: the kernel reads `time`. The instruction clobbers rcx and r11. The result does not matter: it only
+    // reports a signal.
     unsafe {
         asm!("syscall", inout("rax") SYS_NANOSLEEP => _, in("rdi") &time, in("rsi") 0,
             out("rcx") _, out("r11") _, options(nostack));
     }
 }
 
-/// Linux's numbers of vfork(2) and gettid(2).
+/// System call numbers of vfork(2) and gettid(2).
 const SYS_VFORK: usize = 58;
 const SYS_GETTID: usize = 186;
 
 /// `vfork` for the whole program, in place of the C library's.
 ///
-/// The child of a vfork runs on its parent's thread-local storage, where the rseq area says that it is registered; the
-/// kernel knows nothing of it. Its sections would not restart and could tear records. So the child's words say
-/// that they are borrowed until the parent, which sleeps meanwhile, runs again and puts its own back.
+/// The child of a vfork runs on its parent's thread-local storage, whose rseq area looks registered although the kernel
+/// does not know it for the child. The child's sections would not restart and could tear records. So the child's words
+/// mark the storage as borrowed until the parent, which sleeps meanwhile, runs again and restores its own words.
 ///
-/// The return address leaves the stack before the system call because the child's next call overwrites it; registers
+/// The return address leaves the stack before the system call because the child's next call overwrites it. Registers
 /// other than rax, rcx and r11 survive the system call in both. A failure sets `errno` as the C library's does.
 ///
 /// # Safety
-/// As for the C library's: the child may only call `_exit` or `exec`, and what is safe in a signal handler.
+/// The C library's requirements hold: the child only calls `_exit` or `exec`, and functions that are safe in a signal
+/// handler.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> i32 {

@@ -14,7 +14,7 @@ pub(crate) fn tag_and_place() -> (u64, usize) {
     (tag, place)
 }
 
-/// The calling thread's word so many bytes behind its tag.
+/// The calling thread's word `AT` bytes behind its tag.
 #[inline(always)]
 fn word<const AT: usize>() -> u64 {
     let word;
@@ -57,22 +57,23 @@ pub(crate) fn set_counters(counters: usize) {
     set_word::<24>(counters as u64);
 }
 
-/// Without the kernel's leave, a general protection fault.
+/// Reads performance counter `number`. A process that the kernel does not allow to gets a general protection fault.
 #[inline(always)]
 pub(crate) unsafe fn read_performance_counter(number: u32) -> u64 {
     let (low, high): (u64, u64);
-    // SAFETY: the caller's obligation. Not `nomem`: the compiler moves no load of the kernel's page past it.
+    // SAFETY: the caller guarantees that the kernel lets this process read the counters. Not `nomem`: the compiler
+    // moves no load of the kernel's page past it.
     unsafe {
         asm!("rdpmc", in("ecx") number, out("rax") low, out("rdx") high, options(nostack, preserves_flags));
     }
     high << 32 | low
 }
 
-/// The process's word.
+/// The process's word, which starts as 0.
 #[inline(always)]
 pub(crate) fn process_word() -> usize {
     let word;
-    // SAFETY: reads a word of our own.
+    // SAFETY: reads a word of this module, which only assembly accesses.
     unsafe {
         asm!("mov {w}, qword ptr [rip + sordino_process]", w = out(reg) word, options(nostack, readonly, preserves_flags));
     }
@@ -80,16 +81,16 @@ pub(crate) fn process_word() -> usize {
 }
 
 pub(crate) fn set_process_word(word: usize) {
-    // SAFETY: writes a word of our own, after whatever precedes it (x86-TSO).
+    // SAFETY: writes a word of this module, after all stores that precede it (x86-TSO).
     unsafe {
         asm!("mov qword ptr [rip + sordino_process], {w}", w = in(reg) word, options(nostack, preserves_flags));
     }
 }
 
-/// The page that holds it.
+/// The page that holds the process's word.
 pub(crate) fn process_page() -> *mut u8 {
     let page;
-    // SAFETY: computes an address.
+    // SAFETY: computes the address of a symbol of this module, and accesses no memory.
     unsafe {
         asm!("lea {p}, [rip + sordino_process]", p = out(reg) page, options(nostack, nomem, preserves_flags));
     }
