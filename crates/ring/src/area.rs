@@ -1,4 +1,4 @@
-//! The program's side of an area: made when the program starts, made anew in the child of a fork.
+//! The program's side of an area, which is made when the program starts, and made anew in the child of a fork.
 
 use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, SLOTS, VERSION};
 use crate::map::{self, Mapping};
@@ -10,22 +10,22 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// What a new area is made of.
+/// The parameters of a new area.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// CPUs that may exist on this machine.
     pub cpus: u32,
-    /// Tracepoints that it takes, at most [`POINTS`](crate::layout::POINTS).
+    /// Tracepoints that the area has room for, at most [`POINTS`](crate::layout::POINTS).
     pub points: u32,
-    /// Bytes of text that its catalogue takes, at most [`CATALOGUE`](crate::layout::CATALOGUE).
+    /// Bytes of text that the catalogue has room for, at most [`CATALOGUE`](crate::layout::CATALOGUE).
     pub catalogue: usize,
-    /// Bytes of address space for all of the area: what is left of them behind the control part is for rings.
+    /// Bytes of address space for all of the area; rings get those behind the control part.
     pub reserve: usize,
-    /// The program's pid.
+    /// The program's pid, in its own namespace.
     pub pid: u32,
-    /// Whether threads are registered for restartable sequences.
+    /// True if threads are registered for restartable sequences.
     pub restartable: bool,
-    /// Whether sessions may make threads wait for room.
+    /// True if sessions may make threads wait for room.
     pub allows_blocking: bool,
 }
 
@@ -38,23 +38,24 @@ pub struct Area {
     catalogue: usize,
 }
 
-/// Steps in which the catalogue becomes accessible.
+/// Granularity in bytes at which the catalogue becomes accessible.
 const STEP: usize = 4 * PAGE;
 
-// SAFETY: points to shared memory that is never unmapped; all of it is accessed as atomics, but for the catalogue, whose
-// writers the probe serialises.
+// SAFETY: points to shared memory that is never unmapped; all of it is accessed as atomics, but for the catalogue,
+// whose writers the probe serialises.
 unsafe impl Send for Area {}
-// SAFETY: likewise.
+// SAFETY: points to shared memory that is never unmapped; shared references access only atomics, and `append` demands
+// one caller at a time.
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Makes an area, and the file that others find it by.
+    /// Makes an area, and the file by which others find it.
     ///
     /// # Errors
-    /// What the kernel says: no memory, no descriptor left, too little address space.
+    /// The kernel's error: no memory, no descriptor left, too little address space.
     pub fn create(request: &Request) -> io::Result<(Self, OwnedFd)> {
-        // A program that has called `mlockall` for the future has pages made present where the file has any when it is mapped.
-        // So at first it has none, and the parts that are used from the start are mapped again.
+        // A program that has called `mlockall` for the future gets pages for all of a new mapping that the file has. So
+        // the file is empty when it is mapped at first, and the parts that are used from the start are mapped again.
         let file = map::create_file(0)?;
         let control = control_size(request);
         let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
@@ -71,10 +72,11 @@ impl Area {
         Ok((area, file))
     }
 
-    /// In the child of a fork: a new area in the place of the parent's, with the parent's tracepoints, none enabled.
+    /// Makes a new area in the child of a fork, in the place of the parent's, with the parent's tracepoints, none
+    /// enabled.
     ///
     /// # Errors
-    /// What the kernel says; the parent's area is then still mapped and must not be written to.
+    /// The kernel's error; the parent's area is then still mapped and must not be written to.
     ///
     /// # Safety
     /// No other thread of this process uses the area.
@@ -83,22 +85,22 @@ impl Area {
         let allows_blocking = header.allows_blocking.load(Relaxed) != 0;
         let (Capacity { cpus, points }, catalogue, reserve) = (self.capacity, self.catalogue, self.reserve);
         let request = Request { cpus, points, catalogue, reserve, pid, restartable, allows_blocking };
-        // Accessible everywhere, and in one piece, as it has to be to be moved.
+        // The mapping is accessible everywhere and in one piece: it can only be moved like that.
         let file = map::create_file(control_size(&request) as u64)?;
         let mapping = Mapping::new(file.as_fd(), 0, reserve)?;
         let new = Self::of(mapping.start(), &request);
         new.begin(&request);
         let length = header.catalogue_length.load(Relaxed).min(catalogue as u64);
-        // SAFETY: both catalogues have that many bytes, in different mappings.
+        // SAFETY: both catalogues have room for `length` bytes (at most `catalogue`), in different mappings.
         unsafe { new.catalogue().copy_from_nonoverlapping(self.catalogue(), length as usize) };
         new.header().catalogue_length.store(length, Relaxed);
         new.header().points.store(header.points.load(Relaxed), Relaxed);
         new.header().refused.store(header.refused.load(Relaxed), Relaxed);
         new.header().address.store(self.start.as_ptr() as u64, Relaxed);
-        // SAFETY: the caller says that nobody uses the old mapping, which is ours.
+        // SAFETY: the caller guarantees that nobody uses the old mapping, which is this process's own and as long.
         let mapping = unsafe { mapping.replace(self.start) }?;
         let closed = self.closed(self.header().points.load(Relaxed), length as usize);
-        // Where that fails, a child that locks its memory gets more pages than it needs.
+        // If closing fails, a child that locks its memory gets more pages than it needs.
         let _ = closed.into_iter().try_for_each(|part| mapping.close(part));
         mapping.leak();
         Ok(file)
@@ -110,7 +112,8 @@ impl Area {
         Self { start, reserve, capacity: Capacity { cpus, points }, catalogue }
     }
 
-    /// The parts, as offsets, that so many tracepoints and bytes of text do not need: of the enable words, and of the catalogue.
+    /// The parts, as offsets, that `points` tracepoints and `length` bytes of text do not need: of the enable words,
+    /// and of the catalogue.
     fn closed(&self, points: u32, length: usize) -> [Range<usize>; 2] {
         let (words, text) = (self.capacity.points_offset(), self.capacity.catalogue_offset());
         let (last_word, last) =
@@ -136,20 +139,20 @@ impl Area {
         header.pid.store(request.pid, Relaxed);
         header.restartable.store(u32::from(request.restartable), Relaxed);
         header.allows_blocking.store(u32::from(request.allows_blocking), Relaxed);
-        // ORDER(area:A) pairs with control:B: who sees the magic number sees the header.
+        // ORDER(area:A) pairs with control:B: if the load sees the magic number, then it sees the header.
         header.magic.store(MAGIC, Release);
     }
 
     /// The area's first page.
     pub fn header(&self) -> &Header {
-        // SAFETY: mapped, aligned to a page, all atomics.
+        // SAFETY: the area starts with its header, is mapped and aligned to a page; all fields are atomics.
         unsafe { self.start.cast().as_ref() }
     }
 
-    /// Its slots, as they are seen at a hit.
+    /// The area's slots, as hits access them.
     pub fn slots(&self) -> Slots {
         let first = self.start.as_ptr().wrapping_add(RINGS_OFFSET).cast();
-        // SAFETY: the area's own, which is never unmapped.
+        // SAFETY: `first` is slot 0's first ring in this area, which is never unmapped.
         unsafe { Slots::of(first) }
     }
 
@@ -162,19 +165,20 @@ impl Area {
         self.slots().rings(slot as u32)
     }
 
-    /// The [word](crate::want::Wants) that says which sessions want tracepoint `id`.
+    /// The [enable word](crate::want::Wants) of tracepoint `id`.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
     pub fn point(&self, id: u16) -> &'static EnableWord {
         assert!(u32::from(id) < self.capacity.points);
         let first = self.start.as_ptr().wrapping_add(self.capacity.points_offset()).cast::<EnableWord>();
-        // SAFETY: mapped as long as the program lives; an atomic.
+        // SAFETY: `id` is below the capacity (asserted above), and the words are mapped as long as the program lives;
+        // an atomic.
         unsafe { &*first.wrapping_add(usize::from(id)) }
     }
 
-    /// Reads the words of a new tracepoint, so that no hit is the first to touch their pages: its enable word, and its entries in the
-    /// tables of sessions that were there before.
+    /// Reads the words of a new tracepoint, so that no hit is the first to touch their pages: its enable word, and its
+    /// entries in the tables of sessions that began before.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is not registered.
@@ -187,7 +191,7 @@ impl Area {
         }
     }
 
-    /// Bytes that the catalogue still takes.
+    /// Bytes of room that the catalogue still has.
     pub fn room(&self) -> usize {
         self.catalogue.saturating_sub(self.header().catalogue_length.load(Relaxed) as usize)
     }
@@ -196,11 +200,11 @@ impl Area {
         self.start.as_ptr().wrapping_add(self.capacity.catalogue_offset())
     }
 
-    /// Appends `text` to the catalogue, which then has so many tracepoints, and publishes it. Returns false where there is no
-    /// room, and nothing is published.
+    /// Appends `text` to the catalogue, which then describes `points` tracepoints, and publishes it. Returns false if
+    /// there is no room; nothing is published then.
     ///
     /// # Safety
-    /// One caller at a time; there are not fewer tracepoints than before.
+    /// There is one caller at a time, and `points` is not less than before.
     pub unsafe fn append(&self, text: &[u8], points: u32) -> bool {
         let header = self.header();
         let (before, length) = (header.points.load(Relaxed), header.catalogue_length.load(Relaxed) as usize);
@@ -209,15 +213,16 @@ impl Area {
             return false;
         }
         for (before, after) in self.closed(before, length).into_iter().zip(self.closed(points, end)) {
-            // SAFETY: a part of this mapping, which stays one.
+            // SAFETY: the part lies in this area's mapping, which is never unmapped.
             if unsafe { map::open(self.start, before.start..after.start) }.is_err() {
                 return false;
             }
         }
-        // SAFETY: there is room, as was seen above; nobody reads behind the published length, and the caller is the only writer.
+        // SAFETY: `end <= self.catalogue` (checked above); nobody reads behind the published length, and the caller is
+        // the only writer.
         unsafe { plain::copy_in(self.catalogue().wrapping_add(length), text.as_ptr(), text.len()) };
         header.points.store(points, Relaxed);
-        // ORDER(area:B) pairs with control:C: who sees the length sees the text.
+        // ORDER(area:B) pairs with control:C: if the load sees the length, then it sees the text.
         header.catalogue_length.store(end as u64, Release);
         true
     }

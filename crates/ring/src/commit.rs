@@ -1,20 +1,20 @@
-//! The shared ring: reserve by compare-and-swap, write, commit.
+//! The shared ring: writers reserve by compare-and-swap, write, and commit.
 //!
-//! The algorithm of Desnoyers, Dagenais and Toupin, "Highly-Scalable Wait-Free Buffering Scheme for Multi-Core System
-//! Tracing" (section 5), in the form for writers on several CPUs. It needs nothing from the kernel, so it serves the
-//! threads that cannot be restarted. Between reserving and committing a record may be unfinished; unlike in the
-//! paper, each commit also marks where its record begins, so that a writer that was killed in between hides
-//! only its own.
+//! The algorithm is that of Desnoyers, Dagenais and Toupin, "Highly-Scalable Wait-Free Buffering Scheme for Multi-Core
+//! System Tracing" (section 5), in the form for writers on several CPUs. It needs nothing from the kernel, so it serves
+//! the threads whose sections cannot be restarted. A record may be unfinished between its reservation and its commit.
+//! Unlike in the paper, each commit also marks the begin of its record, so that a writer that was killed in between
+//! hides only its own record.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `commit:A`, the mark of a record's begin | `read:D` | who sees the mark sees the record |
-//! | `commit:B`, the count of committed bytes | `read:C` | who sees all bytes committed sees all records and what was left |
-//! | `commit:B`, likewise | `view:D` | who sees all bytes committed overwrites them after their writers |
-//! | `commit:C`, the reservation | itself | a writer that reserves later sees the stamps before its own |
-//! | `commit:D`, before a record | `read:E` | who copies a part of it sees that its sub-buffer was claimed |
+//! | `commit:A`, the mark of a record's begin | `read:D` | if the load sees the mark, it sees the record |
+//! | `commit:B`, the count of committed bytes | `read:C` | if the load sees all bytes committed, it sees all records and the words of the sub-buffer switch |
+//! | `commit:B`, likewise | `view:D` | if a writer sees all bytes committed, it overwrites them after their writers |
+//! | `commit:C`, the reservation | itself | if a writer reserves later, it sees the timestamps before its own |
+//! | `commit:D`, before a record | `read:E` | if a reader copied a part of the record, it sees that its sub-buffer was claimed |
 //! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
-//! | `commit:F`, going | `control:D` | who sees no writer sees all they wrote |
+//! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
@@ -23,16 +23,16 @@ use crate::write::{Clock, Full, IfFull, Record, Stamp};
 use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
-/// How often a writer competes for a place. Others win only while they make progress themselves; so many in a
-/// row do not happen, but a bound there must be.
+/// Number of tries to reserve. Others win only while they make progress themselves, so many times in a row do not
+/// happen; but the path needs a bound.
 const TRIES: u32 = 1000;
 
-/// Writes `record`, or counts it as lost; whether it left a sub-buffer. Does neither where there is no ring.
+/// Writes `record`, or counts it as lost. Does neither if there is no ring. Returns true after a sub-buffer switch.
 ///
 /// Real-time: no system call, no lock, no allocation; bounded by [`TRIES`] and the record's length.
 ///
 /// # Errors
-/// [`Full`], with [`IfFull::Tell`] alone.
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
 ///
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
@@ -43,23 +43,27 @@ pub(crate) unsafe fn write<S: Stamp>(
     stamp: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
-    // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's.
+    // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's
+    // word. If this writer sees the ring open, then the collector sees that the writer counted itself in.
     header.writers.fetch_add(1, Relaxed);
     fence(SeqCst);
     let left = match Ring::of(header) {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees the shared ring's header of an enabled slot and a readable payload; the writer
+        // has counted itself in (commit:E).
         Some(ring) => unsafe { write_inside(&ring, record, stamp, if_full) },
         None => Ok(false),
     };
-    // ORDER(commit:F) pairs with control:D.
+    // ORDER(commit:F) pairs with control:D: if the collector sees this count without the writer, then it sees all that
+    // the writer wrote.
     header.writers.fetch_sub(1, Release);
     left
 }
 
-/// See [`write()`]. While this runs, the collector gives neither the ring nor the session's memory to another session.
+/// Writes to an open ring as [`write()`] specifies. While this runs, the collector gives neither the ring nor the
+/// session's memory to another session.
 ///
 /// # Safety
-/// As for [`write()`]; `ring` was looked at after the writer had made itself known.
+/// The requirements of [`write()`] hold; `ring` was read after the writer had counted itself in `writers`.
 unsafe fn write_inside<S: Stamp>(
     ring: &Ring<'_>,
     record: &Record,
@@ -69,16 +73,17 @@ unsafe fn write_inside<S: Stamp>(
     let header = RECORD_HEADER + SHARED_EXTRA;
     let extent = Extent::of(header, record.shape.payload());
     for _ in 0..TRIES {
-        // ORDER(commit:C): acquire, so that we see the stamps of whoever reserved before us.
+        // ORDER(commit:C): acquire: if this load sees a reservation, then this writer sees the timestamps of all who
+        // reserved before it.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
             return Ok(false);
         }
-        // SAFETY: the caller says that it is mapped.
+        // SAFETY: the caller guarantees that `ring` is a mapped shared ring, with its commit words.
         let is_complete = |entry| unsafe { ring.is_complete(entry) };
         let start = match plan(head, extent, ring.other_bits) {
             Plan::Fit => head,
-            // SAFETY: likewise.
+            // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
             Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
                 Ok((turn, place)) => Head::entering(turn, place),
                 Err(Barred::Stale) => continue,
@@ -92,21 +97,23 @@ unsafe fn write_inside<S: Stamp>(
         let lost = ring.header.lost.load(Relaxed);
         let Some(at) = stamped(ring, stamp) else { continue };
         let new = start.behind(extent);
-        // ORDER(commit:C): release, for the acquire load above.
+        // ORDER(commit:C): release, for the acquire load of a later reservation.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
-        // ORDER(commit:D) pairs with read:E: behind the claim, which we made, or saw by the head.
+        // ORDER(commit:D) pairs with read:E: the fence stands behind the claim, which this thread made, or saw by the
+        // head.
         fence(Release);
         let left = start.turn() != head.turn();
         if left {
-            // SAFETY: it was our reservation that left the sub-buffer of `head`.
+            // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
             unsafe { leave(ring, head, at, lost) };
         }
         let words = [at, record.tag | lost & 0xffff];
-        // SAFETY: the reservation made this place ours alone until we commit it.
+        // SAFETY: the reserved bytes are this thread's alone until it commits them; the caller guarantees a readable
+        // payload.
         unsafe { fill(ring, start, words, record) };
-        // SAFETY: the record is complete.
+        // SAFETY: `start` is the begin of this thread's reservation, and the record is complete.
         unsafe { commit(ring, start, extent.size()) };
         return Ok(left);
     }
@@ -114,11 +121,12 @@ unsafe fn write_inside<S: Stamp>(
     Ok(false)
 }
 
-/// The time for a record that is reserved now; `None` if another writer took its time meanwhile: look again.
+/// The timestamp of a record that is reserved now; `None` if another writer's timestamp came in between, and the caller
+/// has to start over.
 ///
-/// CPUs' counters may differ by more than it takes to hand the ring from one to the other: in storms on a virtual machine a record was
-/// a tick before its predecessor (docs/storms.md). A time that was taken for nothing, since the reservation then failed, is no later than
-/// that of the next record either.
+/// The counters of two CPUs may differ by more than the time in which the ring changes hands between them: in storms on
+/// a virtual machine a record was a tick before its predecessor (docs/storms.md). A timestamp whose reservation then
+/// failed is no later than that of the next record either.
 fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
     let now = match ring.clock {
         Clock::Cycles => stamp.cycles_in_order(),
@@ -132,64 +140,69 @@ fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
     taken.ok().map(|_| now)
 }
 
-/// Says of the sub-buffer that `head` was in what its reader needs, and commits its unused end.
+/// Writes the words of a sub-buffer switch into the sub-buffer that `head` was in, and commits its unused end.
 ///
 /// # Safety
-/// `ring` is a mapped shared ring and the caller's reservation the one that left this sub-buffer.
+/// `ring` is a mapped shared ring, and the caller's reservation is the one that moved the head out of this sub-buffer.
 unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     let Leave { destination, lost } = ring.leave(head, lost);
-    // SAFETY: nobody else writes there, and the reader waits for the commit below.
+    // SAFETY: only the writer whose reservation left the sub-buffer writes these words, and the reader waits for the
+    // commit below.
     unsafe { plain::write(destination, [at, head.0, lost]) };
-    // Never nothing: no record ends with a sub-buffer's last byte. So it is not complete before the words above are there.
+    // The end is never empty: no record ends with a sub-buffer's last byte. So the sub-buffer is not complete before
+    // these words are written.
     let size = ring.geometry.size() as u32;
     let unused = size - (head.start() & (size - 1));
-    // SAFETY: the caller's obligation.
+    // SAFETY: the caller guarantees a mapped shared ring (this function's # Safety); the head's start is an offset in
+    // it.
     let (commits, _) = unsafe { ring.commits(head.start()) };
-    // ORDER(commit:B) pairs with read:C and view:D.
+    // ORDER(commit:B) pairs with read:C and view:D: if a load sees all bytes committed, then it sees the words above.
     commits.committed.fetch_add(u64::from(unused), Release);
 }
 
 /// Writes the record at `start`.
 ///
 /// # Safety
-/// The place is reserved for it; the payload is readable.
+/// The bytes from `start` on are reserved for this record; the payload is readable.
 unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
     let to = ring.data(start.start());
     let payload = record.shape.payload();
     let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;
     let extra = [sordino_percpu::current_cpu(), length];
-    // SAFETY: the reserved place has room for it and is aligned to 8.
+    // SAFETY: the reserved bytes begin with two words for these, and are aligned to 8.
     unsafe { plain::write(to.cast(), words) };
-    // SAFETY: behind it, likewise.
+    // SAFETY: the reserved bytes have `SHARED_EXTRA` bytes for these behind the first `RECORD_HEADER`; aligned to 8.
     unsafe { plain::write(to.wrapping_add(RECORD_HEADER).cast(), extra) };
     let to = to.wrapping_add(RECORD_HEADER + SHARED_EXTRA);
-    // SAFETY: behind that; the payload is the program's own memory, not the ring's.
+    // SAFETY: the reserved bytes have room for the payload behind both headers; the payload is the program's own
+    // memory, not the ring's.
     unsafe { plain::copy_in(to, record.payload.from, payload) };
 }
 
 /// Makes the record at `start` visible.
 ///
 /// # Safety
-/// `ring` is a mapped shared ring and `start` one of its positions.
+/// `ring` is a mapped shared ring, and `start` is the begin of a record in it.
 unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
-    // SAFETY: the caller's obligation.
+    // SAFETY: the caller guarantees a mapped shared ring, and an offset in it (this function's # Safety).
     let (commits, marks) = unsafe { ring.commits(start.start()) };
     let offset = start.start() as usize & (ring.geometry.size() - 1);
     if let Some(word) = marks.get(offset / MARKED) {
         mark(word, start.turn(), 1 << (offset % MARKED / 8));
     }
-    // ORDER(commit:B) pairs with read:C and view:D.
+    // ORDER(commit:B) pairs with read:C and view:D: if a load sees all bytes committed, then it sees this record.
     commits.committed.fetch_add(u64::from(size), Release);
 }
 
-/// Marks a record's begin, and clears what an earlier turn left. Bounded: it is tried again only when another mark was
-/// set in the same word, which has 32.
+/// Marks a record's begin, and clears the marks of an earlier sub-buffer sequence number. Bounded: it tries again only
+/// when another of the 32 marks in the same word was set.
 fn mark(word: &MarkWord, turn: u32, bit: u32) {
     let mut before = word.load(Relaxed);
     loop {
         let marks = if (before >> 32) as u32 == turn { before as u32 } else { 0 };
         let after = u64::from(turn) << 32 | u64::from(marks | bit);
-        // ORDER(commit:A) pairs with read:D. The marks before it keep their orders: each change continues their release.
+        // ORDER(commit:A) pairs with read:D: if the load sees the mark, then it sees the record. The marks before it
+        // keep their orders: each change continues their release.
         match word.compare_exchange(before, after, Release, Relaxed) {
             Ok(_) => return,
             Err(now) => before = now,

@@ -1,51 +1,52 @@
-//! Conditions, pure: where the code lies that says at a hit whether it is recorded, and whether it asks for a snapshot.
+//! Conditions, pure: the place of the code that decides at a hit about the record, and about a snapshot.
 //!
-//! A session's region ends with a pool of code and a table, a word for each tracepoint, that leads to it. The collector
-//! only appends to the pool, so whoever sees a word sees its code. What the code means, this crate does not know.
+//! A session's region ends with a pool of code and a table that leads to it, with a word for each tracepoint. The
+//! collector only appends to the pool: if a load sees a word, it sees its code. The meaning of the code is unknown to
+//! this crate.
 
 use std::ops::Range;
 
 /// The longest code of a filter, and of a trigger, in bytes.
 pub const MAX_CODE: usize = 512;
 
-/// When something is to happen.
+/// The hits at which an action happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum When<T> {
-    /// At each hit.
+    /// It happens at each hit.
     Always,
-    /// At none.
+    /// It happens at no hit.
     Never,
-    /// When this holds.
+    /// It happens if this holds.
     If(T),
 }
 
-/// What a session has one tracepoint's hits decide.
+/// The actions that a session has one tracepoint's hits decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code<'a> {
-    /// Whether a hit is recorded.
+    /// The hits that are recorded.
     pub filter: When<&'a [u8]>,
-    /// Whether it asks for a snapshot, once it is recorded, or is not.
+    /// The hits that request a snapshot, after they were recorded or not.
     pub trigger: When<&'a [u8]>,
 }
 
-/// Where one tracepoint's code lies: its word in the table.
+/// The place of one tracepoint's code: its word in the table.
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 31..20 | where in the pool the filter's code begins, in units of 16 bytes; the trigger's follows at the next multiple of 8 |
+/// | 31..20 | the offset in the pool of the filter's code, in units of 16 bytes; the trigger's follows at the next multiple of 8 |
 /// | 19..10 | the length of the trigger's code; 0: never; all ones: always |
 /// | 9..0 | the length of the filter's code; 0: always; all ones: never |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub u32);
 
 impl Place {
-    /// What the collector's code begins at a multiple of.
+    /// Alignment in bytes of the collector's code.
     pub const UNIT: usize = 16;
-    /// A length's bits, and what says the other of `Always` and `Never` than 0 does.
+    /// The bits of a length, all set: the one of `Always` and `Never` that 0 does not stand for.
     const OTHER: u32 = 0x3ff;
 
-    /// Of code that begins `start` bytes into the pool, a multiple of [`UNIT`](Self::UNIT); the lengths are at most
-    /// [`MAX_CODE`] and not 0.
+    /// The word for code that begins `start` bytes into the pool, a multiple of [`UNIT`](Self::UNIT); the lengths are
+    /// at most [`MAX_CODE`] and not 0.
     pub fn of(start: usize, filter: When<usize>, trigger: When<usize>) -> Self {
         let length = |when, usual| match when {
             When::If(length) => length as u32,
@@ -56,7 +57,7 @@ impl Place {
         Self(((start / Self::UNIT) as u32) << 20 | trigger << 10 | filter)
     }
 
-    /// The filter's code: bytes of the pool.
+    /// The filter's code, as a range of the pool's bytes.
     #[inline(always)]
     pub fn filter(self) -> When<Range<usize>> {
         match self.length(0) {
@@ -66,7 +67,7 @@ impl Place {
         }
     }
 
-    /// The trigger's.
+    /// The trigger's code, as a range of the pool's bytes.
     #[inline(always)]
     pub fn trigger(self) -> When<Range<usize>> {
         match self.length(10) {

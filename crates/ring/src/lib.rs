@@ -1,24 +1,24 @@
-//! The per-CPU ring in shared memory: layout, write, read. It moves bytes and knows no schema.
+//! The per-CPU ring in shared memory: its layout, its writers, its readers. It moves bytes and knows no schema.
 //!
 //! A traced program makes an [`Area`](area::Area) when it starts. A collector [opens](control::Program::open) it,
-//! [attaches](control::Program::attach): takes a slot and makes rings, one per CPU and a shared one, and enables
-//! tracepoints. The program [writes](write::write) records, the collector [reads](read::Reader) whole sub-buffers and
-//! gives them back. Records that find no room are counted; a writer may also be told, to try again later.
+//! [attaches](control::Program::attach) to a slot with a ring for each CPU and a shared one, and enables tracepoints.
+//! The program [writes](write::write) records; the collector [reads](read::Reader) whole sub-buffers and puts them.
+//! Records that find no room are counted; a writer may also get an error, and try again later.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `layout` | the contract: every shared word, its offset, the sizes |
-//! | `position` | pure arithmetic: where a record goes |
-//! | `table` | pure: which sub-buffer a turn uses, and whose it is |
-//! | `want` | pure: which sessions want a tracepoint's events |
-//! | `condition` | pure: where the code lies that decides about a hit |
+//! | `position` | pure arithmetic on the offsets of records |
+//! | `table` | pure: sub-buffers, their sequence numbers and owners |
+//! | `want` | pure: the enable word of a tracepoint |
+//! | `condition` | pure: the place of the code that decides about a hit |
 //! | `pending` | hits before the recorders' answers |
-//! | `value` | what threads say of themselves |
-//! | `slots` | what a program sees of its area at a hit |
+//! | `value` | the annotations of threads |
+//! | `slots` | a program's view of its area at a hit |
 //! | `write` | a CPU's ring: one restartable section a record |
 //! | `commit` | the shared ring: the papers' reserve and commit |
 //! | `read` | the collector's side of both |
-//! | `area`, `control` | making and taking hold of an area |
+//! | `area`, `control` | the program's and the collector's side of an area |
 //! | `map` | the system calls |
 
 pub mod area;

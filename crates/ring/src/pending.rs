@@ -8,9 +8,9 @@
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `pending:A`, a word that becomes pending | `point:A`, `pending:B` | who sees it pending sees until when |
-//! | `pending:C`, where the pending tracepoints end | `pending:D` | who sees that tracepoints may be pending sees that somebody is awaited for them |
-//! | `pending:E`, a word that a late hit settles | `control:J` | who finds it settled sees that hits were not counted |
+//! | `pending:A`, a word that becomes pending | `point:A`, `pending:B` | if the load sees it pending, it sees the time until when |
+//! | `pending:C`, where the pending tracepoints end | `pending:D` | if the load sees that tracepoints may be pending, it sees that somebody is awaited for them |
+//! | `pending:E`, a word that a late hit settles | `control:J` | if the change finds it settled, it sees that hits were not counted |
 
 use crate::layout::{EnableWord, Header};
 use crate::want::Wants;
@@ -47,7 +47,7 @@ impl<'a> Pending<'a> {
         for word in self.words.iter().take(ids.end.into()).skip(ids.start.into()) {
             change(word, |wants| wants.pending(self.cpus));
         }
-        // ORDER(pending:C) pairs with pending:D: who sees this end sees that somebody is awaited.
+        // ORDER(pending:C) pairs with pending:D: if the load sees this end, then it sees that a recorder is awaited.
         self.header.pending_end.store(ids.end.into(), Release);
     }
 
@@ -60,7 +60,9 @@ impl<'a> Pending<'a> {
     ///
     /// Not for the recording path: bounded by the number of tracepoints.
     pub fn answer(self) {
-        // ORDER(pending:D) pairs with pending:C. Before the count: what is told meanwhile lies behind this end, or is awaited still.
+        // ORDER(pending:D) pairs with pending:C: if the load sees an end, then it sees that a recorder is awaited for
+        // the tracepoints before it. It precedes the count: tracepoints that become pending meanwhile lie behind this
+        // end, or a recorder is still awaited.
         let end = self.header.pending_end.load(Acquire) as usize;
         if !self.is_last() {
             return;
@@ -90,7 +92,8 @@ impl<'a> Pending<'a> {
     /// counts, and each answer, in between.
     pub fn count(self, id: u16, now: impl Fn() -> u64) -> Wants {
         let Some(word) = self.words.get(usize::from(id)) else { return Wants(0) };
-        // ORDER(pending:B) pairs with pending:A and control:A: who sees it pending sees until when, and who sees a session its rings.
+        // ORDER(pending:B) pairs with pending:A and control:A: if the load sees it pending, then it sees until when; if
+        // it sees a session, then it sees the session's rings.
         let mut seen = word.load(Acquire);
         loop {
             let wants = Wants(seen);
@@ -102,7 +105,8 @@ impl<'a> Pending<'a> {
                 self.header.uncounted.store(1, Relaxed);
             }
             let next = if is_late { wants.settled(self.cpus) } else { wants.hit() };
-            // ORDER(pending:E) pairs with control:J: who finds it settled sees that hits were not counted.
+            // ORDER(pending:E) pairs with control:J: if the change finds the word settled, then it sees that hits were
+            // not counted.
             match word.compare_exchange(seen, next.0, Release, Acquire) {
                 Ok(_) => return wants.settled(self.cpus),
                 Err(now) => seen = now,
@@ -135,7 +139,7 @@ fn change(word: &EnableWord, to: impl Fn(Wants) -> Wants) {
         if next.0 == seen {
             return;
         }
-        // ORDER(pending:A) pairs with point:A and pending:B: who sees it pending sees until when.
+        // ORDER(pending:A) pairs with point:A and pending:B: if a load sees it pending, then it sees until when.
         match word.compare_exchange(seen, next.0, Release, Relaxed) {
             Ok(_) => return,
             Err(now) => seen = now,

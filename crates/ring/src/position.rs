@@ -1,53 +1,53 @@
-//! Position arithmetic, pure: where the next record goes and what that costs.
+//! Offset arithmetic, pure: the place of the next record, and the space that it takes.
 
 use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
 
-/// Where a ring's writers are, in one word.
+/// The offset of a ring's writers, in one word.
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 63..32 | how many sub-buffers were entered before this one, modulo 2^32 |
-/// | 31..3 | where the next record starts, in units of 8 bytes from the ring's first sub-buffer |
-/// | 2..0 | how many bytes of padding lie before it |
+/// | 63..32 | the sub-buffer sequence number: the sub-buffers that were entered before this one, modulo 2^32 |
+/// | 31..3 | the offset of the next record, in units of 8 bytes from the ring's first sub-buffer |
+/// | 2..0 | the bytes of padding before it |
 ///
-/// Publishing a new head thus tells at once which sub-buffer the writers are in, where in it, and where its content
-/// really ends. The first field is different in every attachment, so that a writer that slept through a detach
-/// and an attach never takes a new head for the one it saw.
+/// So one store publishes the sub-buffer that the writers are in, the offset there, and the end of its content without
+/// padding. The first field is different in every attachment: a writer that slept through a detach and an attach never
+/// takes a new head for the one that it read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head(pub u64);
 
 impl Head {
-    /// At the start of the sub-buffer that is the `turn`-th to be entered and lies at `place`.
+    /// The head at the start of the sub-buffer with sequence number `turn`, which lies at offset `place`.
     #[inline(always)]
     pub const fn entering(turn: u32, place: u32) -> Self {
         Self(((turn as u64) << 32) + (place + PACKET_HEADER as u32) as u64)
     }
 
-    /// Of a ring that no session uses. No other head is the same: a record never starts in a packet's header.
+    /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.
     pub const CLOSED: Self = Self(0);
 
-    /// Whether no session uses the ring.
+    /// Returns true if no session uses the ring.
     pub const fn is_closed(self) -> bool {
         self.0 == Self::CLOSED.0
     }
 
-    /// Which turn it is.
+    /// The sub-buffer sequence number.
     pub const fn turn(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Where the next record starts, in bytes from the ring's first sub-buffer.
+    /// The offset of the next record, in bytes from the ring's first sub-buffer.
     pub const fn start(self) -> u32 {
         self.0 as u32 & !7
     }
 
-    /// Where the sub-buffer starts that it is in. `other_bits` are the geometry's.
+    /// The offset of the sub-buffer that the head is in. `other_bits` are the geometry's.
     #[inline(always)]
     pub const fn sub_buffer(self, other_bits: u64) -> u32 {
         self.0 as u32 & other_bits as u32
     }
 
-    /// How many bytes of the sub-buffer are content; of a head that cannot be, any number.
+    /// Bytes of content in the sub-buffer; any number for an impossible head.
     pub const fn content_end(self, geometry: Geometry) -> u32 {
         (self.start() & (geometry.size() as u32 - 1)).wrapping_sub(self.0 as u32 & 7)
     }
@@ -59,12 +59,12 @@ impl Head {
     }
 }
 
-/// The space a record takes: its size rounded up to 8 bytes, plus how many bytes that added.
+/// The record size: header and payload rounded up to 8 bytes, plus the number of padding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent(pub u64);
 
 impl Extent {
-    /// Of a record with so many bytes of payload behind a header of `header` bytes, a multiple of 8.
+    /// The size of a record with `payload` bytes behind a header of `header` bytes, a multiple of 8.
     #[inline(always)]
     pub const fn of(header: usize, payload: usize) -> Self {
         let padding = payload.wrapping_neg() & 7;
@@ -77,65 +77,65 @@ impl Extent {
     }
 }
 
-/// What a writer has to know of a payload's length, in one word, so that it is a constant where the length is.
+/// The encoded length of a payload, in one word, so that it is a constant if the length is.
 ///
-/// The low half is the [`Extent`] of the record, the high half how many bytes are copied: whole words.
+/// The low half is the [`Extent`] of the record, the high half the number of bytes that are copied: whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape(pub u64);
 
 impl Shape {
-    /// Of a payload of so many bytes. Lengths beyond [`Self::MAX`] are that long.
+    /// The encoded length of a payload of so many bytes. Lengths beyond [`Self::MAX`] are encoded as that.
     #[inline(always)]
     pub const fn of(payload: usize) -> Self {
         let payload = if payload > Self::MAX { Self::MAX } else { payload };
         Self(Extent::of(RECORD_HEADER, payload).0 | (payload.next_multiple_of(8) as u64) << 32)
     }
 
-    /// The longest payload that there is a shape of; no ring takes it.
+    /// The longest payload that can be encoded; no ring has room for it.
     pub const MAX: usize = 1 << 30;
 
-    /// Of the record in a CPU's ring.
+    /// The size of the record in a CPU's ring.
     #[inline(always)]
     pub const fn extent(self) -> Extent {
         Extent(self.0 & 0xffff_ffff)
     }
 
-    /// How many bytes of payload are copied, a multiple of 8.
+    /// Bytes of payload that are copied, a multiple of 8.
     #[inline(always)]
     pub const fn copied(self) -> usize {
         (self.0 >> 32) as usize
     }
 
-    /// The payload's length.
+    /// The payload's length in bytes.
     pub const fn payload(self) -> usize {
         self.copied() - (self.0 & 7) as usize
     }
 }
 
-/// Whether the record that takes a writer from one position to another stays inside the sub-buffer.
+/// Returns true if the record that moves a head from `from` to `to` stays inside the sub-buffer.
 ///
 /// `other_bits` are those that are the same within a sub-buffer. A record that would end with the last byte of the
-/// sub-buffer does not stay: so a position always tells which sub-buffer it is in.
+/// sub-buffer does not stay: so every head identifies its sub-buffer.
 #[inline(always)]
 pub const fn stays(from: Head, to: Head, other_bits: u64) -> bool {
     ((from.0 & !7) ^ to.0) & other_bits == 0
 }
 
-/// Where a record goes.
+/// The destination of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Where the head is.
+    /// The present sub-buffer, at the head.
     Fit,
-    /// To the start of the next sub-buffer.
+    /// The start of the next sub-buffer, by a sub-buffer switch.
     Cross,
-    /// Nowhere: no sub-buffer can take it.
+    /// None: no sub-buffer has room for it.
     TooLarge,
 }
 
-/// Whether a record of `extent` fits into an empty sub-buffer of a ring with these `other_bits`.
+/// Returns true if a record of `extent` fits into an empty sub-buffer of a ring with these `other_bits`.
 #[inline(always)]
 pub const fn fits_alone(extent: Extent, other_bits: u64) -> bool {
-    // Not with its last byte: see `stays`. These bits are the size's negative.
+    // Not with the sub-buffer's last byte: see `stays`. These bits are the size's negative.
     (other_bits as u32) < (PACKET_HEADER as u32 + extent.size()).wrapping_neg()
 }
 
@@ -150,16 +150,16 @@ pub const fn plan(head: Head, extent: Extent, other_bits: u64) -> Plan {
     }
 }
 
-/// Returns true if writers may not use the sub-buffer of `turn`. They may use `count` turns from
+/// Returns true if writers may not use the sub-buffer with sequence number `turn`. They may use `count` of them from
 /// [`consumed`](crate::layout::RingHeader::consumed) on.
 #[inline(always)]
 pub const fn is_full(turn: u32, consumed: u32, count: u32) -> bool {
-    // Less than nothing: the reader is past a head that is old, and publishing will refuse it. More than `count`: what was open was
-    // revoked, which a writer had not seen when it went on.
+    // The difference is negative if the head is old and the reader is past it; publishing will refuse that head. It is
+    // more than `count` if an open sub-buffer was revoked before the writer, which had not seen that, went on.
     turn.wrapping_sub(consumed) as i32 >= count as i32
 }
 
-/// The largest payload that a sub-buffer of such a ring takes, in a record with `RECORD_HEADER` bytes of header.
+/// The largest payload for which a sub-buffer has room, in a record with `RECORD_HEADER` bytes of header.
 pub const fn max_payload(geometry: Geometry) -> usize {
     geometry.size() - PACKET_HEADER - RECORD_HEADER - 8
 }

@@ -1,9 +1,9 @@
-//! What a traced program sees of its area at a hit: every slot, found from one word.
+//! A traced program's view of its area at a hit: every slot, found from one word.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | who sees the count sees the record that was written before |
-//! | `slots:B`, the look at a condition's word | `control:H`, storing it | who sees the word sees the code |
+//! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
+//! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
 use crate::condition::{MAX_CODE, Place};
 use crate::layout::{
@@ -21,20 +21,20 @@ use std::ops::Range;
 /// The slots of an area that stays mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
-    /// The first ring of slot 0.
+    /// Address of slot 0's first ring.
     first: *const RingHeader,
 }
 
 impl Slots {
-    /// Of the area whose slot 0 has `first` as its first ring.
+    /// The slots of the area whose slot 0 has `first` as its first ring.
     ///
     /// # Safety
-    /// It is an [`Area`](crate::area::Area)'s, which stays mapped.
+    /// The area is an [`Area`](crate::area::Area)'s, which stays mapped.
     pub unsafe fn of(first: *const RingHeader) -> Self {
         Self { first }
     }
 
-    /// How many CPUs have a ring in each slot.
+    /// Number of CPUs that have a ring in each slot.
     #[inline(always)]
     pub fn cpus(self) -> u32 {
         self.header().cpus.load(Relaxed)
@@ -47,7 +47,7 @@ impl Slots {
         Rings { first: self.first.wrapping_add(slot as usize * (cpus as usize + 1)), cpus }
     }
 
-    /// The slot that has `ring`, of any CPU.
+    /// The slot that `ring` belongs to, whichever CPU's it is.
     pub fn slot_of(self, ring: *const RingHeader) -> Option<u32> {
         let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
         let slot = offset.checked_div(stride(self.cpus()))?;
@@ -63,7 +63,7 @@ impl Slots {
     }
 
     fn header(self) -> &'static Header {
-        // SAFETY: the area starts there, and stays mapped; all atomics.
+        // SAFETY: the area starts there with its header, and stays mapped; all fields are atomics.
         unsafe { &*self.start().cast() }
     }
 
@@ -73,25 +73,25 @@ impl Slots {
         &self.header().slots[slot as usize]
     }
 
-    /// Counts a value that found no room.
+    /// Counts an annotation that found no room.
     #[cold]
     pub fn refuse_value(self) {
         self.header().refused_values.fetch_add(1, Relaxed);
     }
 
-    /// What its threads say of themselves.
+    /// The annotations of the program's threads.
     pub fn values(self) -> Values<'static> {
         let first = self.start().wrapping_add(self.capacity().values_offset()).cast();
-        // SAFETY: in the control part, which stays mapped; all atomics.
+        // SAFETY: the table has `VALUES` cells at this offset of the control part, which stays mapped; all are atomics.
         Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
 
-    /// Whether sessions may make this program's threads wait for room.
+    /// Returns true if sessions may make this program's threads wait for room.
     pub fn allows_blocking(self) -> bool {
         self.header().allows_blocking.load(Relaxed) != 0
     }
 
-    /// Has nobody wait any more for room in the rings of `slot`, whose session nobody reads.
+    /// Ends all waiting for room in the rings of `slot`, whose session has no reader any more.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -99,21 +99,23 @@ impl Slots {
         assert!(slot < SLOTS as u32);
         let rings = self.rings(slot);
         for index in 0..=rings.cpus {
-            // SAFETY: one of the slot's ring headers; all atomics.
+            // SAFETY: `index <= cpus`, so it is one of the slot's ring headers, which stay mapped; all fields are
+            // atomics.
             unsafe { &*rings.at(index) }.block.store(0, Relaxed);
         }
     }
 
-    /// Which sessions want the events of tracepoint `id`, for who has seen already that one does.
+    /// The sessions that enabled tracepoint `id`, for a caller that has seen already that one did.
     pub fn wants(self, id: u16) -> Wants {
         self.words().get(usize::from(id)).map_or(Wants(0), |word| Wants(word.load(Relaxed)))
     }
 
     fn words(self) -> &'static [EnableWord] {
         let first = self.start().wrapping_add(self.capacity().points_offset()).cast();
-        // Who hits a tracepoint has seen its word as point:A does, and with it the number of registered ones, stored before.
+        // The caller has loaded the tracepoint's word as point:A does, and so sees the number of registered
+        // tracepoints, stored before.
         let registered = self.header().points.load(Relaxed);
-        // SAFETY: the words of registered tracepoints, which are mapped, and stay so; all atomics.
+        // SAFETY: these are the words of registered tracepoints, which are mapped and stay so; all are atomics.
         unsafe { std::slice::from_raw_parts(first, registered as usize) }
     }
 
@@ -122,20 +124,20 @@ impl Slots {
         Pending::of(self.header(), self.words(), self.cpus())
     }
 
-    /// The conditions of the session in `slot`, if there was ever one there.
+    /// The conditions of the session in `slot`, or of an earlier session there; `None` if there was none.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline(always)]
     pub fn conditions(self, slot: u32) -> Option<Table> {
         let offset = self.slot(slot).conditions.load(Relaxed) as usize;
-        // SAFETY: a collector set it to where its table lies; the file never shrinks.
+        // SAFETY: a collector stored the offset of its table, which lies in the area's file; the file never shrinks.
         (offset != 0).then(|| unsafe { Table::at(self.start().wrapping_add(offset)) })
     }
 
-    /// Asks the session in `slot` for a snapshot, because of a hit of tracepoint `id`.
+    /// Requests a snapshot from the session in `slot`, because of a hit of tracepoint `id`.
     ///
-    /// Real-time: no system call but for the wake-up where the session asked for it; waits for nobody.
+    /// Real-time: no system call but for the wake-up if the session requested it; waits for nobody.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -143,11 +145,12 @@ impl Slots {
     pub fn trigger(self, slot: u32, id: u16) {
         let words = self.slot(slot);
         words.trigger_point.store(id.into(), Relaxed);
-        // ORDER(slots:A) pairs with control:I: who sees the count sees the record that was written before.
+        // ORDER(slots:A) pairs with control:I: if the load sees the count, then it sees the record that was written
+        // before.
         words.triggered.fetch_add(1, Release);
         let rings = self.rings(slot);
         let shared = rings.at(rings.cpus);
-        // SAFETY: the slot's last ring header; all atomics.
+        // SAFETY: index `cpus` is the slot's last ring header, the shared ring's; all fields are atomics.
         write::wake(unsafe { &*shared });
     }
 }
@@ -157,8 +160,9 @@ pub type Copied = [MaybeUninit<u64>; MAX_CODE / 8];
 
 /// A session's conditions, as a traced program has them mapped.
 ///
-/// A thread that was slow may look there when the region was given back, or is another session's by now. Then it finds any bytes;
-/// they lead it nowhere but into the region, which stays mapped, and code must be harmless whatever it is.
+/// A slow thread may read there when the region was given back, or belongs to another session by now. It then finds
+/// arbitrary bytes; they lead it nowhere but into the region, which stays mapped, and code must be harmless whatever it
+/// is.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     start: *const u8,
@@ -166,51 +170,53 @@ pub struct Table {
 
 impl Table {
     /// # Safety
-    /// A session's pool lies there, or lay there once; it and the table behind it stay mapped.
+    /// A session's pool lies at `start`, or lay there once; it and the table behind it stay mapped.
     pub(crate) unsafe fn at(start: *const u8) -> Self {
         Self { start }
     }
 
-    /// Where the code of tracepoint `id` lies; 0 if it has none.
+    /// The table's word for tracepoint `id`, which leads to its code; 0 if it has none.
     #[inline(always)]
     pub fn place(self, id: u16) -> Place {
         let table = self.start.wrapping_add(CONDITION_POOL).cast::<ConditionEntry>();
         let entry = table.wrapping_add(usize::from(id) % POINTS);
-        // SAFETY: inside the table; an atomic.
+        // SAFETY: the index is below `POINTS`, the table's length; the table stays mapped, and an entry is an atomic.
         let entry = unsafe { &*entry };
-        // ORDER(slots:B) pairs with control:H: who sees the word sees the code.
+        // ORDER(slots:B) pairs with control:H: if the load sees the word, then it sees the code.
         Place(entry.load(Acquire))
     }
 
-    /// Copies code, which somebody may write to meanwhile if the session has ended.
+    /// Copies code. Another session may write to it meanwhile if this one has ended.
     ///
     /// Real-time: bounded by [`MAX_CODE`].
     ///
     /// # Safety
-    /// A [`Place`] said that it lies there.
+    /// `code` is a range that a [`Place`] of this table returned.
     #[inline(always)]
     pub unsafe fn copy(self, code: Range<usize>, to: &mut Copied) -> &[u8] {
         let from = self.start.wrapping_add(code.start).cast::<u64>();
         let length = code.len().min(MAX_CODE);
         for (index, word) in to.iter_mut().enumerate().take(length.div_ceil(8)) {
-            // SAFETY: inside the pool, or behind it in the table or the page that every region ends with; aligned, since code begins
-            // at a multiple of 8.
+            // SAFETY: a `Place` leads into the pool, or behind it into the table or the page that every region ends
+            // with; aligned, since code begins at a multiple of 8.
             word.write(unsafe { plain::read(from.wrapping_add(index)) });
         }
-        // SAFETY: so many bytes were written above.
+        // SAFETY: the loop has written the `length.div_ceil(8)` words that hold these bytes.
         unsafe { std::slice::from_raw_parts(to.as_ptr().cast(), length) }
     }
 
-    /// Code that is a `T`, read once, as [`copy`](Self::copy) does it.
+    /// Reads code that is a `T` once, under the conditions of [`copy`](Self::copy).
     ///
     /// Real-time: a load for each field.
     ///
     /// # Safety
-    /// A [`Place`] said that it lies there. Any bytes are a `T`, which is no longer than `code` and aligned to 8 at most.
+    /// `code` is a range that a [`Place`] of this table returned. Any bytes are a `T`, which is no longer than `code`
+    /// and aligned to 8 at most.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(self, code: Range<usize>) -> T {
         let from = self.start.wrapping_add(code.start).cast::<T>();
-        // SAFETY: inside the pool, or behind it in the table or the page that every region ends with; aligned, as above.
+        // SAFETY: a `Place` leads into the pool, or behind it into the table or the page that every region ends with;
+        // aligned, since code begins at a multiple of 8.
         unsafe { plain::read(from) }
     }
 }

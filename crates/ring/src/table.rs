@@ -1,57 +1,58 @@
-//! The table of sub-buffers: which one a turn uses, and whose it is. Pure.
+//! The table of sub-buffers, pure: it maps sub-buffer sequence numbers to sub-buffers and their owners.
 //!
-//! In a ring that overwrites, the reader owns one sub-buffer more than the writers take turns with, and exchanges it against the
-//! oldest complete one: the flight recorder's exchange of Desnoyers, Dagenais and Toupin, "Highly-Scalable Wait-Free
-//! Buffering Scheme for Multi-Core System Tracing". Their bit for "no writer refers to it" is here the turn: writers claim an
-//! entry for a turn before they enter it, and the head says for which turns they are done. So nothing has to be
-//! done after a record is published, and a claim that is repeated, or that nobody follows up, does no harm.
+//! In a ring that overwrites, the reader owns one sub-buffer more than the writers use in turn, and exchanges it
+//! against the oldest complete one: the flight recorder's exchange of Desnoyers, Dagenais and Toupin, "Highly-Scalable
+//! Wait-Free Buffering Scheme for Multi-Core System Tracing". Their bit for "no writer refers to it" is here the
+//! sequence number: writers claim an entry for a sequence number before they enter it, and the head tells which ones
+//! are complete. So nothing has to be done after a record is published, and a claim that is repeated, or that no record
+//! follows, does no harm.
 
 /// One entry of the table.
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 63..32 | the turn it was last claimed for |
-/// | 31..16 | how often its sub-buffer has been claimed, modulo 2^16 |
-/// | 15..0 | the number of its sub-buffer: its place in the ring |
+/// | 63..32 | the sequence number for which it was last claimed |
+/// | 31..16 | the number of claims of its sub-buffer, modulo 2^16 |
+/// | 15..0 | the index of its sub-buffer in the ring |
 ///
-/// When the reader exchanges the sub-buffer, the turn stays: a writer that read the entry before fails to claim it, since the
-/// number changes.
+/// When the reader exchanges the sub-buffer, the sequence number stays: a writer that read the entry before fails to
+/// claim it, since the index changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(pub u64);
 
-/// A sub-buffer that changes hands: its number, and how often it has been claimed.
+/// A sub-buffer that changes its owner: its index, and the number of its claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
-    /// Its number.
+    /// The sub-buffer's index in the ring.
     pub number: u32,
-    /// See [`Entry`].
+    /// The number of claims of the sub-buffer, modulo 2^16.
     pub uses: u16,
 }
 
 impl Entry {
-    /// Of `spare`, to be claimed `count` turns after `turn`.
+    /// The entry of `spare`, to be claimed for the sequence number `turn + count`.
     pub const fn of(turn: u32, spare: Spare) -> Self {
         Self((turn as u64) << 32 | (spare.uses as u64) << 16 | (spare.number & 0xffff) as u64)
     }
 
-    /// The turn it was last claimed for.
+    /// The sequence number for which it was last claimed.
     pub const fn turn(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Its sub-buffer.
+    /// The entry's sub-buffer and its claims.
     pub const fn spare(self) -> Spare {
         Spare { number: self.0 as u32 & 0xffff, uses: (self.0 >> 16) as u16 }
     }
 
-    /// As it is when writers have claimed it for `turn`.
+    /// The entry after writers have claimed it for sequence number `turn`.
     #[inline(always)]
     pub const fn claimed(self, turn: u32) -> Self {
         // The count of uses overflows out of the lower half.
         Self((turn as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
     }
 
-    /// What a writer has to do to enter `turn`, in a ring where `count` sub-buffers take turns.
+    /// The step by which a writer enters sequence number `turn`, in a ring whose writers use `count` sub-buffers.
     #[inline(always)]
     pub const fn entering(self, turn: u32, count: u32) -> Entering {
         if self.turn().wrapping_add(count) == turn {
@@ -64,14 +65,14 @@ impl Entry {
     }
 }
 
-/// See [`Entry::entering`].
+/// The result of [`Entry::entering`]: the next step of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entering {
-    /// Claim it.
+    /// Claim the entry's sub-buffer.
     Claim,
-    /// Nothing: another did, who has not come to publishing.
+    /// Nothing: another writer has claimed it, but has not published a record.
     Claimed,
-    /// Look at the head again: it is no longer what it was.
+    /// Read the head again, since it has changed.
     Stale,
 }
 

@@ -1,32 +1,33 @@
-//! Values that a program's threads say of themselves: a table in the area, so that a collector that comes late, or that overwrites
-//! what it had, knows them, too.
+//! Annotations of a program's threads: a table in the area, from which collectors that come late, or that overwrite old
+//! records, get them, too.
 //!
-//! A cell is what one thread says under one name. That thread alone writes to it; it counts up before and after, so that who copies
-//! a cell knows whether it was changed meanwhile. Cells of threads that are gone are used again when there is no other.
+//! A cell is one thread's annotation under one name. That thread alone writes to it. It counts up before and after, so
+//! that a reader of a cell finds out if it was changed meanwhile. Cells of threads that have ended are used again if
+//! there is no other.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `value:A`, storing a cell's words | `value:D`, loading them | who sees a new word sees that the count had become odd before |
-//! | `value:B`, the count afterwards | `value:C`, the count before a copy | who sees it sees the words |
+//! | `value:A`, storing a cell's words | `value:D`, loading them | if a load sees a new word, it sees that the count had become odd before |
+//! | `value:B`, the count afterwards | `value:C`, the count before a copy | if the load sees the count, it sees the words |
 
 use crate::layout::{VALUE_NAME, VALUE_TEXT, VALUE_WORDS, ValueCell};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 
-/// What a thread says of itself.
+/// An annotation of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
     /// The thread's id in its program's pid namespace; not 0.
     pub tid: u32,
-    /// Since when, in nanoseconds of `CLOCK_BOOTTIME`.
+    /// The time of the annotation, in nanoseconds of `CLOCK_BOOTTIME`.
     pub since: u64,
-    /// What it is the value of; what is longer than [`VALUE_NAME`] is cut.
+    /// The annotation's name; a name longer than [`VALUE_NAME`] is cut.
     pub name: &'a str,
-    /// The value; what is longer than [`VALUE_TEXT`] is cut. Empty: there is none any more.
+    /// The value; a value longer than [`VALUE_TEXT`] is cut. An empty one ends the annotation.
     pub text: &'a str,
 }
 
 impl Value<'_> {
-    /// What there is room for of it, cut at characters.
+    /// Cuts both texts, at characters, to the room that a cell has.
     pub fn cut(self) -> Self {
         let (name, text) =
             (self.name.floor_char_boundary(VALUE_NAME), self.text.floor_char_boundary(VALUE_TEXT));
@@ -34,7 +35,7 @@ impl Value<'_> {
     }
 }
 
-/// A program's table.
+/// A program's table of annotations.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     cells: &'a [ValueCell],
@@ -44,9 +45,9 @@ pub struct Values<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied([u8; 8 * VALUE_WORDS]);
 
-/// How often a cell is copied that changes meanwhile: its thread does little else then.
+/// Number of copies that are tried of a cell that changes meanwhile: its thread does little else then.
 const TRIES: usize = 8;
-/// Where the name begins in a cell's words, and where the text does.
+/// Index of a cell's first word of the name, and of the text.
 const NAME: usize = 2;
 const TEXT: usize = NAME + VALUE_NAME / 8;
 
@@ -55,10 +56,11 @@ impl<'a> Values<'a> {
         Self { cells }
     }
 
-    /// Says it; `false` where there is no room. `is_gone` says whether a thread has ended, and is asked only where all cells are taken.
+    /// Stores an annotation; returns `false` if there is no room. `is_gone` returns true for a thread that has ended,
+    /// and is called only if all cells are taken.
     ///
-    /// Real-time: two looks at each cell at most; waits for nobody. In a signal handler that interrupted the same thread here, the
-    /// value that is being written stays.
+    /// Real-time: reads each cell at most twice; waits for nobody. In a signal handler that interrupted the same thread
+    /// here, the value that is being written stays.
     pub fn set(self, value: &Value<'_>, is_gone: impl Fn(u32) -> bool) -> bool {
         let words = words(value);
         let Some((cell, is_new)) = self.find(value.tid, &words, is_gone) else { return false };
@@ -66,19 +68,20 @@ impl<'a> Values<'a> {
         if !is_new && count & 1 != 0 {
             return true;
         }
-        // Odd also if who had the cell before was stopped in the middle.
+        // Odd also if the cell's former owner was stopped in the middle.
         let odd = count | 1;
         cell.count.store(odd, Relaxed);
         for (word, now) in cell.words.iter().zip(words) {
-            // ORDER(value:A) pairs with value:D: who sees the word sees the odd count.
+            // ORDER(value:A) pairs with value:D: if the load sees the word, then it sees the odd count.
             word.store(now, Release);
         }
-        // ORDER(value:B) pairs with value:C: who sees the count sees the words.
+        // ORDER(value:B) pairs with value:C: if the load sees the count, then it sees the words.
         cell.count.store(odd.wrapping_add(1), Release);
         true
     }
 
-    /// The thread's cell for the name, or one that it takes now. No cell becomes free again, so its own one does not lie behind a free one.
+    /// The thread's cell for the name, or one that it takes now. No cell becomes free again, so its own one does not
+    /// lie behind a free one.
     fn find(
         self,
         tid: u32,
@@ -103,27 +106,29 @@ impl<'a> Values<'a> {
         cells.clone().find(take_over).map(|cell| (cell, true))
     }
 
-    /// What the threads say, those that are gone, too. A cell that is changed all the time is left out.
+    /// Copies the annotations of all threads, also of those that have ended. Leaves out a cell that is changed all the
+    /// time.
     pub fn copy(self) -> Vec<Copied> {
         let taken = self.cells.iter().filter(|cell| cell.owner.load(Relaxed) != 0);
         taken.filter_map(|cell| (0..TRIES).find_map(|_| copy(cell))).collect()
     }
 }
 
-/// A cell as it was at one moment; `None` if it was being changed, or nothing was ever written there.
+/// Copies a cell as it was at one moment; `None` if it was being changed, or was never written.
 fn copy(cell: &ValueCell) -> Option<Copied> {
-    // ORDER(value:C) pairs with value:B: who sees the count sees the words.
+    // ORDER(value:C) pairs with value:B: if the load sees the count, then it sees the words.
     let count = cell.count.load(Acquire);
     if count == 0 || count & 1 != 0 {
         return None;
     }
-    // ORDER(value:D) pairs with value:A: who sees a newer word sees that the count has changed.
+    // ORDER(value:D) pairs with value:A: if a load sees a newer word, then the count's load below sees that it has
+    // changed.
     let words: [u64; VALUE_WORDS] = std::array::from_fn(|at| cell.words[at].load(Acquire));
     (cell.count.load(Relaxed) == count).then(|| Copied::of_words(&words))
 }
 
 impl Copied {
-    /// As a copy of a cell with this value is.
+    /// The copy of a cell with this annotation.
     pub fn of(value: &Value<'_>) -> Self {
         Self::of_words(&words(value))
     }
@@ -132,7 +137,7 @@ impl Copied {
         Self(std::array::from_fn(|at| words[at / 8].to_ne_bytes()[at % 8]))
     }
 
-    /// What it says. Anything, if a hostile program wrote it.
+    /// The annotation in this copy: arbitrary, if a hostile program wrote it.
     pub fn value(&self) -> Option<Value<'_>> {
         let word = |at: usize| self.0[8 * at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let (head, since) = (word(0), word(1));
@@ -147,7 +152,8 @@ impl Copied {
     }
 }
 
-/// As a cell has it: the thread's id with the lengths of both texts in 16 bits each, since when, the texts filled up with zeros.
+/// Encodes an annotation as a cell's words: the thread's id with the lengths of both texts in 16 bits each, the time,
+/// the texts filled up with zeros.
 fn words(value: &Value<'_>) -> [u64; VALUE_WORDS] {
     let Value { tid, since, name, text } = value.cut();
     let mut words = [0; VALUE_WORDS];
@@ -166,7 +172,7 @@ fn fill(words: &mut [u64], text: &str) {
     }
 }
 
-/// Where the search for a thread's cell begins.
+/// The cell at which the search for a thread's cell begins.
 fn first(words: &[u64; VALUE_WORDS], cells: usize) -> usize {
     let of = std::iter::once(words[0] & 0xffff_ffff).chain(words[NAME..TEXT].iter().copied());
     // The multiplier is 2^64 over the golden ratio.
@@ -235,7 +241,7 @@ mod tests {
         assert!(values.copy().is_empty());
         cell.count.store(count, Relaxed);
         assert_eq!(all(values), ["1 name=before"]);
-        // Whoever was stopped there is gone: the next thread's value is whole.
+        // The thread that was stopped there is gone: the next thread's value is whole.
         cell.count.store(count | 1, Relaxed);
         for tid in [2, 3] {
             assert!(values.set(&said(tid, "name", "new"), |tid| tid == 1));

@@ -1,4 +1,4 @@
-//! A ring as one side has it mapped: its header, and what the header's offsets lead to.
+//! A ring as one side has it mapped: its header, and the memory that the header's offsets lead to.
 
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
 use crate::position::{Head, is_full};
@@ -7,36 +7,36 @@ use crate::write::{Clock, Full, IfFull};
 use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
-/// A ring's header, and where what it leads to lies in this process.
+/// A ring's header, and the addresses in this process of all that it leads to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring<'a> {
     pub(crate) header: &'a RingHeader,
     pub(crate) geometry: Geometry,
-    /// The geometry's.
+    /// The geometry's mask of the bits that are the same within a sub-buffer.
     pub(crate) other_bits: u64,
     pub(crate) clock: Clock,
-    /// Where the first sub-buffer lies.
+    /// Address of the first sub-buffer.
     data: *mut u8,
 }
 
-/// Why writers cannot go on into the next sub-buffer.
+/// The reason why a sub-buffer switch is impossible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Barred {
-    /// The head is no longer what it was: look again.
+    /// The head has changed: the writer reads it again.
     Stale,
-    /// The next sub-buffer is not free: the reader has not given it back or, in a ring that overwrites, a writer that reserved
+    /// The next sub-buffer is not free: the reader has not put it or, in a ring that overwrites, a writer that reserved
     /// there a whole round ago is still at work.
     Full,
 }
 
-/// Whether a sub-buffer that was claimed `uses` times, modulo 2^16, holds only complete records, given how many bytes were
-/// committed in it altogether.
+/// Returns true if a sub-buffer that was claimed `uses` times, modulo 2^16, holds only complete records; `committed` is
+/// the number of bytes that were committed in it altogether.
 pub(crate) fn all_committed(geometry: Geometry, committed: u64, uses: u16) -> bool {
     let whole = (geometry.size() - PACKET_HEADER) as u64;
     committed.is_multiple_of(whole) && (committed / whole) as u16 == uses
 }
 
-/// What lies `offset` bytes behind a ring's header.
+/// The address `offset` bytes behind a ring's header.
 #[inline(always)]
 fn at(header: &RingHeader, offset: &AtomicU64) -> *mut u8 {
     let start: *const RingHeader = header;
@@ -44,10 +44,10 @@ fn at(header: &RingHeader, offset: &AtomicU64) -> *mut u8 {
 }
 
 impl<'a> Ring<'a> {
-    /// The writer's view, which trusts what the collector wrote into the header; `None` where there is no ring.
+    /// The writers' view of a ring, which trusts the collector's header; `None` if there is no ring.
     #[inline(always)]
     pub(crate) fn of(header: &'a RingHeader) -> Option<Self> {
-        // ORDER(view:A) pairs with control:E: who sees the count sees the rest.
+        // ORDER(view:A) pairs with control:E: if the load sees the count, then it sees the words stored before it.
         let count = header.count.load(Acquire);
         if count == 0 {
             return None;
@@ -60,11 +60,12 @@ impl<'a> Ring<'a> {
         Some(Self { header, geometry, other_bits, clock, data: at(header, &header.data) })
     }
 
-    /// The same where the short way is open, which says that there is a CPU's ring and that its clock is the cycle counter. Where it
-    /// is not, `other_bits` are all ones: sub-buffers of one byte, into which no record fits.
+    /// The same view on the fast path: if that is open, there is a CPU's ring and its clock is the cycle counter. If it
+    /// is closed, `other_bits` are all ones: sub-buffers of one byte, into which no record fits.
     #[inline(always)]
     pub(crate) fn open(header: &'a RingHeader) -> Self {
-        // ORDER(write:E) pairs with control:F: with the short way open, the section sees that the ring is, too.
+        // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of
+        // the opened ring, or one that is newer.
         let other_bits = header.other_bits.load(Acquire);
         let count = header.count.load(Relaxed);
         let overwrite = header.overwrite.load(Relaxed) != 0;
@@ -73,20 +74,21 @@ impl<'a> Ring<'a> {
         Self { header, geometry, other_bits, clock: Clock::Cycles, data }
     }
 
-    /// Where position `place` lies.
+    /// The address of the byte at offset `place` from the first sub-buffer.
     #[inline(always)]
     pub(crate) fn data(&self, place: u32) -> *mut u8 {
         self.data.wrapping_add(place as usize)
     }
 
-    /// Where the writers go on behind the turn of `head`: the next turn, and the place of its sub-buffer. In a ring that overwrites,
-    /// this claims it if no writer is at work there any more, as `is_complete` says: from then on the reader leaves it alone.
+    /// Finds the sub-buffer behind that of `head`: its sequence number and its offset. In a ring that overwrites, this
+    /// claims it if no writer is at work there any more, as `is_complete` reports: from then on the reader leaves it
+    /// alone.
     ///
     /// # Errors
-    /// Why they cannot.
+    /// [`Barred`], if the sub-buffer cannot be entered now.
     ///
     /// # Safety
-    /// The table is mapped where the ring overwrites.
+    /// The table is mapped if the ring overwrites.
     #[inline(always)]
     pub(crate) unsafe fn enter(
         &self,
@@ -95,7 +97,7 @@ impl<'a> Ring<'a> {
     ) -> Result<(u32, u32), Barred> {
         let turn = head.turn().wrapping_add(1);
         let number = if self.geometry.overwrite {
-            // SAFETY: the caller's obligation.
+            // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
             unsafe { self.claim(turn, is_complete)? }
         } else {
             self.next(turn)?
@@ -103,34 +105,38 @@ impl<'a> Ring<'a> {
         Ok((turn, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
     }
 
-    /// The number of the sub-buffer of `turn` in a ring that does not overwrite.
+    /// The index of the sub-buffer with sequence number `turn` in a ring that does not overwrite.
     #[inline(always)]
     fn next(&self, turn: u32) -> Result<u32, Barred> {
-        // ORDER(view:C) pairs with read:B: what the reader has given back, it has read.
+        // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
+        // it.
         let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
         if is_full(turn, consumed, count) { Err(Barred::Full) } else { Ok(turn & count.wrapping_sub(1)) }
     }
 
-    /// Claims the sub-buffer of `turn` in a ring that overwrites; its number.
+    /// Claims the sub-buffer for sequence number `turn` in a ring that overwrites, and returns its index.
     ///
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
     unsafe fn claim(&self, turn: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, Barred> {
-        // SAFETY: the caller's obligation.
+        // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
         let word = unsafe { self.entry(turn) };
-        // ORDER(view:B) pairs with exchange:A, if another claimed it for us: a claim continues the exchange's release.
+        // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
+        // exchange's release.
         let entry = Entry(word.load(Acquire));
         match entry.entering(turn, self.geometry.count) {
             Entering::Claimed => {}
             Entering::Stale => return Err(Barred::Stale),
             Entering::Claim => {
                 if !is_complete(entry) {
-                    // Unless the reader has exchanged it, and it is somewhere else in use.
+                    // Stale if the reader has exchanged the sub-buffer meanwhile, which may be in use under another
+                    // sequence number.
                     let is_same = word.load(Relaxed) == entry.0;
                     return Err(if is_same { Barred::Full } else { Barred::Stale });
                 }
-                // ORDER(view:B) pairs with exchange:A: what the reader gave us, it has read.
+                // ORDER(view:B) pairs with exchange:A: if the claim sees the sub-buffer that the reader gave, then the
+                // reader has read it.
                 let claim = word.compare_exchange(entry.0, entry.claimed(turn).0, Acquire, Relaxed);
                 claim.map_err(|_| Barred::Stale)?;
             }
@@ -142,56 +148,61 @@ impl<'a> Ring<'a> {
     /// The table is mapped.
     #[inline(always)]
     unsafe fn entry(&self, turn: u32) -> &'a TableEntry {
-        // The count is 0 of a ring that is closed meanwhile, but no table is larger, and regions are.
+        // A ring that is closed meanwhile has the count 0; but no table is larger than this, and regions are.
         let index = turn & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
         let entry = at(self.header, &self.header.table)
             .wrapping_add(index as usize * size_of::<TableEntry>())
             .cast::<TableEntry>();
-        // SAFETY: the table has `count` entries; behind a smaller one lies the rest of the region, which is mapped.
+        // SAFETY: the caller guarantees that the table is mapped. It has `count` entries; behind a smaller one lies the
+        // rest of the region, which is mapped, too.
         unsafe { &*entry }
     }
 
-    /// Whether no writer is still at work in the sub-buffer of `entry` of a shared ring, which nobody has claimed anew.
+    /// Returns true if no writer is still at work in the sub-buffer of `entry` of a shared ring, which nobody has
+    /// claimed anew.
     ///
     /// # Safety
     /// The ring's commit words are mapped.
     pub(crate) unsafe fn is_complete(&self, entry: Entry) -> bool {
-        // SAFETY: the caller's obligation.
+        // SAFETY: the caller guarantees that the ring's commit words are mapped; the entry's sub-buffer is one of the
+        // ring's.
         let (commits, _) = unsafe { self.commits(entry.spare().number << self.geometry.bits) };
-        // ORDER(view:D) pairs with commit:B: what they wrote is there before what we write.
+        // ORDER(view:D) pairs with commit:B: if the load sees all bytes committed, then what their writers wrote
+        // precedes this writer's stores.
         all_committed(self.geometry, commits.committed.load(Acquire), entry.spare().uses)
     }
 
-    /// What the writers leave in the sub-buffer that `head` is in.
+    /// The destination and the count of lost records for a sub-buffer switch out of the sub-buffer that `head` is in.
     #[inline(always)]
     pub(crate) fn leave(&self, head: Head, lost: u64) -> Leave {
         let start = head.sub_buffer(self.other_bits);
         Leave { destination: self.data(start + LEFT as u32).cast(), lost }
     }
 
-    /// The commit words of the shared ring's sub-buffer at `place`: the count, and the marks.
+    /// The commit words of the shared ring's sub-buffer at offset `place`: the count, and the marks.
     ///
     /// # Safety
-    /// This is a shared ring, its commit words are mapped, and `place` is one of its positions.
+    /// This is a shared ring, its commit words are mapped, and `place` is an offset in it.
     pub(crate) unsafe fn commits(&self, place: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
         let number = (place >> self.geometry.bits) as usize;
         let first =
             at(self.header, &self.header.commits).wrapping_add(number * self.geometry.commit_stride());
         let first = first.cast::<CommitHeader>();
-        // SAFETY: there is one for each sub-buffer; all are atomics.
+        // SAFETY: the caller guarantees mapped commit words, one header for each sub-buffer; all are atomics.
         let header = unsafe { &*first };
         let marks = first.wrapping_add(1).cast::<MarkWord>();
-        // SAFETY: `commit_stride` leaves room for them behind the count.
+        // SAFETY: `commit_stride` leaves room for the marks behind the count; all are atomics.
         let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
         (header, marks)
     }
 }
 
 impl RingHeader {
-    /// There is no room for a record: tells the writer if it and the session agree that it waits, or counts the record as lost.
+    /// Rejects a record for which there is no room: returns an error if the caller and the session agree to wait, or
+    /// counts the record as lost.
     ///
     /// # Errors
-    /// That the writer may wait.
+    /// [`Full`], if the writer may wait.
     #[cold]
     pub(crate) fn refuse(&self, if_full: IfFull) -> Result<(), Full> {
         let block = self.block.load(Relaxed);
@@ -202,12 +213,12 @@ impl RingHeader {
         Ok(())
     }
 
-    /// Counts a record that found no room.
+    /// Counts a record for which there was no room.
     pub(crate) fn lose(&self) {
         self.lost.fetch_add(1, Relaxed);
     }
 
-    /// Counts a record that no sub-buffer takes.
+    /// Counts a record that is too large for a sub-buffer.
     pub(crate) fn lose_too_large(&self) {
         self.too_large.fetch_add(1, Relaxed);
         self.lose();

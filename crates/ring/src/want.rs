@@ -1,52 +1,52 @@
-//! Who wants a tracepoint's events, in one word, pure.
+//! The enable word of a tracepoint, pure: the sessions that enabled it.
 //!
-//! Most often it is one session, so the word of one says where its rings are, whichever slot it has: no tracepoint has to look
-//! for them, and none has to multiply.
+//! Most often it is one session. The word of one session leads straight to its rings, whichever slot it has: no
+//! tracepoint has to search for them, and none has to multiply.
 
 use crate::layout::{RingHeader, SLOTS};
 
-/// How a session wants a tracepoint's events.
+/// The way in which a session enables a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Not.
+    /// The tracepoint is not enabled.
     No,
-    /// Each hit.
+    /// Each hit is recorded.
     Always,
-    /// As its [`Code`](crate::condition::Code) says.
+    /// The tracepoint's [`Code`](crate::condition::Code) decides about each hit.
     If,
-    /// Likewise, and what the thread's performance counters say before it.
+    /// The code decides, and the values of the thread's performance counters precede the record.
     Counted,
-    /// As its code says, all of which is the comparison of a [gate](crate::layout::Gate) that lies so many bytes behind the word: see
-    /// [`Conditions::gate`](crate::control::Conditions::gate).
+    /// An inline filter decides, which is all of the code: the [`Gate`](crate::layout::Gate) that lies so many bytes
+    /// behind the word. See [`Conditions::gate`](crate::control::Conditions::gate).
     Through(u32),
 }
 
-/// Which sessions want a tracepoint's events: its enable word.
+/// A tracepoint's enable word: the sessions that enabled it.
 ///
 /// | word | meaning |
 /// |---|---|
-/// | 0 | nobody does |
-/// | bit 0 is set | one session does, without a condition; bits 31..8 are how far behind slot 0's ring headers its own lie, in units of 256 bytes; the others are 0 |
-/// | bits 1..0 are 2 | one session does, through a [gate](crate::layout::Gate): bits 4..2 are its slot, bits 31..8 how many bytes behind the word the gate lies; the others are 0 |
-/// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that want the thread's counters, too |
+/// | 0 | no session |
+/// | bit 0 is set | one session, without a condition; bits 31..8 are the distance from slot 0's ring headers to its own, in units of 256 bytes; the others are 0 |
+/// | bits 1..0 are 2 | one session, through an inline filter ([`Gate`](crate::layout::Gate)): bits 4..2 are its slot, bits 31..8 the distance in bytes from the word to the filter; the others are 0 |
+/// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that record the thread's counters, too |
 /// | bits 2..0 are 4 | the same, and a recorder has not answered yet: bits 63..32 count the hits until it does; all ones: more than that |
 ///
 /// Bits that no line names are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants(pub u64);
 
-/// Sessions, a bit for each slot.
+/// A set of sessions, a bit for each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sessions {
-    /// All that want an event.
+    /// All sessions that enabled the tracepoint.
     pub all: u8,
-    /// Those of them that have a condition.
+    /// The sessions among `all` that have a condition.
     pub conditional: u8,
-    /// Those of these that want performance counters, too.
+    /// The sessions among `conditional` that record performance counters, too.
     pub counted: u8,
 }
 
-/// Bytes of one slot's ring headers.
+/// Size in bytes of one slot's ring headers.
 pub(crate) const fn stride(cpus: u32) -> u32 {
     (cpus + 1) * size_of::<RingHeader>() as u32
 }
@@ -59,23 +59,23 @@ impl Wants {
     const HIT: u64 = 1 << 32;
     const OFFSET: u64 = 0xffff_ff00;
 
-    /// One session without a condition: that in `slot`, given how many CPUs have a ring in each.
+    /// The word of one session without a condition, in `slot`, given the number of CPUs that have a ring in each slot.
     pub const fn only(slot: u32, cpus: u32) -> Self {
         Self((slot * stride(cpus)) as u64 | Self::ONE)
     }
 
-    /// Whether it is one session, without a condition.
+    /// Returns true for one session without a condition.
     #[inline(always)]
     pub const fn is_one(self) -> bool {
         self.0 & Self::ONE != 0
     }
 
-    /// One session, that in `slot`, through the gate that lies so many bytes behind the word.
+    /// The word of one session, in `slot`, through the inline filter `distance` bytes behind the word.
     const fn through(slot: u32, distance: u32) -> Self {
         Self((distance << 8 | slot << 2) as u64 | Self::GATED)
     }
 
-    /// Whether it is one session, through a gate.
+    /// Returns true for one session through an inline filter.
     #[inline(always)]
     pub const fn is_gated(self) -> bool {
         self.0 & Self::GATED != 0
@@ -107,37 +107,39 @@ impl Wants {
         if self.is_pending() { (self.0 >> 32) as u32 } else { 0 }
     }
 
-    /// If it is [gated](Self::is_gated): how many bytes behind the word the gate lies.
+    /// The distance in bytes from a [gated](Self::is_gated) word to its inline filter.
     #[inline(always)]
     pub const fn distance(self) -> usize {
         (self.0 >> 8) as usize
     }
 
-    /// What a thread remembers of a CPU whose ring in slot 0 lies at `address`, for [`ring`](Self::ring). Not 0.
+    /// The word that a thread keeps of a CPU whose ring in slot 0 lies at `address`, for [`ring`](Self::ring). Not 0.
     ///
-    /// A byte before it, so that adding a word with bit 0 leads there: one instruction, where masking the bit would be another.
+    /// It is one byte less than the address, so that adding an enable word with bit 0 leads to the ring: one
+    /// instruction, where masking the bit would be another.
     pub const fn place(address: usize) -> usize {
         address - Self::ONE as usize
     }
 
-    /// If it is [one](Self::is_one): where its ring of that CPU lies.
+    /// The address of the session's ring of that CPU, if the word is [one session's](Self::is_one).
     #[inline(always)]
     pub fn ring(self, place: usize) -> usize {
         sordino_percpu::sum(place, self.0 as usize)
     }
 
-    /// The slot of the session if it is one, with code that decides.
+    /// The slot of the session, if it is one session with code that decides.
     pub const fn one_if(self) -> Option<u32> {
         let slot = (self.0 >> 8).trailing_zeros() % SLOTS as u32;
         if self.0 == 0x1_0100 << slot { Some(slot) } else { None }
     }
 
-    /// If it is [one with code](Self::one_if), or [gated](Self::is_gated): the word of the same session without.
+    /// The word of the same session without a condition, for one session [with code](Self::one_if) or
+    /// [gated](Self::is_gated).
     pub const fn always(self, cpus: u32) -> Self {
         Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
     }
 
-    /// The sessions, given how many CPUs have a ring in each slot.
+    /// The sessions, given the number of CPUs that have a ring in each slot.
     pub const fn sessions(self, cpus: u32) -> Sessions {
         if self.0 & (Self::ONE | Self::GATED) == Self::GATED {
             let all = 1 << (self.0 >> 2 & 7);
@@ -155,18 +157,18 @@ impl Wants {
         Sessions { all, conditional: 0, counted: 0 }
     }
 
-    /// The word when the session in `slot` has changed its mind.
+    /// The word after the session in `slot` has enabled the tracepoint by `want`.
     pub const fn with(self, slot: usize, want: Want, cpus: u32) -> Self {
         let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), 1 << slot);
         if matches!(want, Want::No) && all & bit == 0 {
             return self;
         }
-        // As if it wanted nothing.
+        // The sessions without this one.
         let [all, conditional, counted] = [all & !bit, conditional & !bit, counted & !bit];
         let sessions = match want {
             Want::No => Sessions { all, conditional, counted },
             Want::Always => Sessions { all: all | bit, conditional, counted },
-            // Where several sessions want it, each asks its code.
+            // Where several sessions enabled it, each asks its code.
             Want::If | Want::Through(_) => {
                 Sessions { all: all | bit, conditional: conditional | bit, counted }
             }
@@ -239,7 +241,7 @@ mod tests {
                 assert_eq!((wants, has_condition, is_counted), expected);
             }
             assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
-            // The test of one integer decides alone only where nothing else is to be done.
+            // The comparison of one integer decides alone only if nothing else is to be done.
             let one_if = all.is_power_of_two() && conditional == all && counted == 0;
             let through = (0..SLOTS).filter(|slot| matches!(want(*slot), Want::Through(_))).count() == 1;
             assert_eq!(word.is_gated(), one_if && through);
@@ -271,7 +273,7 @@ mod tests {
                 assert_eq!(joined.settled(4), known.with(5, second, 4));
                 assert_eq!(joined.with(5, Want::No, 4), hit);
             }
-            // A gate comes back with the next look.
+            // An inline filter is restored by the collector's next `renew`.
             let alone = if let Want::Through(_) = first { Want::If } else { first };
             assert_eq!(hit.settled(4), NOBODY.with(3, alone, 4));
         }

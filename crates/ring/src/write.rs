@@ -1,14 +1,14 @@
-//! The writer's side of a CPU's ring, and the decision which ring a record goes to.
+//! The writers' side of a CPU's ring, and the choice of the ring that gets a record.
 //!
-//! What the two publications order:
+//! The memory orders of the two publications:
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `write:A`, the section's last store | `read:A` | who sees the head sees the record, and what was left behind |
-//! | `write:B`, the section's other stores | `read:E` | who copies a part of a record sees that its sub-buffer was claimed |
-//! | `write:D`, counting up the futex | the collector's look at it, before the rings | a sub-buffer that is left while it falls asleep wakes it |
+//! | `write:A`, the section's last store | `read:A` | if the load sees this head, it sees the record, and the words of a sub-buffer switch |
+//! | `write:B`, the section's other stores | `read:E` | if a reader copied a part of a record, it sees that its sub-buffer was claimed |
+//! | `write:D`, counting up the futex | the collector's look at it, before the rings | if a sub-buffer switch happens while the collector falls asleep, the collector wakes |
 //!
-//! The heads' own loads are `write:C`, that of the other bits is `write:E`; their partners are in `control`.
+//! The loads of heads are `write:C`, those of the other bits are `write:E`; their partners are in `control`.
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
@@ -19,16 +19,18 @@ use sordino_percpu::{
     Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
 };
 
-/// How often a writer starts over before it takes the shared ring. Each time, it was preempted, migrated or
-/// interrupted within some 20 instructions; only a debugger that steps through them does that again and again.
+/// Number of tries in this CPU's ring before a writer uses the shared ring. A try fails if the thread is preempted,
+/// migrated or interrupted within some 20 instructions; only a debugger that steps through them achieves that again and
+/// again.
 pub const TRIES: u32 = 16;
 
-/// How far ahead of a record its memory is asked for, in bytes: some thirty records of two words, the time that a cache line
-/// takes to come back from where the collector's write left it. Without it, a record in a ring larger than the cache cost
-/// 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to 2048: 11.5, 4096: 12).
+/// Distance in bytes from a record to the memory that is prefetched for later records: some thirty records of two
+/// words, the time that a cache line takes to come back from the CPU that the collector read it on. Without the
+/// prefetch, a record in a ring larger than the cache cost 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to
+/// 2048: 11.5, 4096: 12).
 const AHEAD: usize = 1024;
 
-/// The clocks that can stamp a ring's records.
+/// The clocks that give a ring's records their timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Clock {
@@ -38,29 +40,29 @@ pub enum Clock {
     Monotonic = 1,
 }
 
-/// How the writers read clocks.
+/// The writers' access to clocks.
 ///
 /// Real-time: must not block, allocate or take a lock.
 pub trait Stamp: Copy {
     /// The cycle counter, as fast as it can be read.
     fn cycles(self) -> u64;
-    /// The cycle counter, not before what precedes it in the program.
+    /// The cycle counter, read after all instructions that precede the call.
     fn cycles_in_order(self) -> u64;
-    /// `CLOCK_MONOTONIC` in nanoseconds.
+    /// The time by `CLOCK_MONOTONIC`, in nanoseconds.
     fn monotonic(self) -> u64;
 }
 
 /// The rings of one slot, as a traced program has them mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Rings {
-    /// The ring of CPU 0; the others follow, the shared one last.
+    /// The ring of CPU 0; the other CPUs' rings follow, and the shared ring is the last.
     pub first: *const RingHeader,
-    /// How many CPUs' rings there are.
+    /// Number of CPUs' rings, without the shared ring.
     pub cpus: u32,
 }
 
 impl Rings {
-    /// The ring of CPU `index`; the shared one for `cpus`.
+    /// The ring of CPU `index`, or the shared ring if `index` is `cpus`.
     #[inline(always)]
     pub fn at(&self, index: u32) -> *const RingHeader {
         self.first.wrapping_add(index as usize)
@@ -69,7 +71,8 @@ impl Rings {
     /// # Safety
     /// `index <= self.cpus`, and `self.first` points to mapped ring headers.
     unsafe fn get<'a>(&self, index: u32) -> &'a RingHeader {
-        // SAFETY: the caller's obligation; headers are atomics and stay mapped as long as the program lives.
+        // SAFETY: the caller guarantees a mapped header at this index (this function's # Safety); headers are atomics
+        // and stay mapped as long as the program lives.
         unsafe { &*self.at(index) }
     }
 }
@@ -79,72 +82,73 @@ impl Rings {
 pub struct Record<P = Bytes> {
     /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below are 0.
     pub tag: u64,
-    /// The payload, up to the next multiple of 8 bytes.
+    /// The payload, readable up to the next multiple of 8 bytes.
     pub payload: P,
-    /// Its length.
+    /// The payload's encoded length.
     pub shape: Shape,
 }
 
-/// A try that did not come to its end: what it saw, and the time it has already given the record.
+/// An unfinished try: the head that it saw, and the timestamp that the record has already.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
-    /// Where; null if it came to nothing before it took the time.
+    /// The ring's header; null if the try ended before it read the clock.
     pub ring: *const RingHeader,
-    /// The ring's head.
+    /// The head that the try read.
     pub head: u64,
-    /// The time.
+    /// The record's timestamp, by `clock`.
     pub stamp: u64,
-    /// Whose time it is.
+    /// The clock that the timestamp was read from.
     pub clock: Clock,
 }
 
 impl Attempt {
-    /// None was made.
+    /// The value for a record without an earlier try.
     pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0, clock: Clock::Cycles };
 }
 
-/// What becomes of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers to wait. If
-/// it does not, the record is lost.
+/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers
+/// to wait. Without that request, the record is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfFull {
-    /// It is counted as lost.
+    /// The record is counted as lost.
     Lose,
-    /// Nothing yet: the caller is told, and tries again later.
+    /// Nothing is counted: the caller gets [`Full`], and tries again later.
     Tell,
 }
 
 /// A ring has no room for a record, and its session asks writers to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// How long at most, in microseconds; all ones: for ever.
+    /// The longest time to wait, in microseconds; all ones: without a limit.
     pub block: u32,
 }
 
-/// [`write()`] did not write: the short way is not enough, or the thread was interrupted, or is on another CPU. The words that
-/// a caller has in registers then: to go on, it needs no others.
+/// The result of a [`write()`] that did not write: the fast path is not enough, or the thread was interrupted or is on
+/// another CPU. It holds the words that a caller has in registers then, and needs no others to go on.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwritten {
-    /// The ring's head.
+    /// The head that the try read.
     pub head: u64,
-    /// The cycle counter, which was read behind it.
+    /// The cycle counter, read after the head.
     pub stamp: u64,
     /// The record's second word, but for its low 16 bits.
     pub tag: u64,
-    /// Whether there is room in this sub-buffer: the thread was interrupted, or is on another CPU. Else [`cross`] may help.
+    /// True if there is room in this sub-buffer, so that the thread was interrupted or is on another CPU; false if a
+    /// sub-buffer switch, [`cross`], may help.
     pub stays: bool,
 }
 
-/// Tries the short way: `record` fits where the head of `ring` is, and this thread is still on its CPU. If not, nothing
-/// has happened, and [`write_fully`] takes over.
+/// Writes `record` on the fast path: it fits at the head of `ring`, and this thread is still on its CPU. Otherwise
+/// nothing has happened, and [`write_fully`] takes over.
 ///
 /// Real-time: no system call, no lock, no allocation; one try, bounded by the record's length.
 ///
 /// # Errors
-/// Why it has to be written in full.
+/// [`Unwritten`], if the slow path has to write the record.
 ///
 /// # Safety
-/// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; whatever
-///   it points to is mapped as long as the program lives.
+/// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all
+///   that the header points to is mapped as long as the program lives.
 /// - `record.payload` has `record.shape.copied()` bytes, which are readable.
 #[inline(always)]
 pub unsafe fn write<P: Payload, S: Stamp>(
@@ -152,15 +156,19 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     record: Record<P>,
     stamp: S,
 ) -> Result<(), Unwritten> {
-    // SAFETY: the caller's obligation; all atomics.
+    // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
+    // atomics.
     let header = unsafe { &*ring };
-    // ORDER(write:C) pairs with control:E and control:G.
+    // ORDER(write:C) pairs with control:E and control:G: if the load sees an opened ring's head, then the stores that
+    // describe the ring are seen; if it sees a closed ring's head, the fast path is seen closed.
     let head = Head(header.head.load(Acquire));
-    // Between the head and the section: a record whose thread is preempted in the section keeps this time, so that the
-    // gap shows behind it. As soon as the head is there: what does not wait for the clock costs less behind it than before.
+    // The clock is read between the head and the section: a record whose thread is preempted in the section keeps this
+    // time, so that the gap shows behind it. It is read right behind the head: instructions that do not wait for the
+    // clock cost less behind it than before it.
     let at = stamp.cycles();
     let new = head.behind(record.shape.extent());
-    // ORDER(write:E) pairs with control:F: with the short way open, the section sees that the ring is.
+    // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of the
+    // opened ring, or one that is newer.
     if !stays(head, new, header.other_bits.load(Acquire)) {
         return Err(Unwritten { head: head.0, stamp: at, tag: record.tag, stays: false });
     }
@@ -177,37 +185,40 @@ pub unsafe fn write<P: Payload, S: Stamp>(
         payload: record.payload,
     };
     // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
-    // ORDER(write:B) pairs with read:E: it begins with a release fence, behind the claim, which we made, or saw by the head.
-    // SAFETY: the record fits into the sub-buffer that the head is in (it `stays`), which is the writers' until the
-    // head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit to a
-    // ring that was taken away restarts, unless the section outlasts a detach and an attach (docs/how-it-works.md).
+    // ORDER(write:B) pairs with read:E: the section begins with a release fence, behind the claim, which this thread
+    // made, or saw by the head.
+    // SAFETY: the record fits into the sub-buffer that the head is in (`stays`, checked above), which is the writers'
+    // until the head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit
+    // to a ring that was taken away restarts, unless the section outlasts a detach and an attach
+    // (docs/how-it-works.md).
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
         Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag, stays: true }),
     }
 }
 
-/// Goes on with `record` at the start of the next sub-buffer, where a [`write()`] came to nothing at `head` because this one is
-/// full; whether it did. If not, nothing has happened, and [`write_fully`] takes over: that was not the reason, there is no
-/// room, or the thread was interrupted.
+/// Writes `record` with a sub-buffer switch, after a [`write()`] that failed at `head` because the sub-buffer is full.
+/// Returns true if the record was written. Otherwise nothing has happened, and [`write_fully`] takes over: the
+/// sub-buffer was not the reason, there is no room, or the thread was interrupted.
 ///
-/// A way of its own, since no program can avoid it: at most 60 instructions more than the short way, not over 400.
+/// A path of its own, since every program needs it: at most 60 instructions more than the fast path, not over 400.
 ///
-/// Real-time: no system call but for the wake-up where the session asked for it, no lock, no allocation; one try, bounded by the
-/// record's length.
+/// Real-time: no system call but for the wake-up if the session requested it, no lock, no allocation; one try, bounded
+/// by the record's length.
 ///
 /// # Safety
-/// As for [`write()`]; `stamp` is the cycle counter, read behind `head`.
+/// The requirements of [`write()`] hold; `stamp` is the cycle counter, read after `head`.
 #[inline(always)]
 pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u64, stamp: u64) -> bool {
-    // SAFETY: the caller's obligation; all atomics.
+    // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
+    // atomics.
     let header = unsafe { &*ring };
     let (head, extent) = (Head(head), record.shape.extent());
     let view = Ring::open(header);
     if !fits_alone(extent, view.other_bits) {
         return false;
     }
-    // SAFETY: the collector mapped it for us before it enabled the event.
+    // SAFETY: the collector mapped the table before it enabled the event.
     let Ok((turn, place)) = (unsafe { view.enter(head, |_| true) }) else { return false };
     let lost = header.lost.load(Relaxed);
     let commit = Commit {
@@ -220,7 +231,9 @@ pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
-    // SAFETY: as in `try_write`.
+    // SAFETY: the record fits into an empty sub-buffer (`fits_alone`, checked above). The next sub-buffer is free: the
+    // reader put it or a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer
+    // that the head is in, which is the writers' until the head leaves it.
     let outcome = unsafe { publish_leaving(&commit, view.leave(head, lost)) };
     if outcome == Outcome::Committed {
         wake(header);
@@ -228,7 +241,7 @@ pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head
     outcome == Outcome::Committed
 }
 
-/// Where position `place` lies, given the ring's header.
+/// The address of the byte at offset `place` in the ring with this header.
 #[inline(always)]
 fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
     let header: *const RingHeader = ring;
@@ -238,19 +251,19 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
         .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(place as usize))
 }
 
-/// Writes `record` to the ring of this CPU, or to the shared one, or counts it as lost: all that the short way leaves out.
+/// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost: the slow path.
 ///
-/// `attempt` is that of a [`write()`], if there was one: a record keeps the time that it was
-/// given first unless others were published since.
+/// `attempt` is that of a failed [`write()`], if there was one: a record keeps its first timestamp unless others were
+/// published since.
 ///
-/// Real-time: no system call (but for the wake-up where the session asked for it), no lock, no allocation; bounded by
+/// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; bounded by
 /// [`TRIES`] and the record's length.
 ///
 /// # Errors
-/// [`Full`], with [`IfFull::Tell`] alone.
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
 ///
 /// # Safety
-/// As for [`write()`], for all of `rings`.
+/// The requirements of [`write()`] hold for all of `rings`.
 pub unsafe fn write_fully<S: Stamp>(
     rings: Rings,
     record: &Record,
@@ -264,36 +277,37 @@ pub unsafe fn write_fully<S: Stamp>(
         if cpu >= rings.cpus {
             break;
         }
-        // SAFETY: `cpu < cpus`.
+        // SAFETY: `cpu < cpus`, and the caller guarantees mapped headers for all of `rings`.
         let ring = unsafe { rings.get(cpu) };
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's #
+        // Safety); `ring` is that of `cpu`.
         match unsafe { try_write(ring, cpu, record, stamp, &mut attempt, if_full) }? {
             Done::Yes => return Ok(()),
             Done::NotYet => {}
             Done::NoRing => break,
         }
     }
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
     unsafe { write_shared(rings, record, stamp, if_full) }
 }
 
-/// Whether a try was the last.
+/// The outcome of one try.
 enum Done {
     /// The record is in the ring, counted as lost, or not wanted from this CPU.
     Yes,
-    /// Something came between: look again.
+    /// The thread was interrupted or the head has changed: the caller tries again.
     NotYet,
-    /// This CPU has no ring: it came online after the session began.
+    /// This CPU has no ring, because it came online after the session began.
     NoRing,
 }
 
-/// One try; `attempt` is the one before, and then this one.
+/// Tries once to write `record`; `attempt` is the try before, and becomes this one if it fails.
 ///
 /// # Errors
-/// As for [`write_fully`].
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
 ///
 /// # Safety
-/// As for [`write()`]; `ring` is that of `cpu`.
+/// The requirements of [`write()`] hold; `ring` is that of `cpu`.
 #[inline(always)]
 unsafe fn try_write<S: Stamp>(
     ring: &RingHeader,
@@ -303,8 +317,9 @@ unsafe fn try_write<S: Stamp>(
     attempt: &mut Attempt,
     if_full: IfFull,
 ) -> Result<Done, Full> {
-    // ORDER(write:C) pairs with control:E. Before the rest: if another session opens the ring meanwhile, the section refuses
-    // this head, whatever else we see.
+    // ORDER(write:C) pairs with control:E: if the load sees an opened ring's head, then it sees where the ring lies. It
+    // precedes the other loads: if another session opens the ring meanwhile, the section refuses this head, whatever
+    // else they see.
     let head = Head(ring.head.load(Acquire));
     let Some(view) = Ring::of(ring) else {
         return Ok(if is_left_out(ring) { Done::Yes } else { Done::NoRing });
@@ -315,7 +330,7 @@ unsafe fn try_write<S: Stamp>(
     let extent = record.shape.extent();
     let start = match plan(head, extent, view.other_bits) {
         Plan::Fit => head,
-        // SAFETY: the collector mapped it for us before it enabled the event.
+        // SAFETY: the collector mapped the table before it enabled the event.
         Plan::Cross => match unsafe { view.enter(head, |_| true) } {
             Ok((turn, place)) => Head::entering(turn, place),
             Err(Barred::Stale) => return Ok(Done::NotYet),
@@ -346,11 +361,13 @@ unsafe fn try_write<S: Stamp>(
     };
     let left = start.turn() != head.turn();
     let outcome = if left {
-        // SAFETY: as in `write`. The next sub-buffer is free: the reader gave it back or we claimed it (view:B, view:C). The words go to the packet
-        // header of the sub-buffer that the head is in, which is the writers' until the head leaves it.
+        // SAFETY: the record fits into an empty sub-buffer (`plan`). The next sub-buffer is free: the reader put it or
+        // a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer that the head
+        // is in, which is the writers' until the head leaves it.
         unsafe { publish_leaving(&commit, view.leave(head, lost)) }
     } else {
-        // SAFETY: as in `write`.
+        // SAFETY: the record fits behind the head (`Plan::Fit`) into its sub-buffer, which is the writers' until the
+        // head leaves it; the section refuses any other head.
         unsafe { publish(&commit) }
     };
     if outcome == Outcome::Restart {
@@ -363,18 +380,19 @@ unsafe fn try_write<S: Stamp>(
     Ok(Done::Yes)
 }
 
-/// Whether the session does not want the records of this ring's CPU.
+/// Returns true if the session leaves out the records of this ring's CPU.
 fn is_left_out(ring: &RingHeader) -> bool {
     ring.cpu.load(Relaxed) == LEFT_OUT
 }
 
-/// As [`write_fully`], but to the shared ring: for threads that the kernel does not restart.
+/// Writes to the shared ring as [`write_fully`] does to a CPU's: for threads whose sections the kernel does not
+/// restart.
 ///
 /// # Errors
-/// [`Full`], with [`IfFull::Tell`] alone.
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
 ///
 /// # Safety
-/// As for [`write()`].
+/// The requirements of [`write()`] hold for all of `rings`.
 #[cold]
 #[inline(never)]
 pub unsafe fn write_shared<S: Stamp>(
@@ -384,13 +402,14 @@ pub unsafe fn write_shared<S: Stamp>(
     if_full: IfFull,
 ) -> Result<(), Full> {
     let cpu = current_cpu();
-    // SAFETY: only asked for where it is.
+    // SAFETY: `cpu < rings.cpus` (evaluated first), and the caller guarantees mapped headers for all of `rings`.
     if cpu < rings.cpus && is_left_out(unsafe { rings.get(cpu) }) {
         return Ok(());
     }
-    // SAFETY: the shared ring's header is the last.
+    // SAFETY: index `rings.cpus` is the shared ring's; the caller guarantees mapped headers for all of `rings`.
     let ring = unsafe { rings.get(rings.cpus) };
-    // SAFETY: the last ring is the shared one; the caller's obligations for the rest.
+    // SAFETY: the last ring is the shared one; the caller guarantees a slot that a collector set up, and a readable
+    // payload.
     let left = unsafe { commit::write(ring, record, stamp, if_full) }?;
     if left {
         wake(ring);
@@ -398,7 +417,7 @@ pub unsafe fn write_shared<S: Stamp>(
     Ok(())
 }
 
-/// Tells a collector that asked for it that a sub-buffer of `ring` was left, or that a snapshot is wanted.
+/// Wakes the collector, if it asked for that, after a sub-buffer switch in `ring` or a request for a snapshot.
 #[inline(always)]
 pub(crate) fn wake(ring: &RingHeader) {
     let offset = ring.wake.load(Relaxed) as usize;
@@ -407,7 +426,7 @@ pub(crate) fn wake(ring: &RingHeader) {
     }
 }
 
-/// `offset` is what the ring's header says of the futex.
+/// Wakes the collector by the futex that lies `offset` bytes before the ring's header.
 #[cold]
 #[inline(never)]
 fn wake_at(ring: &RingHeader, offset: usize) {
@@ -415,7 +434,9 @@ fn wake_at(ring: &RingHeader, offset: usize) {
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.
     let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
-    // ORDER(write:D) pairs with the collector's look at it.
+    // ORDER(write:D) pairs with the collector's look at it, before the rings: if the look sees this count, then the
+    // collector sees the completed sub-buffer; if it misses the count, then the word has changed since, and the
+    // collector does not fall asleep.
     word.fetch_add(1, Release);
     sordino_percpu::wake(word);
 }

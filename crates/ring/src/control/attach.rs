@@ -1,4 +1,4 @@
-//! Taking a slot, making rings, and letting go.
+//! A session's slot and rings in a program: made by an attachment, closed and given back by a detachment.
 
 use super::pager::Pager;
 use super::plan::{Plan, RingPlan, Wanted};
@@ -16,10 +16,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For how long a collector waits for another one that attaches or detaches.
+/// The longest time that a collector waits for another one that attaches or detaches.
 pub const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What [`Program::try_detach`] ends: a slot and its region.
+/// The slot and the region that [`Program::try_detach`] ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     slot: usize,
@@ -29,13 +29,13 @@ pub struct Hold {
 /// A session's slot in a program, with its rings.
 #[derive(Debug)]
 pub struct Attached {
-    /// The slot it has.
+    /// The slot's number in the program.
     pub slot: usize,
-    /// One for each CPU that has a ring, and the shared ring's.
+    /// The readers of each CPU's ring, and of the shared ring.
     pub readers: Vec<Reader>,
     /// The pagers of the rings, in the same order; none if all sub-buffers have pages.
     pub pagers: Vec<Pager>,
-    /// What decides about hits that are wanted conditionally.
+    /// The conditions that decide about hits.
     pub conditions: Conditions,
     /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
@@ -45,7 +45,7 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// What [`Program::try_detach`] needs of it.
+    /// The part of it that [`Program::try_detach`] needs.
     pub const fn hold(&self) -> Hold {
         Hold { slot: self.slot, region: self.region }
     }
@@ -66,10 +66,11 @@ impl Program {
         }
     }
 
-    /// The same without waiting for others: the lock's holder may be the program, and keep it for ever.
+    /// Attaches like [`attach`](Self::attach), without waiting for others: the lock's holder may be the program, and
+    /// keep it for ever.
     ///
     /// # Errors
-    /// [`Refusal::Locked`] if somebody else holds the lock now; else as [`attach`](Self::attach).
+    /// [`Refusal::Locked`] if another process holds the lock now; all errors of [`attach`](Self::attach).
     pub fn try_attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
         if wanted.block.is_some() && !self.allows_blocking() {
             return Err(Refusal::NoBlocking);
@@ -82,7 +83,7 @@ impl Program {
         attached
     }
 
-    /// Bytes of memory that a session with these wishes takes at first.
+    /// Bytes of memory that a session with this request takes at first.
     pub fn size_of(&self, wanted: &Wanted<'_>) -> u64 {
         let parts = self.plan(wanted).parts(wanted);
         parts.iter().map(|(_, length)| length).sum()
@@ -101,8 +102,8 @@ impl Program {
         made
     }
 
-    /// The first free slot. What collectors that were killed left in any slot is cleared away; most slots of most programs nobody ever
-    /// had, and looking through all tracepoints for each would cost more than the rest.
+    /// Takes the first free slot. Clears away the rings that killed collectors left in any slot. Slots that never had a
+    /// session are skipped: most are such, and looking through all tracepoints for each would cost more than the rest.
     fn take_slot(&self) -> Result<usize, Refusal> {
         let mut taken = None;
         for slot in 0..SLOTS {
@@ -129,7 +130,8 @@ impl Program {
         taken.ok_or(Refusal::NoSlot)
     }
 
-    /// Gives back the memory of rings that nobody detached. Before any new region is chosen: it could be the same.
+    /// Gives back the memory of rings that no collector detached. Precedes the choice of a new region, which could be
+    /// the same.
     fn reclaim(&self, slot: usize) -> io::Result<()> {
         let region = &self.header().slots[slot].region;
         let [offset, length] = region.each_ref().map(|word| word.swap(0, Relaxed));
@@ -147,7 +149,7 @@ impl Program {
             if size < offset + length {
                 map::set_size(&self.file, offset + length)?;
             }
-            // What an earlier session left there is gone, and what we get is zero.
+            // The content that an earlier session left there is dropped: the new rings are zero.
             if offset < size {
                 map::punch(&self.file, offset, length.min(size - offset))?;
             }
@@ -177,12 +179,13 @@ impl Program {
         Ok(Attached { slot, readers, pagers, conditions, region, present })
     }
 
-    /// The lowest place for `needed` bytes that no session uses and no writer of an earlier one may touch.
+    /// The lowest offset with `needed` bytes that no session uses and no writer of an earlier one may touch.
     fn find_room(&self, slot: usize, needed: u64) -> Result<u64, Refusal> {
         let mut used = Vec::new();
         for (index, other) in self.header().slots.iter().enumerate() {
-            // Whether or not its collector lives: one that was killed a moment ago has neither lock nor writers, and its rings
-            // are still open. `take_slot` clears away what is really left.
+            // A slot's region counts whether or not its collector lives: a collector that was killed a moment ago has
+            // neither lock nor writers, and its rings are still open. `take_slot` clears away those that are really
+            // left.
             let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
             if index != slot && length != 0 {
                 used.push((offset, offset.saturating_add(length)));
@@ -244,14 +247,15 @@ impl Program {
         let room = Room::new(header.clone(), geometry.count, first, wanted.present(plan.cpu));
         let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
         header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);
-        // Once more: a section that was under way when the ring was closed may have stored its head since.
+        // Closed once more: a section that was under way when the ring was closed may have stored its head since.
         header.head.store(Head::CLOSED.0, Relaxed);
-        // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: all of the above is seen with it.
+        // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
+        // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
         let place = (wanted.first_turn & (geometry.count - 1)) << geometry.bits;
         header.head.store(Head::entering(wanted.first_turn, place).0, Release);
-        // ORDER(control:F) pairs with write:E: the short way opens last. The shared ring has none, and neither has another
-        // clock than the cycle counter.
+        // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
+        // ring with another clock than the cycle counter.
         let short = plan.commits.is_none() && wanted.clock == Clock::Cycles;
         header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
         Reader {
@@ -269,11 +273,11 @@ impl Program {
         }
     }
 
-    /// Ends the session in `slot`: no event is enabled any more, the rings are closed, their memory is given back.
-    /// Readers that still exist see zeros. Waits up to [`PATIENCE`] for others that attach or detach, and goes ahead then.
+    /// Ends the session in `slot`: disables its events, closes the rings and gives back their memory. Readers that
+    /// still exist see zeros. Waits up to [`PATIENCE`] for others that attach or detach, and goes ahead then.
     ///
     /// # Errors
-    /// `TimedOut` if somebody kept the lock; what the kernel returns.
+    /// `TimedOut` if another process kept the lock; the kernel's errors.
     pub fn detach(&self, attached: &Attached) -> io::Result<()> {
         let (end, hold) = (Instant::now() + PATIENCE, attached.hold());
         while !self.try_detach(hold)? {
@@ -285,10 +289,11 @@ impl Program {
         Ok(())
     }
 
-    /// The same without waiting; whether it was done.
+    /// Detaches like [`detach`](Self::detach), without waiting. Returns false, with nothing done, if another process
+    /// holds the lock.
     ///
     /// # Errors
-    /// What the kernel returns.
+    /// The kernel's errors.
     pub fn try_detach(&self, hold: Hold) -> io::Result<bool> {
         if !map::try_lock(&self.file, ATTACH_LOCK)? {
             return Ok(false);
@@ -298,10 +303,10 @@ impl Program {
         result.map(|()| true)
     }
 
-    /// The same whoever keeps the lock: a program that does so for longer than [`PATIENCE`] has no claim to order.
+    /// Detaches whoever holds the lock: a program that keeps it for longer than [`PATIENCE`] has no claim to order.
     ///
     /// # Errors
-    /// `TimedOut`, which names the reason; what the kernel returns.
+    /// `TimedOut`, which names the reason; the kernel's errors.
     pub fn detach_unlocked(&self, hold: Hold) -> io::Result<()> {
         self.let_go(hold)?;
         Err(io::Error::new(io::ErrorKind::TimedOut, Refusal::Locked.to_string()))
@@ -318,10 +323,10 @@ impl Program {
         result
     }
 
-    /// Disables every event of `slot` and makes its rings ones that nobody can write to.
+    /// Disables every event of `slot`, and closes its rings to all writers.
     fn close(&self, slot: usize) {
         let cpus = self.cpus();
-        // No event was enabled that was not registered. To look at the other words would make their pages.
+        // Only registered events can be enabled. Reading the other words would make their pages.
         for id in 0..self.registered() {
             if Wants(self.point(id as usize).load(Relaxed)).sessions(cpus).all >> slot & 1 != 0 {
                 self.enable(slot, id as u16, Want::No);
@@ -331,28 +336,29 @@ impl Program {
             let ring = self.ring(slot, index);
             ring.other_bits.store(u64::MAX, Relaxed);
             ring.count.store(0, Relaxed);
-            // ORDER(control:G) pairs with write:C. A writer that slept since before finds another head than it saw, in this
-            // session and the next.
+            // ORDER(control:G) pairs with write:C: if a writer loads this head, then it sees the fast path closed. A
+            // writer that slept since before finds another head than it read, in this session and the next.
             ring.head.store(Head::CLOSED.0, Release);
         }
     }
 
-    /// Whether a writer may still touch the region of `slot`, whose rings are closed or in use.
+    /// Returns true if a writer may still touch the region of `slot`, whose rings are closed or in use.
     fn has_writers(&self, slot: usize) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads.
+        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads. If it misses a
+        // writer, then that writer sees the ring closed, or is gone and all that it wrote is seen.
         fence(SeqCst);
         self.ring(slot, self.cpus()).writers.load(Acquire) != 0
     }
 }
 
-/// Writes the table of a ring whose first turn is `first`, the only one that is claimed yet.
+/// Writes the table of a ring whose first sub-buffer sequence number is `first`, the only one that is claimed yet.
 fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
     for turn in (0..count).map(|step| first.wrapping_add(step)) {
         let number = turn & (count - 1);
         let before = Entry::of(turn.wrapping_sub(count), Spare { number, uses: 0 });
         let entry = if turn == first { before.claimed(turn) } else { before };
         let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
-        // SAFETY: the plan leaves room for the table at this place of the region; atomics.
+        // SAFETY: the plan has `count` entries at this offset of the region, which is mapped; all are atomics.
         unsafe { &*word }.store(entry.0, Relaxed);
     }
 }

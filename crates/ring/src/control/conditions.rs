@@ -1,4 +1,4 @@
-//! The collector's side of conditions: where their code goes.
+//! The collector's side of conditions: it writes their code and their inline filters.
 
 use super::Want;
 use crate::condition::{Code, MAX_CODE, Place, When};
@@ -15,24 +15,24 @@ pub struct Conditions {
     region: Arc<Mapping>,
     /// The pool's offset in the region; the table follows it.
     pool: usize,
-    /// Bytes of the pool that are taken.
+    /// Bytes of the pool that are in use.
     used: usize,
-    /// What lies where: this side never reads it from memory that is the program's, too.
+    /// The code in the pool and its places: this side never reads it from memory that the program can write to.
     known: HashMap<[When<Vec<u8>>; 2], Place>,
-    /// The area's control part, which has the gates.
+    /// The area's control part, which has the inline filters.
     control: Arc<Mapping>,
     /// The numbers that decide the offsets of the control part.
     capacity: Capacity,
-    /// The number of the session's first gate.
+    /// The number of the session's first inline filter.
     pub(super) first_gate: usize,
-    /// The gates in use, by field, least value and span, with their numbers.
+    /// The inline filters in use, by field, least value and span, with their numbers.
     gates: HashMap<(u32, u64, u64), usize>,
 }
 
 /// The pool has no room for a condition's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
-    /// Bytes that it takes.
+    /// Bytes that the code needs.
     pub needed: usize,
     /// Bytes that are left.
     pub left: usize,
@@ -70,11 +70,13 @@ impl Conditions {
         assert!(u32::from(id) < self.capacity.points);
     }
 
-    /// How to want the hits of tracepoint `id` whose [code](Self::set) asks for nothing but that its field with this number lies in an
-    /// interval: [through](Want::Through) a [`Gate`], or as any other code if all are in use.
+    /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
+    /// lies in an interval: [through](Want::Through) a [`Gate`], an inline filter, or like any other code if all are in
+    /// use.
     ///
-    /// A gate is never changed while the session lasts, whatever happens to its tracepoints: so a hit that was slow still finds the one
-    /// it was sent to. One that finds another session's by now belonged to a session that has ended, and may be left out.
+    /// An inline filter is never changed while the session lasts, whatever happens to its tracepoints: so a slow hit
+    /// still finds the one that its enable word led to. If a hit finds another session's filter, its own session has
+    /// ended, and its record may be left out.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
@@ -86,9 +88,10 @@ impl Conditions {
             Some(number) => at(*number),
             None if next == GATES => return Want::If,
             None => {
-                // SAFETY: inside the control part; all atomics.
+                // SAFETY: the session's filters lie inside the control part, which is mapped as long as `control`; all
+                // fields are atomics.
                 let gate = unsafe { &*self.control.at(at(next)).cast::<Gate>() };
-                // Who sees the enable word that leads here sees them, by control:A.
+                // If a load sees the enable word that leads here, then it sees these stores, by control:A.
                 gate.low.store(low, Relaxed);
                 gate.span.store(span, Relaxed);
                 gate.field.store(field, Relaxed);
@@ -100,11 +103,11 @@ impl Conditions {
         Want::Through((at - word) as u32)
     }
 
-    /// Has `code` decide about the hits of tracepoint `id` from now on, where the session wants them
+    /// Makes `code` decide about the hits of tracepoint `id` from now on, if the session enabled it
     /// [conditionally](super::Want::If). The code that decided before keeps its room; the same code takes room once.
     ///
     /// # Errors
-    /// [`NoRoom`], and nothing is changed.
+    /// [`NoRoom`], and the condition stays as it was.
     ///
     /// # Panics
     /// If there is no such tracepoint, or a part's code is empty or longer than [`MAX_CODE`].
@@ -121,16 +124,17 @@ impl Conditions {
         };
         let table = self.region.at(self.pool + CONDITION_POOL).cast::<ConditionEntry>();
         let entry = table.wrapping_add(usize::from(id));
-        // SAFETY: inside the table; an atomic.
+        // SAFETY: `id` is below the capacity (checked above), which is the table's length; the region is mapped; an
+        // atomic.
         let entry = unsafe { &*entry };
-        // ORDER(control:H) pairs with slots:B: who sees the word sees the code.
+        // ORDER(control:H) pairs with slots:B: if the load sees the word, then it sees the code.
         entry.store(place.0, Release);
         Ok(())
     }
 
-    /// Puts the code behind what there is.
+    /// Appends the code to the pool.
     fn append(&mut self, [filter, trigger]: &[When<Vec<u8>>; 2]) -> Result<Place, NoRoom> {
-        // In whole words, as it is read.
+        // In whole words, because the program reads whole words.
         let mut bytes = Vec::new();
         for code in [filter, trigger].into_iter().filter_map(code_of) {
             bytes.extend_from_slice(code);
@@ -143,7 +147,8 @@ impl Conditions {
         }
         let start = if needed == 0 { 0 } else { self.used };
         let to = self.region.at(self.pool + start);
-        // SAFETY: inside the pool, where no word of the table leads yet; our own bytes.
+        // SAFETY: `needed <= left` (checked above), so the bytes lie inside the pool, where no word of the table leads
+        // yet; the source is this process's own.
         unsafe { plain::copy_in(to, bytes.as_ptr(), bytes.len()) };
         self.used += needed;
         Ok(Place::of(start, length(filter), length(trigger)))

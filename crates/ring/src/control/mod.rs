@@ -1,20 +1,21 @@
-//! How a collector takes hold of a program: opens its area, takes a slot, makes rings, switches tracepoints.
+//! A collector's access to a program: it opens the area, takes a slot, makes rings, and enables tracepoints.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `area:A`, the magic number | `control:B` | who sees it sees the header |
-//! | `area:B`, the catalogue's length | `control:C` | who sees the length sees the text |
-//! | `control:A`, the enable word | `point:A`, the look at it | who sees that a session wants the event sees its rings, and its gate |
-//! | `control:D`, looking for writers | `commit:E` and `commit:F` | a writer that is not seen sees the ring closed, or is gone |
-//! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | who sees either sees where the ring lies |
-//! | `control:F`, its other bits, after the head | `write:E` | who finds the short way open finds this head, or one that the section refuses |
-//! | `control:G`, a closed ring's head, after its other bits | `write:C` | who finds it closed finds the short way closed |
-//! | `control:H`, a condition's word | `slots:B` | who sees the word sees the code |
-//! | `control:J`, the change of an enable word | `pending:E` | who finds it settled by a late hit sees that hits were not counted |
-//! | `control:I`, the look at the count of triggers | `slots:A` | who sees the count sees the record that was written before |
+//! | `area:A`, the magic number | `control:B` | if the load sees it, it sees the header |
+//! | `area:B`, the catalogue's length | `control:C` | if the load sees the length, it sees the text |
+//! | `control:A`, the enable word | `point:A`, the look at it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
+//! | `control:D`, looking for writers | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
+//! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | if the load sees either, it sees where the ring lies |
+//! | `control:F`, its other bits, after the head | `write:E` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
+//! | `control:G`, a closed ring's head, after its other bits | `write:C` | if the load sees it closed, it sees the fast path closed |
+//! | `control:H`, a condition's word | `slots:B` | if the load sees the word, it sees the code |
+//! | `control:J`, the change of an enable word | `pending:E` | if the change finds it settled by a late hit, it sees that hits were not counted |
+//! | `control:I`, the look at the count of triggers | `slots:A` | if the load sees the count, it sees the record that was written before |
 //!
-//! Collectors of several processes change a tracepoint's word. Each change is a compare-and-swap, which continues the release of
-//! those before it: whoever's word a tracepoint sees, it sees the rings of all sessions that the word names.
+//! Collectors of several processes change a tracepoint's word. Each change is a compare-and-swap, which continues the
+//! release of those before it: a tracepoint that sees any of these words sees the rings of all sessions that the word
+//! names.
 
 mod attach;
 mod conditions;
@@ -47,19 +48,19 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Who holds a slot.
+/// The holder of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The session's name.
+    /// The recording session's name.
     pub name: String,
     /// The collector's pid in its own namespace.
     pub pid: u32,
 }
 
-/// Hits that asked a session for a snapshot.
+/// Hits that requested a snapshot from a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triggers {
-    /// How many there were, modulo 2^32, since the session began.
+    /// Their number, modulo 2^32, since the session began.
     pub count: u32,
     /// The tracepoint of the newest, or of one about as new.
     pub point: u16,
@@ -70,7 +71,7 @@ pub struct Triggers {
 pub struct Program {
     file: OwnedFd,
     id: FileId,
-    /// All of it but the catalogue.
+    /// The whole area but the catalogue.
     control: Arc<Mapping>,
     capacity: Capacity,
     control_size: u64,
@@ -81,11 +82,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the area in `file`, which may come from anybody and may be open with `O_PATH`. Nothing is opened for writing, or waited
-    /// for, before it is known to be a sealed file in memory.
+    /// Opens the area in `file`, which may come from anybody and may be open with `O_PATH`. Nothing is opened for
+    /// writing, and nothing is waited for, before it is known to be a sealed file in memory.
     ///
     /// # Errors
-    /// A [`Refusal`] if it is not an area, or makes no sense.
+    /// A [`Refusal`] if it is not an area, or its header is inconsistent.
     pub fn open(file: &OwnedFd) -> Result<Self, Refusal> {
         let (file, id) = vet::reopen_vetted(file.as_fd())?;
         let size = map::size(&file)?;
@@ -93,9 +94,9 @@ impl Program {
             return Err(Refusal::NoArea);
         }
         let first = Mapping::new(file.as_fd(), 0, PAGE)?;
-        // SAFETY: a whole page is mapped and cannot shrink; all atomics.
+        // SAFETY: a whole page is mapped and the file cannot shrink (sealed); all fields are atomics.
         let header: &Header = unsafe { first.start().cast().as_ref() };
-        // ORDER(control:B) pairs with area:A.
+        // ORDER(control:B) pairs with area:A: if the load sees the magic number, then it sees the header.
         if header.magic.load(Acquire) != MAGIC {
             return Err(Refusal::NoArea);
         }
@@ -119,8 +120,8 @@ impl Program {
         })
     }
 
-    /// Has every change of its file's size and memory made by a process of its own: the program may delay it for ever, and keep
-    /// whoever waits from being killed.
+    /// Makes every later change of its file's size and memory in a process of its own: the program may delay a change
+    /// for ever, and whoever waits for it cannot be killed.
     pub fn distrust(&mut self) {
         self.is_distrusted = true;
     }
@@ -130,12 +131,14 @@ impl Program {
         if self.is_distrusted { map::apart(Some(&self.file), change) } else { change() }
     }
 
-    /// Gives sub-buffers that are closed and their commit words memory: parts of the file, whose pages are present then where process
-    /// `pid`, which is the program, has them mapped, if its pages may be read: else the program faults once on each. What the sub-buffers held is gone; other sub-buffers' words lie on the same pages
-    /// and stay. The program may have arranged that this takes for ever.
+    /// Allocates memory for closed sub-buffers and their commit words, which are parts of the file. Then makes the
+    /// pages present where process `pid`, which is the program, has them mapped, if its pages may be read; otherwise
+    /// the program faults once on each. The sub-buffers' content is lost; words of other sub-buffers lie on the same
+    /// pages and stay. The program may have arranged that this takes for ever.
     ///
     /// # Errors
-    /// `ENOSPC` or `ENOMEM` when there is no memory; others if it cannot be asked for now. The sub-buffers have none then.
+    /// `ENOSPC` or `ENOMEM` when there is no memory; others if it cannot be requested now. The sub-buffers have no
+    /// memory then.
     fn supply(&self, pid: i32, data: &[(u64, u64)], words: &[(u64, u64)]) -> io::Result<()> {
         let present = |&(offset, length): &(u64, u64)| map::populate(pid, self.address + offset, length);
         #[cfg(loom)]
@@ -143,14 +146,15 @@ impl Program {
         let supplied = self.change(|| {
             data.iter().try_for_each(|&(offset, length)| map::fill(&self.file, offset, length))?;
             words.iter().try_for_each(|&(offset, length)| map::allocate(&self.file, offset, length))?;
-            // Where that is not permitted, or the program has something else there, it has the memory all the same, and faults once.
+            // If making them present is not permitted, or the program has something else there, it has the memory all
+            // the same, and faults once.
             let _ = data.iter().chain(words).try_for_each(|part| present(part).map(drop));
             Ok(())
         });
         supplied.inspect_err(|_| drop(self.punch(data)))
     }
 
-    /// Gives the memory of parts of the file back.
+    /// Gives back the memory of parts of the file.
     fn punch(&self, ranges: &[(u64, u64)]) -> io::Result<()> {
         #[cfg(loom)]
         overwrite(ranges);
@@ -158,21 +162,21 @@ impl Program {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: mapped as long as `control`; all atomics.
+        // SAFETY: the area starts with its header, mapped as long as `control`; all fields are atomics.
         unsafe { self.control.start().cast().as_ref() }
     }
 
-    /// Which file its area is.
+    /// The identity of the area's file.
     pub const fn id(&self) -> FileId {
         self.id
     }
 
-    /// The program's pid in its own namespace, as it says.
+    /// The program's pid in its own namespace, as the program reports it.
     pub fn own_pid(&self) -> u32 {
         self.header().pid.load(Relaxed)
     }
 
-    /// CPUs that may exist, as the program says.
+    /// Number of CPUs that may exist, as the program reports it.
     pub fn cpus(&self) -> u32 {
         self.capacity.cpus
     }
@@ -182,34 +186,34 @@ impl Program {
         self.capacity
     }
 
-    /// Tracepoints that are registered, as the program says.
+    /// Number of registered tracepoints, as the program reports it.
     pub fn registered(&self) -> u32 {
         self.header().points.load(Relaxed).min(self.capacity.points)
     }
 
-    /// Whether its threads are registered for restartable sequences, as it says.
+    /// Returns true if the program reports that its threads are registered for restartable sequences.
     pub fn is_restartable(&self) -> bool {
         self.header().restartable.load(Relaxed) != 0
     }
 
-    /// Whether it lets sessions make its threads wait for room, as it says.
+    /// Returns true if the program reports that sessions may make its threads wait for room.
     pub fn allows_blocking(&self) -> bool {
         self.header().allows_blocking.load(Relaxed) != 0
     }
 
-    /// Tracepoints of which it says that they could not be registered.
+    /// Number of tracepoints that could not be registered, as the program reports it.
     pub fn refused(&self) -> u32 {
         self.header().refused.load(Relaxed)
     }
 
-    /// How often it says that a thread's value found no room.
+    /// Number of annotations that found no room, as the program reports it.
     pub fn refused_values(&self) -> u32 {
         self.header().refused_values.load(Relaxed)
     }
 
     /// Bytes of the catalogue's text now.
     pub fn catalogue_length(&self) -> usize {
-        // ORDER(control:C) pairs with area:B.
+        // ORDER(control:C) pairs with area:B: if the load sees the length, then it sees the text.
         self.header().catalogue_length.load(Acquire).min(self.catalogue_capacity) as usize
     }
 
@@ -218,8 +222,8 @@ impl Program {
         self.catalogue_part(from, usize::MAX)
     }
 
-    /// The same, of `most` bytes at most. The text is read from the file: through a mapping, a program that promises text and
-    /// writes none would get pages that are the reader's.
+    /// A copy of at most `most` bytes of the catalogue's text from byte `from` on. The text is read from the file:
+    /// through a mapping, a program that promises text and writes none would get pages that are the reader's.
     pub fn catalogue_part(&self, from: usize, most: usize) -> Vec<u8> {
         let mut text = vec![0; self.catalogue_length().saturating_sub(from).min(most)];
         let start = self.capacity.catalogue_offset() + from;
@@ -228,17 +232,18 @@ impl Program {
         text
     }
 
-    /// What its threads say of themselves.
+    /// The annotations of the program's threads.
     pub fn values(&self) -> Values<'_> {
         let first = self.control.at(self.capacity.values_offset()).cast();
-        // SAFETY: inside the control part, which is mapped as long as `control`; all atomics.
+        // SAFETY: the table has `VALUES` cells inside the control part, which is mapped as long as `control`; all are
+        // atomics.
         Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
     }
 
-    /// The sessions that record it now.
+    /// The owners of sessions that record the program now.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error of a query for a lock.
     pub fn owners(&self) -> io::Result<Vec<Owner>> {
         let mut owners = Vec::new();
         for (slot, byte) in self.header().slots.iter().zip(0..) {
@@ -249,10 +254,10 @@ impl Program {
         Ok(owners)
     }
 
-    /// Says how the session in `slot` wants the events of tracepoint `id`. Takes effect with the program's next look at it. Who wants
-    /// it [conditionally](Want::If) has [set the condition](Conditions::set) before. Returns the hits that were counted
-    /// before the session's answer, as the program says: 0 but for the first answer for a [pending](crate::pending) tracepoint; all ones: at least so
-    /// many.
+    /// Sets how the session in `slot` enables tracepoint `id`. Takes effect with the program's next load of the enable
+    /// word. A session that enables it [conditionally](Want::If) has [set the condition](Conditions::set) before.
+    /// Returns the hits that were counted before the session's answer, as the program reports them: 0 but for the first
+    /// answer for a [pending](crate::pending) tracepoint; all ones stand for that many or more.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
@@ -262,9 +267,10 @@ impl Program {
         let mut before = word.load(Relaxed);
         loop {
             let after = Wants(before).with(slot, want, self.cpus()).0;
-            // ORDER(control:A) pairs with point:A: who sees that the session wants it sees its rings. Also if another collector has changed
-            // the word since, which continues this release.
-            // ORDER(control:J) pairs with pending:E: who finds it settled by a late hit sees that hits were not counted.
+            // ORDER(control:A) pairs with point:A: if the load sees that the session enabled the event, then it sees
+            // its rings; also if another collector has changed the word since, which continues this release.
+            // ORDER(control:J) pairs with pending:E: if the change finds the word settled by a late hit, then this
+            // thread sees that hits were not counted.
             match word.compare_exchange(before, after, AcqRel, Relaxed) {
                 Ok(_) => {
                     let answered = Wants(before).sessions(self.cpus()).all >> slot & 1 != 0;
@@ -275,8 +281,9 @@ impl Program {
         }
     }
 
-    /// Gives the session in `slot` the gate of tracepoint `id` again, if `want` is one and another session that wanted the event, too, has
-    /// gone. Otherwise nothing is written, so that a thread that hits the tracepoint keeps the word's cache line.
+    /// Restores the inline filter of tracepoint `id` for the session in `slot`, if `want` is one and another session
+    /// that had enabled the event, too, has gone. Otherwise nothing is written, so that a thread that hits the
+    /// tracepoint keeps the word's cache line.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
@@ -287,18 +294,19 @@ impl Program {
         }
     }
 
-    /// The hits that asked the session in `slot` for a snapshot.
+    /// The hits that requested a snapshot from the session in `slot`.
     ///
     /// # Panics
     /// If there is no such slot.
     pub fn triggers(&self, slot: usize) -> Triggers {
         let words = &self.header().slots[slot];
-        // ORDER(control:I) pairs with slots:A: who sees the count sees the record that was written before.
+        // ORDER(control:I) pairs with slots:A: if the load sees the count, then it sees the record that was written
+        // before.
         let count = words.triggered.load(Acquire);
         Triggers { count, point: words.trigger_point.load(Relaxed) as u16 }
     }
 
-    /// Where the program has the futex of `slot` in its own memory, by which its writers wake the collector.
+    /// The address in the program's own memory of the futex of `slot`, by which its writers wake the collector.
     ///
     /// # Panics
     /// If `slot` is not below [`SLOTS`].
@@ -307,7 +315,7 @@ impl Program {
         self.address + (word - self.control.start().addr().get()) as u64
     }
 
-    /// The futex that writers count up when they leave a sub-buffer.
+    /// The futex that writers count up at a sub-buffer switch.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -330,7 +338,8 @@ impl Program {
 
     fn points(&self) -> &[EnableWord] {
         let first = self.control.at(self.capacity.points_offset()).cast();
-        // SAFETY: inside the control part; all atomics.
+        // SAFETY: the control part has an enable word for each tracepoint of the capacity; it is mapped; all are
+        // atomics.
         unsafe { std::slice::from_raw_parts(first, self.capacity.points as usize) }
     }
 
@@ -341,7 +350,7 @@ impl Program {
     }
 }
 
-/// Tells the checker loom that the kernel writes to these parts of the file.
+/// Reports to the checker loom that the kernel writes to these parts of the file.
 #[cfg(loom)]
 fn overwrite(ranges: &[(u64, u64)]) {
     ranges

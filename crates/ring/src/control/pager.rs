@@ -1,8 +1,8 @@
 //! Pages for a ring's sub-buffers: given before writers may enter them, taken back from rings that are not used.
 //!
-//! A ring keeps its size, but not all of its memory. A sub-buffer without pages is closed to writers ([`room`](crate::read)): they lose
-//! records, and count them, rather than wait for memory. The pager opens sub-buffers in the order of their turns, each when its pages
-//! are present in the program: no writer faults on one.
+//! A ring keeps its size, but not all of its memory. A sub-buffer without pages is closed to writers
+//! ([`room`](crate::read)): they lose records, and count them, rather than wait for memory. The pager opens sub-buffers
+//! in the order of their sequence numbers, each when its pages are present in the program: no writer faults on one.
 //!
 //! ```text
 //!   low       oldest         head              open         top
@@ -11,17 +11,20 @@
 //!    +---------+-------------+-------+----------+-----------+   all of these have pages
 //! ```
 //!
-//! Taking pages back takes two steps. [`revoke`](Pager::revoke) closes what lies behind the turn that follows the head's. Much later,
-//! [`reclaim`](Pager::reclaim) takes the pages, but none of the turn that follows the head's *then*: a writer that slept since
-//! before the revocation may still go on into that one, whenever it wakes. It goes no further, for by then it sees the revocation:
+//! Taking pages back has two steps. [`revoke`](Pager::revoke) closes the sub-buffers behind the one that follows the
+//! head's. Much later, [`reclaim`](Pager::reclaim) takes their pages, but none of the sub-buffer that follows the
+//! head's *then*: a writer that slept since before the revocation may still go on into that one, whenever it wakes. It
+//! goes no further, for by then it sees the revocation:
 //!
-//! - A writer looks at the head, then at `consumed`, and its section refuses another head than the one it saw. So a look at `consumed`
-//!   that is old lets it enter one turn: the one behind the head that it saw, which is the present one, or the section refuses it.
-//! - Between the two steps, every section that was under way has ended, and what this side has stored is seen everywhere: sections
-//!   are some instructions long, and the time is a second. The rings of CPUs rest on the same assumption when they are closed and opened
-//!   anew (`publisher.pml`). In the shared ring, writers are counted instead: `control:D`.
+//! - A writer loads the head, then `consumed`, and its section refuses another head than the one it loaded. So an old
+//!   value of `consumed` lets it enter one sub-buffer: the one behind the head that it loaded, which is the present
+//!   one, or the section refuses it.
+//! - Between the two steps, every section that was under way has ended, and what this side has stored is seen
+//!   everywhere: sections are some instructions long, and the time is a second. The rings of CPUs rest on the same
+//!   assumption when they are closed and opened anew (`publisher.pml`). In the shared ring, writers are counted
+//!   instead: `control:D`.
 //!
-//! Sub-buffers that the reader has given back, and that are not open again, may lose their pages at any time.
+//! Sub-buffers that the reader has put, and that are not open again, may lose their pages at any time.
 
 use super::Program;
 use crate::layout::{Geometry, PAGE};
@@ -49,9 +52,9 @@ pub struct Pager {
     cpu: Option<u32>,
     /// The offset of the sub-buffers in the program's file.
     data: u64,
-    /// The offset of the shared ring's commit words there.
+    /// The offset of the shared ring's commit words in the program's file.
     commits: Option<u64>,
-    /// The oldest turn whose sub-buffer has pages, and the first behind it that has none.
+    /// Sequence number of the oldest sub-buffer that has pages, and of the first behind it that has none.
     low: u32,
     top: u32,
 }
@@ -122,20 +125,23 @@ impl Pager {
         self.room.is_called()
     }
 
-    /// Returns the bounds, and the turns that have pages. While all have, the reader moves both on by itself.
+    /// Returns the bounds, and the sequence numbers of the sub-buffers that have pages. While all have pages, the
+    /// reader moves both on by itself.
     fn extent(&self) -> (Bounds, u32, u32) {
         let (bounds, count) = (self.room.bounds(), self.geometry.count);
         if bounds.length() == count {
             return (bounds, bounds.open, bounds.oldest);
         }
-        // A reader whom a program deceives may be anywhere: no more than the ring has pages.
+        // A hostile program may deceive the reader about its offset: no more sub-buffers than the ring has can have
+        // pages.
         let top = if bounds.oldest.wrapping_sub(self.top) as i32 > 0 { bounds.oldest } else { self.top };
         let is_beyond = top.wrapping_sub(self.low) > count;
         (bounds, top, if is_beyond { top.wrapping_sub(count) } else { self.low })
     }
 
-    /// Opens the next sub-buffers that are free, at most `most` of them if not all have pages, when their pages are present in process
-    /// `pid`, which is the program. Returns the bytes of pages that are new in the file. May take as long as the program likes.
+    /// Opens the next sub-buffers that are free, at most `most` of them if not all have pages, after their pages are
+    /// present in process `pid`, which is the program. Returns the bytes of pages that are new in the file. May take as
+    /// long as the program likes.
     ///
     /// # Errors
     /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is opened then.
@@ -147,7 +153,7 @@ impl Pager {
         if until == bounds.open {
             return Ok(0);
         }
-        // What was revoked and still has its pages needs none, nor what lies where others were given back.
+        // Revoked sub-buffers that still have their pages need none, nor do those that lie where others were put.
         let needed = (until.wrapping_sub(top) as i32).max(0) as u32;
         let new = needed.min(count - present);
         let data = data_ranges(self.geometry, self.data, top, new);
@@ -160,7 +166,8 @@ impl Pager {
         Ok(u64::from(new) << self.geometry.bits)
     }
 
-    /// Takes the pages of what the reader has given back, unless they are about to be used again. Returns their bytes.
+    /// Takes the pages of sub-buffers that the reader has put, unless they are about to be used again. Returns their
+    /// bytes.
     ///
     /// # Errors
     /// The system call's error.
@@ -174,8 +181,9 @@ impl Pager {
         self.punch(program, low, behind)
     }
 
-    /// Closes what lies more than `keep` turns behind the head's, one at least. Returns true if [`reclaim`](Self::reclaim) may follow; else
-    /// it is to be revoked again: the reader was giving something back.
+    /// Closes the sub-buffers that lie more than `keep` (at least one) behind the head's. Returns true if
+    /// [`reclaim`](Self::reclaim) may follow; false if the reader was putting a sub-buffer, and the caller has to
+    /// revoke again.
     pub fn revoke(&mut self, keep: u32) -> bool {
         let Some(Use { head, .. }) = self.look() else { return false };
         let end = head.turn().wrapping_add(1).wrapping_add(keep.max(1));
@@ -187,7 +195,8 @@ impl Pager {
         self.room.is_settled()
     }
 
-    /// Takes the pages of what was revoked. Returns their bytes. To be called when all that was under way then has ended.
+    /// Takes the pages of revoked sub-buffers. Returns their bytes. To be called when all sections that were under way
+    /// at the revocation have ended.
     ///
     /// # Errors
     /// The system call's error.
@@ -205,14 +214,17 @@ impl Pager {
         }
         self.top = first;
         self.room.end_at(Some(first));
-        // All that has no pages by right, too: a program that locks its memory (mlockall(2)) makes them present everywhere.
+        // This includes all sub-buffers that should have no pages: a program that locks its memory (mlockall(2)) makes
+        // them present everywhere.
         self.punch(program, first, self.geometry.count - first.wrapping_sub(low))?;
         Ok(u64::from(revoked as u32) << self.geometry.bits)
     }
 
-    /// Returns true if a writer of the shared ring is at work. If none is, those that come see what was revoked.
+    /// Returns true if a writer of the shared ring is at work. If there is none, writers that come later see the
+    /// revocation.
     fn has_writers(&self) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads.
+        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads. If it misses a
+        // writer, then that writer sees the revocation, or is gone.
         fence(SeqCst);
         self.room.header().writers.load(Acquire) != 0
     }
@@ -223,14 +235,15 @@ impl Pager {
     }
 }
 
-/// The parts of a file that the sub-buffers of these turns take: offsets and lengths.
+/// The parts of a file with the sub-buffers of these sequence numbers: offsets and lengths.
 pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) -> Vec<(u64, u64)> {
     let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
     let runs = runs(geometry.count, turn, turns);
     runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
 }
 
-/// The parts of a file with the commit words of these turns' sub-buffers, in whole pages, which hold words of other sub-buffers, too.
+/// The parts of a file with the commit words of these sub-buffers, in whole pages, which hold words of other
+/// sub-buffers, too.
 pub(super) fn word_ranges(
     geometry: Geometry,
     commits: Option<u64>,
@@ -246,7 +259,8 @@ pub(super) fn word_ranges(
     runs(geometry.count, turn, turns).map(pages).collect()
 }
 
-/// The numbers of the sub-buffers of these turns, at most `count` of them: they may go round.
+/// The indices of the sub-buffers with these sequence numbers, at most `count` of them, in one range or, where they
+/// wrap, two.
 fn runs(count: u32, turn: u32, turns: u32) -> impl Iterator<Item = Range<u32>> {
     let start = turn & (count - 1);
     let first = turns.min(count - start);

@@ -8,11 +8,11 @@ use std::time::Duration;
 /// A session's request to a program.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The session's name; cut if it is long.
+    /// The session's name; a long one is cut.
     pub name: &'a str,
     /// The size and the number of each ring's sub-buffers.
     pub geometry: Geometry,
-    /// The clock that stamps its records.
+    /// The clock of the records' timestamps.
     pub clock: Clock,
     /// The CPUs that get a ring.
     pub cpus: &'a [u32],
@@ -20,20 +20,21 @@ pub struct Wanted<'a> {
     pub leave_out_others: bool,
     /// True if writers wake the collector at a sub-buffer switch.
     pub wake: bool,
-    /// For how long writers wait for room where a ring is full, in steps of a microsecond; from 71 minutes on, for ever. Without
-    /// effect in rings that overwrite, which have room.
+    /// The longest time that writers wait for room in a full ring, in steps of a microsecond; from 71 minutes on,
+    /// without a limit. No effect in rings that overwrite, which always have room.
     pub block: Option<Duration>,
-    /// The turn at which every ring starts. Should differ from one session to the next.
+    /// The sub-buffer sequence number at which every ring starts. Should differ from one session to the next.
     pub first_turn: u32,
-    /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager) give the others theirs.
+    /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager)
+    /// give pages to the others.
     pub portion: Option<Portion>,
-    /// True if the table of conditions has pages from the start; it gets them when it is used otherwise.
+    /// True if the table of conditions has pages from the start; otherwise it gets them when it is used.
     pub conditions: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring. Writers do not wake the
-    /// collector and do not wait for it.
+    /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
+    /// Writers neither wake the collector nor wait for it.
     pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
         let clock = Clock::Cycles;
         Self {
@@ -58,7 +59,7 @@ impl<'a> Wanted<'a> {
     /// The sub-buffers of a ring that have pages at first.
     pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
         let wanted = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
-        // The head is in the first.
+        // At least one: the head is in the first sub-buffer.
         wanted.map_or(self.geometry.count, |wanted| wanted.clamp(1, self.geometry.count))
     }
 
@@ -73,7 +74,8 @@ impl<'a> Wanted<'a> {
 pub(super) struct Plan {
     pub(super) length: u64,
     pub(super) conditions: usize,
-    /// Bytes of the conditions of the tracepoints that are registered. The table goes on for those that are yet to come, without memory.
+    /// Bytes of the conditions of registered tracepoints. The table goes on without memory for tracepoints that
+    /// register later.
     registered: usize,
     pub(super) rings: Vec<RingPlan>,
 }
@@ -106,7 +108,7 @@ impl Plan {
             .collect();
         let conditions = take(conditions_size(points as usize));
         let registered = conditions_size(registered as usize);
-        // A page behind it all: what is read in steps, or by a word that was overwritten, never reaches the end of the file.
+        // One page follows: a read in steps, or by a word that was overwritten, never reaches the end of the file.
         let length = (length + PAGE) as u64;
         Self { length, conditions, registered, rings }
     }

@@ -1,15 +1,15 @@
-//! Why a program cannot be recorded.
+//! Reasons for which a program cannot be recorded.
 
 use crate::layout::{SLOTS, VERSION};
 use std::{fmt, io};
 
-/// Why a program cannot be recorded.
+/// A reason for which a program cannot be recorded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// A system call failed.
     Io(io::Error),
-    /// The file could shrink under us: not one that sordino made.
+    /// The file could shrink under its mappings: sordino did not make it.
     Unsealed,
     /// The owner holds a lease on the file, which delays everybody who opens it.
     Leased,
@@ -17,22 +17,22 @@ pub enum Refusal {
     Locked,
     /// The program has not finished starting, or the file is no area.
     NoArea,
-    /// It was built with a sordino of another layout.
+    /// The program was built with a sordino of another layout.
     Version(u32),
-    /// Its sizes and offsets contradict each other.
+    /// The sizes and offsets in its header contradict each other.
     Nonsense,
-    /// All slots are taken.
+    /// All slots are taken by sessions.
     NoSlot,
-    /// The rings need so many bytes, and the program has so many left.
+    /// The rings need more bytes than the program has left.
     NoRoom {
         /// Bytes that the rings need.
         needed: u64,
         /// Bytes of address space that the program reserved and no session uses.
         left: u64,
     },
-    /// Its threads were to wait for room, and it does not allow that.
+    /// The session makes threads wait for room, and the program does not allow that.
     NoBlocking,
-    /// No memory for the rings.
+    /// There is no memory for the rings.
     NoMemory(io::Error),
 }
 

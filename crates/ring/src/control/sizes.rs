@@ -1,4 +1,4 @@
-//! What a program's header says of its sizes, checked: it may come from anybody.
+//! The sizes in a program's header, checked: the header may come from anybody.
 
 use crate::layout::{CATALOGUE, Capacity, Header, MAX_CPUS, PAGE, POINTS, RINGS_OFFSET};
 use sordino_percpu::primitive::Relaxed;
@@ -25,7 +25,7 @@ impl Sizes {
             reserve: header.reserve.load(Relaxed),
             address: header.address.load(Relaxed),
         };
-        // 2^46 bytes are more than there are.
+        // No machine maps as much as 2^46 bytes for it.
         let capacity = sizes.capacity;
         let plausible = (1..=MAX_CPUS).contains(&capacity.cpus)
             && (1..=POINTS as u32).contains(&capacity.points)

@@ -1,7 +1,7 @@
-//! The only way to a program's file: it may be anything, and its owner may do anything with it meanwhile.
+//! The only way to a program's file, which may be anything, and whose owner may do anything with it meanwhile.
 //!
-//! To open a file has effects of its own: a device acts, a terminal becomes the caller's, a FIFO or a lease keeps the caller waiting.
-//! So nothing is opened for writing before it is known to be a file in memory that cannot shrink.
+//! Opening a file has effects of its own: a device acts, a terminal becomes the caller's, a FIFO or a lease keeps the
+//! caller waiting. So nothing is opened for writing before it is known to be a file in memory that cannot shrink.
 
 use super::Refusal;
 use std::fmt::Write;
@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The identity of a file: device and inode number, from fstat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// `st_dev`.
+    /// The device number: `st_dev` of fstat(2).
     pub device: u64,
-    /// `st_ino`.
+    /// The inode number: `st_ino` of fstat(2).
     pub inode: u64,
 }
 
@@ -27,14 +27,15 @@ impl FileId {
     }
 }
 
-/// Opens the file behind `file` anew for reading and writing, if it is one that can be an area's. `file` may be open in any way, best
-/// with `O_PATH`. The new open file description is the caller's alone: its locks end with the caller, not with the program.
+/// Opens the file behind `file` anew for reading and writing, if it is one that can be an area's. `file` may be open in
+/// any way, best with `O_PATH`. The new open file description is the caller's alone: its locks end with the caller, not
+/// with the program.
 pub(super) fn reopen_vetted(file: BorrowedFd<'_>) -> Result<(OwnedFd, FileId), Refusal> {
     let (found, id) = (status(file)?, FileId::of(file)?);
     if found.st_mode & libc::S_IFMT != libc::S_IFREG {
         return Err(Refusal::Unsealed);
     }
-    // Pages of other file systems need not be there when they are touched: those of huge pages, of FUSE.
+    // Pages of other file systems (of huge pages, of FUSE) may be missing when they are touched.
     if !is_in_memory(file)? {
         return Err(Refusal::NoArea);
     }
@@ -61,24 +62,24 @@ fn reopen(file: BorrowedFd<'_>, access: i32) -> Result<OwnedFd, Refusal> {
         let is_leased = error.raw_os_error() == Some(libc::EWOULDBLOCK);
         return Err(if is_leased { Refusal::Leased } else { error.into() });
     }
-    // SAFETY: the call has just returned this descriptor, and nobody else owns it.
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn status(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
-    // SAFETY: a stat of zeros is a valid one.
+    // SAFETY: a stat consists of integers, for which zeros are valid.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is borrowed; `status` has the size of a stat.
+    // SAFETY: the descriptor is borrowed, so it is open; `status` is valid for writing a stat.
     let result = unsafe { libc::fstat(file.as_raw_fd(), &mut status) };
     if result == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the file lies in a tmpfs. Its pages are there whenever they are touched; those of huge pages, a file system of their own,
-/// need not be: who touches one gets a signal.
+/// Returns true if the file lies in a tmpfs. Its pages are there whenever they are touched. Those of huge pages, a file
+/// system of their own, may be missing: touching one raises a signal.
 fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: a statfs of zeros is a valid one.
+    // SAFETY: a statfs consists of integers, for which zeros are valid.
     let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is borrowed; `status` has the size of a statfs.
+    // SAFETY: the descriptor is borrowed, so it is open; `status` is valid for writing a statfs.
     let result = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) };
     if result == 0 { Ok(status.f_type == libc::TMPFS_MAGIC) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,4 +1,4 @@
-//! Parts of a file and of a mapping: read without a mapping, closed, opened.
+//! Parts of a file and of a mapping: reading without a mapping, closing, opening.
 
 use super::Mapping;
 #[cfg(not(loom))]
@@ -10,16 +10,17 @@ use std::os::fd::AsRawFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Reads bytes of the file; how many there are, if it ends before.
+/// Reads bytes of the file from `offset` on. Returns their number, which is less than `to.len()` if the file ends
+/// before.
 ///
 /// # Errors
-/// The error of `pread`.
+/// The error of pread(2).
 #[cfg(not(loom))]
 pub(crate) fn read_at(file: &OwnedFd, offset: u64, to: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < to.len() {
         let (rest, at) = (&mut to[done..], offset as i64 + done as i64);
-        // SAFETY: on an owned descriptor; writes into `rest`.
+        // SAFETY: pread on an owned descriptor writes at most `rest.len()` bytes into `rest`.
         let read = unsafe { libc::pread(file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) };
         match check(read) {
             Ok(0) => break,
@@ -34,18 +35,18 @@ pub(crate) fn read_at(file: &OwnedFd, offset: u64, to: &mut [u8]) -> io::Result<
 #[cfg(loom)]
 pub(crate) fn read_at(_file: &OwnedFd, offset: u64, to: &mut [u8]) -> io::Result<usize> {
     let from = sordino_percpu::model::memory(offset as usize, to.len());
-    // SAFETY: the model's memory.
+    // SAFETY: the model's memory is as long, and disjoint from `to`.
     unsafe { sordino_percpu::primitive::plain::copy_out(to.as_mut_ptr(), from.as_ptr(), to.len()) };
     Ok(to.len())
 }
 
-/// Makes a part of a mapping accessible that was [closed](Mapping::close).
+/// Makes a [closed](Mapping::close) part of a mapping accessible.
 ///
 /// # Errors
-/// The error of `mprotect`.
+/// The error of mprotect(2).
 ///
 /// # Safety
-/// The bytes belong to a mapping of this process's that starts there and stays.
+/// The bytes belong to a mapping of this process that starts there and stays.
 pub(crate) unsafe fn open(start: NonNull<u8>, part: Range<usize>) -> io::Result<()> {
     protect(start, part, libc::PROT_READ | libc::PROT_WRITE)
 }
@@ -56,7 +57,7 @@ fn protect(start: NonNull<u8>, part: Range<usize>, protection: i32) -> io::Resul
         return Ok(());
     }
     let first = start.as_ptr().wrapping_add(part.start).cast();
-    // SAFETY: whole pages of a mapping of the caller's; who loses access does not use them.
+    // SAFETY: whole pages of a mapping of the caller's; nothing uses pages that lose access.
     check(unsafe { libc::mprotect(first, part.len(), protection) } as isize).map(drop)
 }
 
@@ -66,24 +67,24 @@ fn protect(_start: NonNull<u8>, _part: Range<usize>, _protection: i32) -> io::Re
 }
 
 impl Mapping {
-    /// Takes the access to a part away, which nobody uses until it is opened again. `mlockall` makes no pages there.
+    /// Makes a part inaccessible, which nobody uses until it is opened again. `mlockall` makes no pages there.
     ///
     /// # Errors
-    /// The error of `mprotect`.
+    /// The error of mprotect(2).
     pub fn close(&self, part: Range<usize>) -> io::Result<()> {
         protect(self.start, part, libc::PROT_NONE)
     }
 
-    /// Maps a part of its file's start again, where it was, as nobody uses it yet.
+    /// Maps a part of the file's start again at the same address. Nobody may use it yet.
     ///
     /// # Errors
-    /// The error of `mmap`; the part may be unmapped then.
+    /// The error of mmap(2); the part may be unmapped then.
     #[cfg(not(loom))]
     pub fn map_again(&self, file: BorrowedFd<'_>, part: Range<usize>) -> io::Result<()> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let (at, offset) = (self.at(part.start).cast(), part.start as i64);
-        // SAFETY: a part of this mapping, by the same bytes of the same file.
+        // SAFETY: replaces a part of this mapping by the same bytes of the same file.
         let start = unsafe { libc::mmap(at, part.len(), protection, flags, file.as_raw_fd(), offset) };
         check(start as isize).map(drop)
     }

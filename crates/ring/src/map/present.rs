@@ -1,4 +1,4 @@
-//! Pages of another process that are to be present there, so that it does not fault when it touches them.
+//! Pages that are made present in another process, so that it does not fault when it touches them.
 
 use super::check;
 use crate::layout::PAGE;
@@ -6,15 +6,16 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Bytes at multiples of which the kernel maps all pages that are up to date when it maps one (`fault_around_bytes`, by default).
+/// Alignment in bytes of the ranges in which the kernel maps all pages that are up to date when it maps one
+/// (`fault_around_bytes`, by default).
 const AROUND: usize = 64 << 10;
-/// Pages that are looked at in one go.
+/// Pages that are read at a time from the page table.
 const BATCH: usize = 512;
 
-/// Makes the pages of `length` bytes from `address` in process `pid` present there: reads bytes of them in its name. The kernel maps
-/// neighbours that are [up to date](super::fill) with the first one of 64 KiB; so one byte of each 64 KiB is read, and then one of each page that
-/// the process's page table does not show as present. Returns the number of pages that could not be read. Allocates nothing: it may run in
-/// a process that shares this one's memory.
+/// Makes the pages of `length` bytes from `address` in process `pid` present there, by reading bytes of them in its
+/// name. With the first page of 64 KiB, the kernel maps neighbours that are [up to date](super::fill). So this reads
+/// one byte of each 64 KiB, and then one of each page that is not present in the process's page table. Returns the
+/// number of pages that could not be read. Allocates nothing: it may run in a process that shares this one's memory.
 ///
 /// # Errors
 /// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
@@ -44,14 +45,14 @@ fn populate_batch(pid: i32, table: Option<&PageTable>, addresses: Range<u64>) ->
     }
 }
 
-/// Reads the byte at each address in the name of process `pid`. Returns the number of those that could not be read.
+/// Reads the byte at each address in the name of process `pid`. Returns the number of bytes that could not be read.
 fn read_each(pid: i32, addresses: impl Iterator<Item = u64>) -> io::Result<u64> {
     const PARTS: usize = 128;
     const EMPTY: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 1 };
     let (mut addresses, mut missing) = (addresses.fuse(), 0);
     loop {
         let (mut sink, mut remote, mut count) = ([0u8; PARTS], [EMPTY; PARTS], 0);
-        // The addresses last: no one is taken from them that has no place.
+        // `addresses` comes last in the zip: no address is taken from it when `remote` is full.
         for (part, address) in remote.iter_mut().zip(&mut addresses) {
             part.iov_base = address as *mut _;
             count += 1;
@@ -59,14 +60,15 @@ fn read_each(pid: i32, addresses: impl Iterator<Item = u64>) -> io::Result<u64> 
         let mut rest = &remote[..count];
         while !rest.is_empty() {
             let local = libc::iovec { iov_base: sink.as_mut_ptr().cast(), iov_len: rest.len() };
-            // SAFETY: the local vector is `sink`; the remote addresses are the other process's affair.
+            // SAFETY: the local vector is `sink`, which has that many bytes; the remote addresses are checked by the
+            // kernel.
             let read = unsafe { libc::process_vm_readv(pid, &local, 1, rest.as_ptr(), rest.len() as u64, 0) };
             let done = match check(read) {
                 Ok(read) => read as usize,
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
                 Err(error) => return Err(error),
             };
-            // A page in the middle that can't be read ends the call early: go on behind it.
+            // A page in the middle that can't be read ends the call early: the next call begins behind it.
             missing += u64::from(done < rest.len());
             rest = rest.get(done + 1..).unwrap_or_default();
         }
@@ -86,7 +88,7 @@ impl PageTable {
         // SAFETY: the path ends with a zero byte and outlives the call.
         let file = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
         check(file as isize)?;
-        // SAFETY: the call has just returned it.
+        // SAFETY: the call has just returned this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(file) }))
     }
 
@@ -97,10 +99,10 @@ impl PageTable {
         let mut entries = [0u64; BATCH];
         let length = size_of_val(entries.get(..count).ok_or(io::ErrorKind::InvalidInput)?);
         let at = address / PAGE as u64 * size_of::<u64>() as u64;
-        // SAFETY: on an owned descriptor; `length` bytes of the entries are writable.
+        // SAFETY: pread on an owned descriptor; `length` bytes of the entries are writable.
         let read = unsafe { libc::pread(self.0.as_raw_fd(), entries.as_mut_ptr().cast(), length, at as i64) };
         let read = check(read)? as usize / size_of::<u64>();
-        // What is not told of is not known to be present.
+        // A page without an entry is not known to be present.
         Ok(entries.into_iter().enumerate().map(move |(index, entry)| index < read && entry & PRESENT != 0))
     }
 }
@@ -116,12 +118,12 @@ mod tests {
         fn new(pages: usize) -> Self {
             let (access, flags) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: a new mapping anywhere.
+            // SAFETY: makes a new mapping at an address of the kernel's choice, which replaces none.
             let start = unsafe { libc::mmap(std::ptr::null_mut(), (pages + 1) * PAGE, access, flags, -1, 0) };
             assert_ne!(start, libc::MAP_FAILED);
-            // SAFETY: within that mapping, which nobody uses; huge pages would make neighbours present.
+            // SAFETY: within that mapping, which nobody else uses; huge pages would make neighbours present.
             unsafe { libc::madvise(start, pages * PAGE, libc::MADV_NOHUGEPAGE) };
-            // SAFETY: likewise.
+            // SAFETY: the last page of that mapping, which nobody uses.
             unsafe { libc::munmap(start.wrapping_byte_add(pages * PAGE), PAGE) };
             Self(start.addr() as u64, pages)
         }
@@ -139,7 +141,7 @@ mod tests {
 
     impl Drop for Fresh {
         fn drop(&mut self) {
-            // SAFETY: its own mapping.
+            // SAFETY: unmaps this value's own mapping, which nobody uses any more.
             unsafe { libc::munmap(self.0 as *mut _, self.1 * PAGE) };
         }
     }
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(fresh.present(), 40);
     }
 
-    /// A program says where its memory is.
+    /// Addresses come from a program, so any number is possible.
     #[test]
     fn addresses_at_the_end_of_the_address_space_come_to_an_end() {
         let end = u64::MAX - PAGE as u64 + 1;

@@ -1,4 +1,4 @@
-//! Copying records out of a ring: those of a sub-buffer that is whole, and the complete ones of one that is not.
+//! Copies of records out of a ring: all records of a whole sub-buffer, and the complete ones of an unfinished one.
 
 use super::Reader;
 use super::packet::Copied;
@@ -8,15 +8,15 @@ use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, plain};
 use std::ops::Range;
 
-/// What a record of the shared ring has in front of its payload.
+/// Bytes in front of the payload of a shared ring's record.
 const SHARED_HEADER: u32 = (RECORD_HEADER + SHARED_EXTRA) as u32;
 
-/// A sub-buffer that is copied from.
+/// A sub-buffer that records are copied from.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     bytes: *mut u8,
     size: u32,
-    /// Writers may overwrite it meanwhile; who copies finds out afterwards.
+    /// True if writers may overwrite it meanwhile; the caller finds out afterwards.
     racing: bool,
 }
 
@@ -26,10 +26,12 @@ impl Source {
         assert!(offset.is_multiple_of(8) && offset as usize + to.len() <= self.size as usize);
         let (from, length) = (self.bytes.wrapping_add(offset as usize), to.len());
         if self.racing {
-            // SAFETY: inside the sub-buffer, which is aligned, whose size is a multiple of 8, and which stays mapped.
+            // SAFETY: inside the sub-buffer (asserted above), which is aligned, whose size is a multiple of 8, and
+            // which stays mapped.
             unsafe { plain::guess_out(to.as_mut_ptr(), from, length) }
         } else {
-            // SAFETY: likewise; bytes that a hostile program changes meanwhile are some bytes or others.
+            // SAFETY: inside the sub-buffer (asserted above), which stays mapped; bytes that a hostile program changes
+            // meanwhile are arbitrary bytes.
             unsafe { plain::copy_out(to.as_mut_ptr(), from, length) }
         }
     }
@@ -40,7 +42,7 @@ impl Source {
         bytes.map(u64::from_ne_bytes)
     }
 
-    /// Header room and the records in `records`.
+    /// Copies the records in `records` behind room for a packet's header.
     pub(super) fn packet(self, records: Range<u32>) -> Vec<u8> {
         let length = records.end.saturating_sub(records.start) as usize;
         let mut bytes = vec![0; PACKET_HEADER + length];
@@ -48,7 +50,7 @@ impl Source {
         bytes
     }
 
-    /// Header room and each of `records`.
+    /// Copies each of `records` behind room for a packet's header.
     pub(super) fn gather(self, records: &[Range<u32>]) -> Vec<u8> {
         let mut bytes = vec![0; PACKET_HEADER];
         for record in records {
@@ -59,7 +61,7 @@ impl Source {
         bytes
     }
 
-    /// The complete records in `within`, a part of this sub-buffer of a shared ring, which `marks` are of.
+    /// The complete records in `within`, a part of this sub-buffer of a shared ring, whose marks are `marks`.
     pub(super) fn complete(
         self,
         marks: &[MarkWord],
@@ -82,18 +84,18 @@ impl Source {
         })
     }
 
-    /// Whether the sub-buffer was left and its content ended at `behind`, so that the rest is padding. Its last writer may be
-    /// about to leave it.
+    /// Returns true if a sub-buffer switch completed the sub-buffer and its content ended at `behind`, so that the rest
+    /// is padding. Its last writer may be about to store the words of the switch.
     fn ends_in_padding(self, behind: u32) -> bool {
         let [_, head, _] = Self { racing: true, ..self }.words(LEFT);
         Head(head).start() & (self.size - 1) == behind
     }
 }
 
-/// The offsets that are marked for `turn`, ascending.
+/// The offsets that are marked for sequence number `turn`, ascending.
 fn marked(marks: &[MarkWord], turn: u32) -> impl Iterator<Item = u32> {
     marks.iter().zip((0..).step_by(MARKED)).flat_map(move |(word, base)| {
-        // ORDER(read:D) pairs with commit:A: what is marked is complete.
+        // ORDER(read:D) pairs with commit:A: if the load sees a mark, then it sees the record.
         let word = word.load(Acquire);
         let bits = if (word >> 32) as u32 == turn { word as u32 } else { 0 };
         (0..32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| base + 8 * bit)
@@ -105,8 +107,8 @@ impl Reader {
         Source { bytes: self.data(number), size: self.geometry.size() as u32, racing }
     }
 
-    /// Copies what nobody was handed yet of the sub-buffer of `turn`, up to `head`. Where writers may be `racing`, the caller
-    /// has to find out whether they were.
+    /// Copies the unread records of the sub-buffer with sequence number `turn`, up to `head`. Where writers may be
+    /// `racing`, the caller has to find out if they were.
     pub(super) fn copy_turn(&self, turn: u32, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
         let (source, size) = (self.source(sub_buffer.number, racing), self.geometry.size() as u32);
         let start = if turn == self.turn { self.handed_out.behind() } else { PACKET_HEADER as u32 };
@@ -130,13 +132,14 @@ impl Reader {
         }
     }
 
-    /// Where the content of the sub-buffer that `head` is in ends, whatever a hostile program says.
+    /// The end of the content of the sub-buffer that `head` is in, within the sub-buffer even for a hostile program's
+    /// head.
     pub(super) fn end(&self, head: Head) -> u32 {
         head.content_end(self.geometry).clamp(PACKET_HEADER as u32, self.geometry.size() as u32)
     }
 }
 
-/// In how many places of `within` there is something else than `records`, but for padding at the end.
+/// The number of places of `within` that hold something else than `records`, without padding at the end.
 fn gaps(records: &[Range<u32>], within: Range<u32>, is_padding: impl FnOnce(u32) -> bool) -> u64 {
     let (mut gaps, mut behind) = (0, within.start);
     for record in records {

@@ -1,4 +1,4 @@
-//! Taking the oldest sub-buffer of a ring that overwrites, while its writers go on: see [`table`](crate::table).
+//! Exchanging the oldest sub-buffer of a ring that overwrites, while its writers go on: see [`table`](crate::table).
 
 use super::{Corrupt, HandedOut, Reader};
 use crate::layout::TableEntry;
@@ -6,28 +6,29 @@ use crate::position::Head;
 use crate::table::{Entry, Spare};
 use sordino_percpu::primitive::{Relaxed, Release};
 
-/// What the reader of such a ring has besides.
+/// The additional state of the reader of a ring that overwrites.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// Where the table lies in the region.
+    /// The table's offset in the region.
     pub(crate) table: usize,
-    /// The reader's own, which it gives for the one it takes.
+    /// The reader's own sub-buffer, which it gives for the one that it gets.
     pub(crate) spare: Spare,
-    /// The one it took and has not given back.
+    /// The sub-buffer that it got and has not put.
     pub(crate) held: Option<Spare>,
-    /// Sub-buffers that were overwritten before it came to them.
+    /// Sub-buffers that were overwritten before the reader came to them.
     pub(crate) overwritten: u64,
 }
 
 impl Exchange {
-    /// What was taken is the next to be given.
+    /// Puts the held sub-buffer, which becomes the spare of the next exchange.
     pub(crate) fn give_back(&mut self) {
         self.spare = self.held.take().unwrap_or(self.spare);
     }
 }
 
 impl Reader {
-    /// Takes the oldest complete sub-buffer that nobody has claimed; its number. Bounded by how many there are.
+    /// Gets the oldest complete sub-buffer that nobody has claimed, and returns its index. Bounded by the number of
+    /// sub-buffers.
     pub(super) fn take_oldest(&mut self, head: Head) -> Option<u32> {
         let held = self.exchange.as_ref()?.held;
         if let Some(held) = held {
@@ -49,29 +50,30 @@ impl Reader {
         None
     }
 
-    /// Exchanges our spare against the sub-buffer of `entry`, of whose turn the head says that writers are done. It fails when they
-    /// have claimed the sub-buffer for a later turn.
+    /// Exchanges the reader's spare against the sub-buffer of `entry`, whose sequence number the head has passed. Fails
+    /// if writers have claimed the sub-buffer for a later sequence number.
     fn try_exchange(&mut self, entry: Entry) -> Option<u32> {
         let exchange = self.exchange.as_ref()?;
         let given = Entry::of(entry.turn(), exchange.spare);
         let word = self.entry_word(entry.turn())?;
-        // ORDER(exchange:A) pairs with view:B: we have read what we give before they claim it. What we take was complete
-        // when we saw the head (read:A) and the commit count (read:C).
+        // ORDER(exchange:A) pairs with view:B: if a writer claims the sub-buffer that is given here, then this reader
+        // has read it before. The one that it gets was complete when it saw the head (read:A) and the commit count
+        // (read:C).
         word.compare_exchange(entry.0, given.0, Release, Relaxed).ok()?;
         let taken = entry.spare();
         self.exchange.as_mut()?.held = Some(taken);
         Some(taken.number)
     }
 
-    /// The sub-buffer of a turn, if no later turn has claimed it.
+    /// The sub-buffer with sequence number `turn`, if it was not claimed for a later one.
     pub(super) fn in_table(&self, turn: u32) -> Option<Spare> {
         let entry = self.entry(turn)?;
         (entry.turn() == turn).then_some(entry.spare())
     }
 
-    /// The entry of a turn, if it can be.
+    /// The entry for sequence number `turn`, if its index is possible.
     fn entry(&self, turn: u32) -> Option<Entry> {
-        // It orders nothing: what it says is confirmed by the exchange, or is never undone.
+        // The load orders nothing: the exchange confirms its value, or the value is never undone.
         let entry = Entry(self.entry_word(turn)?.load(Relaxed));
         ((entry.spare().number as usize) < self.geometry.sub_buffers()).then_some(entry)
     }
@@ -79,15 +81,15 @@ impl Reader {
     fn entry_word(&self, turn: u32) -> Option<&TableEntry> {
         let index = (turn & (self.geometry.count - 1)) as usize;
         let word = self.region.at(self.exchange.as_ref()?.table + index * size_of::<TableEntry>());
-        // SAFETY: the table lies inside the region and has `count` entries; atomics.
+        // SAFETY: the table lies inside the region and has `count` entries, of which `index` is one; all are atomics.
         Some(unsafe { &*word.cast::<TableEntry>() })
     }
 
-    /// Leaves behind what was overwritten: whoever takes nothing from a ring that overwrites calls it now and then, before 2^31
-    /// sub-buffers have gone by.
+    /// Skips overwritten sub-buffers. A reader that gets none from a ring that overwrites calls it now and then, before
+    /// 2^31 sub-buffers have gone by.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn keep_up(&mut self) -> Result<(), Corrupt> {
         let head = self.head()?;
         if self.exchange.as_ref().is_some_and(|exchange| exchange.held.is_none()) {

@@ -1,12 +1,12 @@
-//! The collector's side of a ring. The writers are not trusted: what they say is checked, and read once.
+//! The collector's side of a ring. The writers are not trusted: their words are checked, and read once.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `read:B`, giving a sub-buffer back (`room`) | `view:C` | who sees it given back writes after it was read |
-//! | `exchange:A`, exchanging a sub-buffer | `view:B` | who claims the sub-buffer that was given writes after it was read |
+//! | `read:B`, giving a sub-buffer back (`room`) | `view:C` | if a writer sees it put, it writes after it was read |
+//! | `exchange:A`, exchanging a sub-buffer | `view:B` | if a writer claims the sub-buffer that was given, it writes after it was read |
 //!
 //! A broken or hostile program can spoil the bytes of its own records and nothing else: sizes and offsets are the
-//! reader's own, the file cannot shrink under it, and a head that cannot be is an error.
+//! reader's own, the file cannot shrink under it, and an impossible head is an error.
 
 mod copy;
 mod exchange;
@@ -34,12 +34,12 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The head cannot be: the program overwrote it, or is hostile.
+/// The head is impossible: the program overwrote it, or is hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt {
-    /// What the head says.
+    /// The value of the head.
     pub head: u64,
-    /// The turn of the sub-buffer that comes next.
+    /// The sequence number of the sub-buffer that comes next.
     pub turn: u32,
 }
 
@@ -51,12 +51,12 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// How full a ring is.
+/// The fill level of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// Bytes between what the reader has given back and the head, at most `capacity`.
+    /// Bytes between the oldest sub-buffer that the reader has not put and the head, at most `capacity`.
     pub used: u64,
-    /// Bytes of all sub-buffers that take turns.
+    /// Bytes of all sub-buffers that writers use in turn.
     pub capacity: u64,
 }
 
@@ -70,42 +70,42 @@ pub(crate) struct HeaderRef {
 impl Deref for HeaderRef {
     type Target = RingHeader;
     fn deref(&self) -> &RingHeader {
-        // SAFETY: `offset` lies within the mapping and is aligned (`control`); all fields are atomics.
+        // SAFETY: `offset` lies within the mapping and is aligned (`control` computes it); all fields are atomics.
         unsafe { &*self.control.at(self.offset).cast() }
     }
 }
 
-/// Reads one ring.
+/// The reader of one ring.
 #[derive(Debug)]
 pub struct Reader {
     pub(crate) header: HeaderRef,
-    /// Where the ring's parts begin in `region`.
+    /// The offset of the sub-buffers in `region`.
     pub(crate) data: usize,
-    /// Only the shared ring has them.
+    /// The offset of the commit words in `region`; only the shared ring has them.
     pub(crate) commits: Option<usize>,
     pub(crate) region: Arc<Mapping>,
     pub(crate) geometry: Geometry,
-    /// The turns that its writers may enter, if it does not overwrite.
+    /// The sub-buffers that its writers may enter, if the ring does not overwrite.
     pub(crate) room: Arc<Room>,
-    /// The turn at which the ring began.
+    /// The sub-buffer sequence number at which the ring began.
     pub(crate) first_turn: u32,
-    /// The turn of the sub-buffer that is read next.
+    /// The sequence number of the sub-buffer that is read next.
     pub(crate) turn: u32,
-    /// What was handed out of it.
+    /// The part of that sub-buffer that was handed out.
     pub(crate) handed_out: HandedOut,
-    /// Of a ring that overwrites.
+    /// The additional state for a ring that overwrites.
     pub(crate) exchange: Option<Exchange>,
-    /// Whose ring it is; `None` for the shared one.
+    /// The ring's CPU; `None` for the shared ring.
     pub(crate) cpu: Option<u32>,
 }
 
 impl Reader {
-    /// Whose ring it is; `None` for the shared one.
+    /// The ring's CPU; `None` for the shared ring.
     pub fn cpu(&self) -> Option<u32> {
         self.cpu
     }
 
-    /// The ring's sizes.
+    /// The size and the number of the ring's sub-buffers.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -121,18 +121,18 @@ impl Reader {
         self.exchange.as_ref().map_or(0, |exchange| exchange.overwritten)
     }
 
-    /// Returns true if the ring's [pager](crate::control::Pager) is to be called: the writers have come to its mark.
+    /// Returns true if the ring's [pager](crate::control::Pager) is to be called: the writers have reached its mark.
     pub fn calls_pager(&self) -> bool {
         self.room.calls()
     }
 
-    /// Returns true if some of the ring's sub-buffers have no pages: then one that is given back is of no use
-    /// before the writers have come round to it.
+    /// Returns true if some of the ring's sub-buffers have no pages: then one that is put is of no use before the
+    /// writers have come round to it.
     pub fn lacks_pages(&self) -> bool {
         self.exchange.is_none() && self.room.bounds().length() < self.geometry.count
     }
 
-    /// How many sub-buffers wait to be read, the one being filled not among them.
+    /// Number of complete sub-buffers that wait to be read, without the one that is being filled.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
@@ -141,7 +141,7 @@ impl Reader {
         Ok(ahead.min(self.geometry.count - 1))
     }
 
-    /// A number that is another one after each record.
+    /// The head's word, which differs after each record.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
@@ -149,7 +149,7 @@ impl Reader {
         Ok(self.head()?.0)
     }
 
-    /// How full the ring is, for who watches it: by the time that is known it is another number.
+    /// The fill level of the ring, for display: it changes at any time.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
@@ -161,8 +161,8 @@ impl Reader {
         Ok(Fill { used, capacity })
     }
 
-    /// The next sub-buffer that its writers have left; `None` if there is none yet. In a ring that overwrites, the oldest that
-    /// is still there. Of one that was handed out in [parts](Self::part), the rest.
+    /// Gets the next complete sub-buffer; `None` if there is none yet. In a ring that overwrites, this is the oldest
+    /// that is still there. If [parts](Self::part) of it were handed out, it holds the rest.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
@@ -170,7 +170,8 @@ impl Reader {
         Ok(self.take_run(1)?.pop())
     }
 
-    /// The next sub-buffers, at most `most`, in their order: each as [`take`](Self::take) returns it. Of a ring that overwrites one at most.
+    /// Gets the next sub-buffers, at most `most`, in order, each as [`take`](Self::take) returns it. From a ring that
+    /// overwrites it gets one at most.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
@@ -196,19 +197,20 @@ impl Reader {
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
 
-    /// The sub-buffer of a turn in a ring that does not overwrite, if its writers are done with it.
+    /// The index of the sub-buffer with sequence number `turn` in a ring that does not overwrite, if it is complete.
     fn next(&self, head: Head, turn: u32) -> Option<u32> {
         let sub_buffer = self.sub_buffer_of(turn)?;
         let done = head.turn() != turn && self.is_committed(sub_buffer);
         done.then_some(sub_buffer.number)
     }
 
-    /// Gives the sub-buffer that [`take`](Self::take) returned back to the writers.
+    /// Puts the sub-buffer that [`take`](Self::take) returned: writers may use it again.
     pub fn give_back(&mut self) {
         self.give_back_run(1);
     }
 
-    /// Gives the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned back to the writers.
+    /// Puts the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned: writers may use them
+    /// again.
     pub fn give_back_run(&mut self, count: u32) {
         self.turn = self.turn.wrapping_add(count);
         self.handed_out = HandedOut::default();
@@ -218,9 +220,10 @@ impl Reader {
         }
     }
 
-    /// Whether all records of a sub-buffer that its writers have left are complete. They always are in a CPU's ring.
+    /// Returns true if all records of a sub-buffer behind the head are complete. They always are in a CPU's ring.
     fn is_committed(&self, sub_buffer: Spare) -> bool {
-        // ORDER(read:C) pairs with commit:B.
+        // ORDER(read:C) pairs with commit:B: if the load sees all bytes committed, then it sees all records and the
+        // words of the sub-buffer switch.
         let committed = |commits: &CommitHeader| commits.committed.load(Acquire);
         self.commit_words(sub_buffer.number)
             .is_none_or(|(commits, _)| all_committed(self.geometry, committed(commits), sub_buffer.uses))
@@ -230,16 +233,18 @@ impl Reader {
         let offset = self.commits? + number as usize * self.geometry.commit_stride();
         let first = self.region.at(offset).cast::<CommitHeader>();
         let marks = first.wrapping_add(1).cast::<MarkWord>();
-        // SAFETY: inside the region (`control` made it so), aligned to 64; all atomics.
+        // SAFETY: `control` laid out one header for each sub-buffer inside the region, aligned to 64; all fields are
+        // atomics.
         let commits = unsafe { &*first };
-        // SAFETY: behind it, likewise.
+        // SAFETY: `commit_stride` leaves room for the marks behind the header, inside the region; all are atomics.
         let marks = unsafe { std::slice::from_raw_parts(marks, self.geometry.size() / MARKED) };
         Some((commits, marks))
     }
 
-    /// The head, if it can be.
+    /// The head, if it is possible.
     fn head(&self) -> Result<Head, Corrupt> {
-        // ORDER(read:A) pairs with write:A: if we see this head, we see the records before it and what was left.
+        // ORDER(read:A) pairs with write:A: if the load sees this head, then it sees the records before it and the
+        // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));
         let ahead = head.turn().wrapping_sub(self.turn);
         let offset = head.start() & (self.geometry.size() as u32 - 1);
@@ -255,15 +260,15 @@ impl Reader {
         if possible { Ok(head) } else { Err(Corrupt { head: head.0, turn: self.turn }) }
     }
 
-    /// The turns of which the ring may hold what nobody was handed yet, newest first.
+    /// Sequence numbers of sub-buffers that may hold unread records, newest first.
     fn turns(&self, head: Head) -> impl Iterator<Item = u32> + use<> {
         let ahead = head.turn().wrapping_sub(self.turn);
         let turns = (ahead + 1 - u32::from(self.handed_out.taken)).min(self.geometry.count);
         (0..turns).map(move |back| head.turn().wrapping_sub(back))
     }
 
-    /// The sub-buffer of a turn that was not taken; `None` if a later turn has it. Without overwriting they take turns in the order
-    /// they lie in.
+    /// The sub-buffer with a sequence number that the reader has not got; `None` if it has a later one by now. Without
+    /// overwriting they are used in the order in which they lie.
     fn sub_buffer_of(&self, turn: u32) -> Option<Spare> {
         if self.exchange.is_some() {
             return self.in_table(turn);

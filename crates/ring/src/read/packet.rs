@@ -1,4 +1,4 @@
-//! What a reader hands out: sub-buffers where they lie, and copies of them.
+//! The reader's output: sub-buffers in place, and copies of them.
 
 use super::Reader;
 use crate::layout::{PACKET_HEADER, RECORD_HEADER};
@@ -9,47 +9,48 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Records that were lost since the ring began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// All of them.
+    /// All records that were lost.
     pub total: u64,
-    /// Those that were larger than a sub-buffer takes.
+    /// Records that were too large for a sub-buffer.
     pub too_large: u64,
 }
 
 impl Lost {
-    /// When there were so many: as many of them as by now are known to have been too large.
+    /// The same count at an earlier moment, when `total` records were lost: too large are at most as many as by now are
+    /// known.
     pub(super) fn when(self, total: u64) -> Self {
         Self { total, too_large: self.too_large.min(total) }
     }
 }
 
-/// What a packet's header has to say of its records.
+/// The contents of a packet's header that describe its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// How many bytes are header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
+    /// Bytes of header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
     pub end: u32,
-    /// The first record's stamp; `last_stamp` where there is no record.
+    /// The first record's timestamp; `last_stamp` if there is no record.
     pub first_stamp: u64,
-    /// Not before the last record's stamp, not after the next packet's first.
+    /// A timestamp not before the last record's, and not after the next packet's first.
     pub last_stamp: u64,
     /// Records lost by the packet's end.
     pub lost: Lost,
 }
 
 impl Content {
-    /// Of a packet whose first record's stamp is `first`.
+    /// The description of a packet whose first record has the timestamp `first`.
     pub(super) fn new(end: u32, first: Option<u64>, last: u64, lost: Lost) -> Self {
         let first_stamp = first.unwrap_or(last);
         Self { end, first_stamp, last_stamp: last.max(first_stamp), lost }
     }
 }
 
-/// One sub-buffer that is the reader's until it gives it back.
+/// One sub-buffer that the reader has got and not put.
 #[derive(Debug)]
 pub struct SubBuffer<'a> {
-    /// The whole of it; its first [`PACKET_HEADER`] bytes are for the packet's header.
+    /// The whole sub-buffer; its first [`PACKET_HEADER`] bytes are for the packet's header.
     pub(super) bytes: *mut u8,
     pub(super) size: usize,
-    /// What its packet's header has to say.
+    /// The description of its records.
     pub content: Content,
     pub(super) _reader: std::marker::PhantomData<&'a mut Reader>,
 }
@@ -58,14 +59,15 @@ impl SubBuffer<'_> {
     /// Writes the packet's header into its room.
     ///
     /// # Panics
-    /// If it is longer than the room.
+    /// Panics if `header` is longer than the room.
     pub fn set_header(&mut self, header: &[u8]) {
         assert!(header.len() <= PACKET_HEADER);
-        // SAFETY: the sub-buffer is mapped and larger; a program that writes there at the same time spoils its own packet.
+        // SAFETY: `header` is at most `PACKET_HEADER` bytes long (asserted above), and the mapped sub-buffer is larger;
+        // a program that writes there at the same time spoils its own packet.
         unsafe { plain::copy_in(self.bytes, header.as_ptr(), header.len()) };
     }
 
-    /// Its size: the most that may be written.
+    /// The sub-buffer's size in bytes: the most that may be written.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -73,26 +75,26 @@ impl SubBuffer<'_> {
     /// A copy of the header room and the records.
     pub fn copy(&self) -> Vec<u8> {
         let mut copy = vec![0; self.content.end as usize];
-        // SAFETY: `end` is at most the sub-buffer's size; bytes that change meanwhile are some bytes or others.
+        // SAFETY: `end` is at most the sub-buffer's size; bytes that change meanwhile are arbitrary bytes.
         unsafe { plain::copy_out(copy.as_mut_ptr(), self.bytes, copy.len()) };
         copy
     }
 }
 
-/// The most sub-buffers that [`write()`] takes.
+/// The largest number of sub-buffers for [`write()`].
 pub const MOST_IN_A_WRITE: usize = 64;
 
-/// Writes the first bytes of sub-buffers, each with how many, one behind the other to `file` at `offset`, by one system call. Returns the
-/// number of bytes that the kernel took. Allocates nothing.
+/// Writes the given number of first bytes of each sub-buffer, one behind the other, to `file` at `offset`, by one
+/// system call. Returns the number of bytes that the kernel took. Allocates nothing.
 ///
-/// The bytes go from the shared memory to the kernel and are looked at by nobody on the way: a program that changes them
-/// meanwhile spoils its own packet.
+/// The bytes go from the shared memory to the kernel without a check on the way: a program that changes them meanwhile
+/// spoils its own packet.
 ///
 /// # Errors
 /// The system call's error.
 ///
 /// # Panics
-/// A length exceeds its sub-buffer, or there are more than [`MOST_IN_A_WRITE`] parts.
+/// Panics if a length exceeds its sub-buffer, or if there are more than [`MOST_IN_A_WRITE`] parts.
 pub fn write(
     sub_buffers: &[(&SubBuffer<'_>, usize)],
     file: BorrowedFd<'_>,
@@ -104,7 +106,7 @@ pub fn write(
         *part = libc::iovec { iov_base: sub_buffer.bytes.cast(), iov_len: length };
     }
     let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-    // SAFETY: as many bytes of each are mapped and stay so.
+    // SAFETY: `length` bytes of each sub-buffer are mapped (asserted above), and stay mapped while it is borrowed.
     let written =
         unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr(), sub_buffers.len() as i32, offset) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
@@ -115,12 +117,12 @@ pub fn write(
 pub struct Packet {
     /// Room for the packet's header, [`PACKET_HEADER`] bytes, and the records, one after the other.
     pub bytes: Vec<u8>,
-    /// What its header has to say.
+    /// The description of its records.
     pub content: Content,
 }
 
 impl Packet {
-    /// Records that were lost before its first one, as far as that one tells: it has the low bits of the count.
+    /// Records that were lost before its first one, computed from that one, which has the low bits of the count.
     pub fn lost_before(&self) -> Lost {
         let lost = self.content.lost;
         let before = word(&self.bytes, PACKET_HEADER + 8).unwrap_or(lost.total);
@@ -128,19 +130,20 @@ impl Packet {
     }
 }
 
-/// What was copied of one sub-buffer.
+/// The copy of one sub-buffer's records.
 #[derive(Debug)]
 pub(super) struct Copied {
-    /// As in a [`Packet`].
+    /// Room for a packet's header, and the records, as in a [`Packet`].
     pub(super) bytes: Vec<u8>,
-    /// What its last writer left: its stamp, and how many records were lost. Not of one that is being filled, or unfinished.
+    /// The words of the sub-buffer switch: its record's timestamp, and the number of lost records. `None` for a
+    /// sub-buffer that is being filled, or unfinished.
     pub(super) left: Option<(u64, u64)>,
-    /// Places where at least one record was reserved and is not finished.
+    /// Number of places where at least one record was reserved and is not finished.
     pub(super) unfinished: u64,
 }
 
 impl Copied {
-    /// The first record's stamp.
+    /// The first record's timestamp, if there is a record.
     pub(super) fn first_stamp(&self) -> Option<u64> {
         word(&self.bytes, PACKET_HEADER)
     }
@@ -153,11 +156,11 @@ fn word(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(word.try_into().ok()?))
 }
 
-/// Makes packets of what was copied, newest first; the oldest comes first in what it returns. Behind the newest, it is `now` and so
-/// many records were `lost`.
+/// Makes packets of copies that come newest first; returns the oldest first. Behind the newest, the time is `now`, and
+/// `lost` records were lost.
 ///
-/// Of a sub-buffer that its writers have not done with nobody says when it ended and what was lost by then. But its packet ends
-/// when the next one begins, and each record has the low bits of the count of lost records before it.
+/// An incomplete sub-buffer has neither its end's time nor the count of lost records then. But its packet ends when the
+/// next one begins, and each record has the low bits of the count of records lost before it.
 pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: u64, lost: Lost) -> Vec<Packet> {
     let (mut next, mut lost) = (now, lost);
     let packet = |copied: Copied| {

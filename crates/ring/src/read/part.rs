@@ -7,37 +7,39 @@ use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::plain;
 
-/// What was handed out of the sub-buffer that is read next.
+/// The handed-out part of the sub-buffer that is read next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HandedOut {
-    /// Bytes of records, in parts; a multiple of 8.
+    /// Bytes of records that were handed out in parts; a multiple of 8.
     parts: u32,
-    /// Whether it was taken and not given back.
+    /// True if the reader has got the sub-buffer and not put it.
     pub(super) taken: bool,
 }
 
 impl HandedOut {
-    /// Where what nobody was handed begins in the sub-buffer.
+    /// The offset in the sub-buffer of the first unread byte.
     pub(super) fn behind(self) -> u32 {
         PACKET_HEADER as u32 + self.parts
     }
 }
 
 impl Reader {
-    /// Copies what was published in the sub-buffer being filled, but for what earlier parts of it had, so that a record need not
-    /// wait until its sub-buffer is full. [`take`](Self::take) yields the rest alone. The packet is empty if there is nothing
-    /// new; `None` if another sub-buffer is to be taken or given back first, or, in a ring that overwrites, this one is gone.
+    /// Copies the published records of the sub-buffer being filled that no earlier part had, so that a record need not
+    /// wait until its sub-buffer is full. [`take`](Self::take) yields only the rest. The packet is empty if there is
+    /// nothing new; `None` if another sub-buffer has to be got or put first, or, in a ring that overwrites, this one is
+    /// gone.
     ///
-    /// In the shared ring a part ends before the first record that is not complete; there is one of a sub-buffer that was left, too,
-    /// while [`take`](Self::take) waits for such a record.
+    /// In the shared ring a part ends before the first record that is not complete; a sub-buffer behind the head has
+    /// parts, too, while [`take`](Self::take) waits for such a record.
     ///
-    /// `now` reads the clock of the records, in order: it is called once, behind the last record that is copied, and is when the
-    /// packet ends. A writer reads the clock before it publishes, so a record that is published next may have an earlier
-    /// stamp: no packet may follow in the same stream of a trace. A part is the last one of a chunk. Who wants to let others
-    /// follow has to end it with the last record's stamp, and so has to know how long records are.
+    /// `now` reads the clock of the records, in order: it is called once, behind the last record that is copied, and is
+    /// the end of the packet. A writer reads the clock before it publishes, so a record that is published next may have
+    /// an earlier timestamp: no packet may follow in the same stream of a trace. A part is the last one of a chunk. A
+    /// caller that lets other packets follow has to end it with the last record's timestamp, and so has to know the
+    /// length of records.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn part(&mut self, now: impl FnOnce() -> u64) -> Result<Option<Packet>, Corrupt> {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
@@ -51,7 +53,7 @@ impl Reader {
         Ok(packets(std::iter::once(copied), now, lost).pop())
     }
 
-    /// The packet, and where what it leaves begins.
+    /// The packet's bytes, and the offset of the first byte that it leaves.
     fn next_part(&self, sub_buffer: Spare, head: Head) -> Option<(Vec<u8>, u32)> {
         let source = self.source(sub_buffer.number, self.exchange.is_some());
         let (start, size) = (self.handed_out.behind(), self.geometry.size() as u32);
@@ -75,7 +77,7 @@ impl Reader {
         Some((source.gather(&records), behind))
     }
 
-    /// Moves what no part had to the start of a sub-buffer that its writers are done with: so it is one like all others.
+    /// Moves the unread records to the start of a complete sub-buffer, so that it looks like all others.
     pub(super) fn close_up(&mut self, number: u32) {
         let start = self.handed_out.behind();
         let parts = std::mem::take(&mut self.handed_out.parts);
@@ -87,10 +89,11 @@ impl Reader {
         let rest = source.packet(start..self.end(Head(head)));
         let records = &rest[PACKET_HEADER..];
         let to = self.data(number);
-        // SAFETY: not more than there were, and they come to lie further to the front; the sub-buffer is the reader's.
+        // SAFETY: not more bytes than there were, which move towards the front; the sub-buffer is the reader's.
         unsafe { plain::copy_in(to.wrapping_add(PACKET_HEADER), records.as_ptr(), records.len()) };
         let left = [stamp, head.wrapping_sub(parts.into()), lost];
-        // SAFETY: within the sub-buffer, and aligned.
+        // SAFETY: the words of a sub-buffer switch lie in the packet header's room, aligned to 8; the sub-buffer is the
+        // reader's.
         unsafe { plain::write(to.wrapping_add(LEFT).cast(), left) };
     }
 }

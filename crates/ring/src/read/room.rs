@@ -1,27 +1,30 @@
-//! The room of a ring: the turns that its writers may enter. The header's `consumed` is stored here and nowhere else.
+//! The room of a ring: the sub-buffers that its writers may enter. The header's `consumed` is stored here and nowhere
+//! else.
 //!
-//! Writers may enter a turn that is less than `count` ahead of `consumed`. The sub-buffer of such a turn is free: the reader has given
-//! it back, and its pages are present in the program. The reader changes the first part of that, the [pager](crate::control::Pager) the second. Both
-//! change one word of the collector's own, and then publish what follows from it: two threads, and neither waits for the other.
+//! Writers may enter a sub-buffer whose sequence number is less than `count` ahead of `consumed`. Such a sub-buffer is
+//! free: the reader has put it, and its pages are present in the program. The reader changes the first condition, the
+//! [pager](crate::control::Pager) the second. Both change one word of the collector's own, and then publish the
+//! `consumed` that follows from it: two threads, and neither waits for the other.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `read:B`, publishing the bounds | `view:C` | who sees a sub-buffer given back writes after it was read |
-//! | `read:B`, publishing the bounds | itself | of two that publish, the one that comes second sees what the other had changed, and publishes that, too |
-//! | `room:A`, a change of the bounds | itself | who publishes a sub-buffer or takes its pages back comes after its reader; who publishes one knows its pages |
-//! | `room:B`, the end of a reader's publishing | itself | who sees it over sees that nothing older is published any more |
+//! | `read:B`, publishing the bounds | `view:C` | if a writer sees a sub-buffer put, it writes after it was read |
+//! | `read:B`, publishing the bounds | itself | of two that publish, the one that comes second sees the bounds that the other had changed, and publishes those, too |
+//! | `room:A`, a change of the bounds | itself | a thread that publishes a sub-buffer or takes its pages back comes after its reader; one that publishes it knows its pages |
+//! | `room:B`, the end of a reader's publishing | itself | if the load sees it over, then nothing older is published any more |
 
 use super::HeaderRef;
 use crate::position::Head;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
 use std::sync::Arc;
 
-/// The bounds of what writers may enter.
+/// The bounds of the sub-buffers that writers may enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The oldest turn that the reader has not given back.
+    /// The oldest sequence number whose sub-buffer the reader has not put.
     pub(crate) oldest: u32,
-    /// The first turn that writers may not enter: at most `count` beyond `oldest`. If it is that, all sub-buffers have pages.
+    /// The first sequence number that writers may not enter: at most `count` beyond `oldest`. If it is that, all
+    /// sub-buffers have pages.
     pub(crate) open: u32,
 }
 
@@ -46,15 +49,15 @@ pub(crate) struct Room {
     header: HeaderRef,
     count: u32,
     bounds: AtomicU64,
-    /// Not 0 while the reader is between changing the bounds and having published them: what it stores may be older than they are.
+    /// Not 0 from the reader's change of the bounds until it has published them: until then, it may store older ones.
     publishing: AtomicU32,
-    /// The head from which on the pager is to be called; [`NEVER`] once it was.
+    /// The head from which on the pager is to be called; [`NEVER`] after the call.
     mark: AtomicU64,
-    /// The first turn behind the head whose sub-buffer has no pages; [`NEVER`] while all have some.
+    /// The sequence number of the first sub-buffer behind the head without pages; [`NEVER`] while all have pages.
     end: AtomicU64,
 }
 
-/// A mark or an end that no head comes to.
+/// A mark or an end that no head reaches.
 const NEVER: u64 = u64::MAX;
 
 impl Room {
@@ -63,7 +66,7 @@ impl Room {
         let bounds = Bounds { oldest: first_turn, open: first_turn.wrapping_add(present) };
         let [word, mark, end] = [(); 3].map(|()| AtomicU64::new(0));
         let room = Arc::new(Self { header, count, bounds: word, publishing: AtomicU32::new(0), mark, end });
-        // Where they stay: the checker loom knows an atomic by its address.
+        // At their final address: the checker loom knows an atomic by its address.
         #[cfg(loom)]
         sordino_percpu::model::forget(&*room);
         room.bounds.store(bounds.word(), Relaxed);
@@ -84,19 +87,19 @@ impl Room {
 
     /// Returns the present bounds.
     pub(crate) fn bounds(&self) -> Bounds {
-        // ORDER(room:A): what was given back was read before.
+        // ORDER(room:A): if the load sees that a sub-buffer was put, then it was read before.
         let word = self.bounds.load(Acquire);
         Bounds::of(word)
     }
 
-    /// Sets the first turn that has no pages; `None`: all sub-buffers have some. To be called before writers may enter one more, and before the
-    /// pages of one are taken.
+    /// Sets the first sequence number that has no pages; `None`: all have pages. To be called before writers may enter
+    /// one more, and before the pages of one are taken.
     pub(crate) fn end_at(&self, turn: Option<u32>) {
         self.end.store(turn.map_or(NEVER, u64::from), Relaxed);
     }
 
-    /// Returns true if the sub-buffer of this turn has pages. Those of a head's turn have, if writers stored the head: who has loaded it
-    /// knows what [`end_at`](Self::end_at) said before they could.
+    /// Returns true if the sub-buffer with sequence number `turn` has pages. That of a head has pages, if writers
+    /// stored the head: a thread that has loaded it sees the [`end_at`](Self::end_at) that preceded.
     pub(crate) fn has_pages(&self, turn: u32) -> bool {
         let end = self.end.load(Relaxed);
         end == NEVER || (end as u32).wrapping_sub(turn) as i32 > 0
@@ -115,7 +118,7 @@ impl Room {
     /// Returns true if the pager is to be called now, once for each mark.
     pub(crate) fn calls(&self) -> bool {
         let mark = self.mark.load(Relaxed);
-        // A head is a turn, and then a place in it.
+        // A head's word is its sequence number, and then the offset.
         let is_beyond = mark != NEVER && self.header.head.load(Relaxed).wrapping_sub(mark) as i64 >= 0;
         if is_beyond {
             self.mark.store(NEVER, Relaxed);
@@ -123,30 +126,32 @@ impl Room {
         is_beyond
     }
 
-    /// The reader gives a turn back: `oldest` is the next. Where all sub-buffers have pages, writers may enter it again.
+    /// Puts the reader's sub-buffers before `oldest`. If all have pages, writers may enter them again.
     pub(crate) fn give_back(&self, oldest: u32) {
         self.publishing.store(1, Relaxed);
         self.change(|bounds| {
             let open = match bounds.length() == self.count {
                 true => oldest.wrapping_add(self.count),
-                // The writers went on between a look at their head and a revocation: what was read was open.
+                // The writers went on between the pager's load of the head and a revocation: the reader read
+                // sub-buffers that were open.
                 false if oldest.wrapping_sub(bounds.open) as i32 > 0 => oldest,
                 false => bounds.open,
             };
             Bounds { oldest, open }
         });
-        // ORDER(room:B) pairs with itself.
+        // ORDER(room:B) pairs with itself: if the load sees this 0, then the bounds above are published.
         self.publishing.store(0, Release);
     }
 
-    /// Returns true if no bounds are about to be published that are older than the present ones. The published word follows from the bounds
-    /// then, or will before any writer reads it again.
+    /// Returns true if no bounds are about to be published that are older than the present ones. The published word
+    /// then follows from the present bounds, or will before any writer reads it again.
     pub(crate) fn is_settled(&self) -> bool {
-        // ORDER(room:B): a reader that is not seen here has published, or changes the bounds behind ours.
+        // ORDER(room:B): if the load does not see the reader, then the reader has published, or changes the bounds
+        // behind this thread's change.
         self.publishing.load(Acquire) == 0
     }
 
-    /// The pager moves the end of what is open on; to where the reader is, if all sub-buffers have pages now.
+    /// Moves the pager's end of the open sub-buffers to `open`; to `count` beyond the reader, if all have pages now.
     pub(crate) fn open_until(&self, open: u32, is_whole: bool) {
         self.change(|bounds| Bounds {
             open: if is_whole { bounds.oldest.wrapping_add(self.count) } else { open },
@@ -154,7 +159,8 @@ impl Room {
         });
     }
 
-    /// The pager closes the turns from `end` on. Returns the bounds before, if any of them was open.
+    /// Closes the sub-buffers from sequence number `end` on, for the pager. Returns the bounds before, if any of them
+    /// was open.
     pub(crate) fn close_from(&self, end: u32) -> Option<Bounds> {
         let is_beyond = |bounds: Bounds| bounds.open.wrapping_sub(end) as i32 > 0;
         let before = self
@@ -167,7 +173,8 @@ impl Room {
         let mut before = self.bounds.load(Relaxed);
         let after = loop {
             let after = change(Bounds::of(before));
-            // ORDER(room:A)
+            // ORDER(room:A): if the change sees an earlier one, then it sees all that preceded that one, and passes it
+            // on.
             match self.bounds.compare_exchange(before, after.word(), AcqRel, Relaxed) {
                 Ok(_) => break after,
                 Err(now) => before = now,
@@ -179,12 +186,14 @@ impl Room {
         Bounds::of(before)
     }
 
-    /// Stores the word that writers go by; again, if the bounds were changed meanwhile: whoever did that may have stored first.
+    /// Stores the word that writers read; and again, if the bounds were changed meanwhile: the thread that changed them
+    /// may have stored first.
     fn publish(&self, mut bounds: Bounds) {
         loop {
-            // ORDER(read:B) pairs with view:C: who sees it writes after we have read.
+            // ORDER(read:B) pairs with view:C: if a writer's load sees this value, then the writer writes after the
+            // reader has read.
             self.header.consumed.swap(self.consumed(bounds), AcqRel);
-            // ORDER(room:A): a reader that publishes what the pager opened knows its pages.
+            // ORDER(room:A): if a reader publishes sub-buffers that the pager opened, then it knows their pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
                 return;
@@ -209,7 +218,7 @@ mod tests {
         Room::new(HeaderRef { control, offset: 0 }, 4, first_turn, present)
     }
 
-    /// The turns from `from` on that writers may enter.
+    /// Sequence numbers from `from` on that writers may enter.
     fn open(room: &Room, from: u32) -> Vec<u32> {
         let consumed = room.header.consumed.load(Relaxed);
         let turns = (0..8).map(|step| from.wrapping_add(step));

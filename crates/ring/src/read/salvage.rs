@@ -1,15 +1,16 @@
-//! What is left in a ring when nobody writes any more.
+//! The rest of a ring that has no writers any more.
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
 
 impl Reader {
-    /// Hands `take` copies of what is left in the ring, sub-buffer by sub-buffer: also of the one that was being filled and, in the
-    /// shared ring, the complete records of those in which writers did not finish. In how many places they left at least one record
-    /// unfinished. For the end: when the program is gone or no longer recorded. `now` is a stamp that is not before the last record's.
+    /// Hands `take` copies of the unread records, sub-buffer by sub-buffer: also of the one that was being filled and,
+    /// in the shared ring, the complete records of unfinished ones. Returns the number of places where writers left at
+    /// least one record unfinished. To be called when the program is gone or no longer recorded. `now` is a timestamp
+    /// not before the last record's.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// [`Corrupt`] if no writer could have stored the head.
     pub fn salvage(&self, now: u64, take: impl FnMut(Packet)) -> Result<u64, Corrupt> {
         let head = self.head()?;
         let copy = |turn| Some(self.copy_turn(turn, self.sub_buffer_of(turn)?, head, false));
