@@ -1,4 +1,4 @@
-//! What a session's condition says of a hit.
+//! The decision about a hit by a session's condition.
 
 use sordino_event::condition::{self, Interval, Sole};
 use sordino_ring::condition::When;
@@ -6,23 +6,23 @@ use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// One hit, as conditions see it.
+/// One hit, as input of conditions.
 #[derive(Clone, Copy)]
 pub(crate) struct Hit<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) tid: u32,
 }
 
-/// What a session does with a hit.
+/// The decision of a session about a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// It is recorded.
+    /// True if the hit is recorded.
     pub(crate) record: bool,
-    /// It asks for a snapshot.
+    /// True if the hit requests a snapshot.
     pub(crate) trigger: bool,
 }
 
-/// What the session with these conditions does with a hit of tracepoint `id`.
+/// Decides about a hit of tracepoint `id` for the session with these conditions.
 ///
 /// Real-time: bounded by the code's and the payload's length.
 #[inline(always)]
@@ -36,24 +36,24 @@ pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
     Decision { record: says(place.filter()), trigger: says(place.trigger()) }
 }
 
-/// The interval, if all of that code is the test of one.
+/// The interval, if the code tests only that a field lies in one.
 #[inline(always)]
 fn sole(conditions: Table, code: Range<usize>) -> Option<Interval> {
     if code.len() != size_of::<Sole>() {
         return None;
     }
-    // SAFETY: its place said so, and it is as long; any bytes are a `Sole`.
+    // SAFETY: `code` is the range that the tracepoint's `Place` returned, and as long as a `Sole`; any bytes are one.
     unsafe { conditions.read::<Sole>(code) }.interval()
 }
 
-/// A function of its own, so that the code's copy takes no stack but where there is code.
+/// Evaluates code, in a function of its own, so that the code's copy takes stack only where there is code.
 #[inline(never)]
 fn holds(conditions: Table, code: Range<usize>, hit: Hit<'_>) -> bool {
     if let Some(interval) = sole(conditions, code.clone()) {
         return interval.holds(hit.payload);
     }
     let mut copied: Copied = [MaybeUninit::uninit(); _];
-    // SAFETY: its place said so.
+    // SAFETY: `code` is the range that the tracepoint's `Place` returned.
     let code = unsafe { conditions.copy(code, &mut copied) };
     condition::holds(code, hit.payload, hit.tid)
 }

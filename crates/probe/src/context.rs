@@ -1,4 +1,4 @@
-//! What a thread says of itself, for its events to come.
+//! Annotations of a thread, for its later events.
 
 use crate::{long, program, system};
 use sordino_clock::{Clock, nanoseconds};
@@ -6,10 +6,11 @@ use sordino_percpu::thread;
 use sordino_ring::layout::{VALUE_NAME, VALUE_TEXT};
 use sordino_ring::value::Value;
 
-/// Bytes of a name and a text together, at most.
+/// The most bytes of a name and a text together.
 pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
 
-/// Puts it where recorders find it that come later; what it says, cut to what there is room for.
+/// Stores an annotation where recorders that come later find it. Returns the name and the text, cut to the room that
+/// there is.
 ///
 /// Real-time: see [`context!`](crate::context!).
 #[inline(never)]
@@ -25,7 +26,8 @@ pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
     (value.name, value.text)
 }
 
-/// Whether a thread of this process has ended. The child of a vfork is another process, and cannot tell.
+/// Returns true if a thread of this process has ended. Always false in the child of a vfork, which is another process
+/// and cannot find out.
 fn is_gone(tid: u32) -> bool {
     thread::borrowed() == 0 && !system::is_thread(tid)
 }

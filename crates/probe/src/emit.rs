@@ -1,4 +1,4 @@
-//! What a hit of an enabled tracepoint does.
+//! The path of a hit of an enabled tracepoint.
 
 use crate::point::Tracepoint;
 use crate::{MAX_PAYLOAD, long, program};
@@ -8,7 +8,7 @@ use sordino_ring::position::Shape;
 use sordino_ring::want::Wants;
 use sordino_ring::write::{self, Attempt, Clock, Record, Stamp, Unwritten};
 
-/// The clocks that stamp records.
+/// The clocks that give records their timestamps.
 #[derive(Clone, Copy)]
 pub(crate) struct Clocks;
 
@@ -30,41 +30,43 @@ impl Stamp for Clocks {
 /// A record's payload, in two words.
 ///
 /// # Safety
-/// `record` gives a payload of as many bytes as its shape says, and `in_memory` the same one.
+/// `record` returns a payload of as many bytes as its encoded length gives, and `in_memory` passes the same one.
 pub unsafe trait Content: Copy {
-    /// How the restartable section gets it.
+    /// The payload's form for the restartable section.
     type Payload: Payload;
 
-    /// The record with this tag.
+    /// Returns the record with this tag.
     fn record(self, tag: u64) -> Record<Self::Payload>;
 
-    /// Has `go` called with the payload in memory.
+    /// Calls `go` with the payload in memory.
     fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T;
 }
 
-/// A payload in memory, readable for as many bytes as `shape` says are copied.
+/// A payload in memory, readable for as many bytes as `shape` has copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
-    /// Where.
+    /// Address of the first byte.
     pub from: *const u8,
-    /// How much.
+    /// The payload's encoded length.
     pub shape: Shape,
 }
 
 impl Staged {
-    /// The payload, but of a record that no ring takes: of that there is none.
+    /// The payload; `None` for one that no ring has room for, which has no bytes.
     ///
     /// # Safety
-    /// It stays readable, and the same, for `'a`.
+    /// The payload stays readable, and unchanged, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn payload<'a>(self) -> Option<&'a [u8]> {
         let length = self.shape.payload();
-        // SAFETY: that much is copied, so it is readable.
+        // SAFETY: `length` is at most the number of copied bytes, which are readable; the caller guarantees that they
+        // stay so and unchanged.
         (length <= MAX_PAYLOAD).then(|| unsafe { std::slice::from_raw_parts(self.from, length) })
     }
 }
 
-// SAFETY: it is what it says.
+// SAFETY: the payload has `shape.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
+// itself.
 unsafe impl Content for Staged {
     type Payload = Bytes;
 
@@ -81,7 +83,7 @@ unsafe impl Content for Staged {
 }
 
 /// Two words in registers: 11.3 ns instead of 12.9 by way of the stack.
-// SAFETY: two words are 16 bytes.
+// SAFETY: two words are 16 bytes, as the encoded length says; `in_memory` passes the same words.
 unsafe impl Content for Words {
     type Payload = Self;
 
@@ -102,92 +104,99 @@ unsafe impl Content for Words {
 /// Real-time: see the crate's documentation.
 ///
 /// # Safety
-/// `content` is laid out as the tracepoint's fields say and, where it is [`Staged`], readable. `wanted` is what
-/// [`Tracepoint::wanted`] answered.
+/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`], readable. `wanted` is the
+/// enable word that [`Tracepoint::wanted`] returned.
 #[inline(always)]
 pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
     let wants = Wants(wanted);
     if !wants.is_one() {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
+        // function's # Safety).
         return unsafe { emit_if(point, wants, content) };
     }
-    // A thread remembers where the ring is that slot 0 has for the CPU it wrote on last: a guess that saves the look at the CPU's
-    // number, which the restartable section takes anyway. 0 before its first record, and in the child of a vfork.
+    // A thread keeps the address of slot 0's ring of the CPU that it wrote on last. That guess saves reading the CPU's
+    // number, which the restartable section compares anyway. 0 before its first record, and in the child of a vfork.
     let (tag, place) = thread::tag_and_place();
     if !program::has_area() {
         return;
     }
     if place == 0 {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
+        // function's # Safety).
         return unsafe { emit_fully(point.tag(), wants, content) };
     }
     let ring = wants.ring(place) as *const RingHeader;
-    // SAFETY: the area is never unmapped, and a collector stored the word after it had made the rings that it leads to.
+    // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
+    // leads to; the caller guarantees a matching, readable payload.
     unsafe { emit_to(ring, tag | point.tag(), content) };
 }
 
-/// Writes one record to a CPU's `ring`, or wherever that comes to.
+/// Writes one record to a CPU's `ring` on the fast path, and on the slow path if that fails.
 ///
 /// # Safety
-/// As for [`write::write()`] and [`emit`].
+/// The requirements of [`write::write()`] hold for `ring`, those of [`emit`] for `content`.
 #[inline(always)]
 pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, content: C) {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
     match unsafe { write::write(ring, content.record(tag), Clocks) } {
         Ok(()) => {}
         Err(Unwritten { head, stamp, tag, stays: false }) => {
-            // SAFETY: the caller's obligations are the same.
+            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `stamp` was read after
+            // `head`.
             unsafe { emit_across(tag, ring, content, head, stamp) }
         }
         Err(Unwritten { head, stamp, tag, stays: true }) => {
-            // SAFETY: the caller's obligations are the same.
+            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `stamp` was read after
+            // `head`.
             unsafe { emit_again(tag, ring, content, head, stamp) }
         }
     }
 }
 
-/// [`emit`], as a function that the macros call.
+/// Calls [`emit`], as a function that the macros call.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit`] hold.
 #[inline(never)]
 pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this function's
+    // # Safety).
     unsafe { emit(point, wanted, content) }
 }
 
-/// Where there was no room on the short way: at the end of a sub-buffer. All of it in words that are in registers then, and
-/// stay there.
+/// Writes one record with a sub-buffer switch, since the fast path found the sub-buffer full. Its parameters are in
+/// registers then, and stay there.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit_to`] hold; `stamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
 unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `stamp` read after `head`.
     if !unsafe { write::cross(ring, content.record(tag), head, stamp) } {
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
         unsafe { emit_again(tag, ring, content, head, stamp) };
     }
 }
 
-/// Where that came to nothing, too, or the thread was interrupted.
+/// Writes one record on the slow path, since the sub-buffer switch failed, too, or the thread was interrupted.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit_to`] hold; `stamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
 unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
     let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
+    // call.
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });
 }
 
-/// Emits an event for several sessions, for one with a condition, or while it is pending. A hit that passed its gate is recorded
-/// without another look at the condition.
+/// Emits an event for several sessions, for one with a condition, or while it is pending. A hit that passed its inline
+/// filter is recorded without another look at the condition.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit`] hold.
 #[cold]
 #[inline(never)]
 unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
@@ -195,39 +204,42 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
         let Some(slots) = program::slots() else { return };
         wants.always(slots.cpus())
     } else if wants.is_pending() {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees a matching, readable payload (this function's # Safety).
         return unsafe { emit_pending(point, content) };
     } else {
         wants
     };
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees a matching, readable payload, and an enable word, of which `wants` has the
+    // sessions.
     unsafe { emit_fully(point.tag(), wants, content) };
 }
 
 /// Counts the hit of a pending tracepoint, and writes the record to the sessions that have answered.
 ///
-/// Real-time: as [`Pending::count`](sordino_ring::pending::Pending::count), then as for several sessions.
+/// Real-time: that of [`Pending::count`](sordino_ring::pending::Pending::count), then that of several sessions.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit`] hold.
 #[cold]
 #[inline(never)]
 unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
     let wants = slots.pending().count(point.id(), || Clocks.monotonic());
     if wants != Wants(0) {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees a matching, readable payload; `wants` are the sessions that have answered.
         unsafe { emit_fully(point.tag(), wants, content) };
     }
 }
 
-/// A thread's first record, records for several sessions, those with other conditions, those of a vfork's child.
+/// Emits on the slow path: a thread's first record, records for several sessions, those with other conditions, those of
+/// a vfork's child.
 ///
 /// # Safety
-/// As for [`emit`].
+/// The requirements of [`emit`] hold; `wants` is the enable word or an equivalent one.
 #[cold]
 #[inline(never)]
 unsafe fn emit_fully<C: Content>(event: u64, wants: Wants, content: C) {
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: the caller guarantees matching content and enabled sessions; `in_memory` passes a payload that is
+    // readable during the call.
     content.in_memory(|staged| unsafe { long::emit(event, wants, staged) });
 }

@@ -1,10 +1,10 @@
 //! The macros that declare and hit tracepoints.
 
-/// Declares a tracepoint in this place and hits it.
+/// Declares a tracepoint and hits it.
 ///
 /// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE, ...)`. Types are those that implement
-/// [`Value`](crate::Value); the [`Level`](crate::Level) is `Info` unless said. The values are evaluated only when
-/// somebody records the event. The same tracepoint may stand in several places, with the same fields.
+/// [`Value`](crate::Value); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
+/// session has enabled the event. The same tracepoint may stand in several places, with the same fields.
 ///
 /// ```
 /// use sordino::{Blob, Hex, Net, tracepoint};
@@ -64,7 +64,7 @@ macro_rules! __declare {
 macro_rules! __hit {
     ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
-        // SAFETY: the macros looked there.
+        // SAFETY: `look` returned `word` with the value `wanted`.
         if !unsafe { $crate::internal::turned_away($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
                 $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
@@ -74,10 +74,11 @@ macro_rules! __hit {
             };
             #[allow(unused_mut, unused_variables, unused_assignments)]
             let fill = |mut to: *mut u8| {
-                // SAFETY: `record` makes room for `length` bytes: the sum of all extents, which are the same when asked again.
+                // SAFETY: `record` makes room for `length` bytes: the sum of all encoded lengths, which do not change
+                // between calls.
                 $(to = unsafe { $crate::Value::put(&$field, to) };)*
             };
-            // SAFETY: `fill` writes that much, laid out as the fields that were declared with the same types.
+            // SAFETY: `fill` writes `length` bytes, laid out as the fields that were declared with the same types.
             unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
         }
     }};
@@ -90,10 +91,11 @@ macro_rules! __at_load {
     ($point:ident) => {
         const _: () = {
             extern "C" fn register() {
-                // SAFETY: the macros made it, of constants.
+                // SAFETY: `__declare` made the tracepoint and all that it leads to of constants.
                 unsafe { $crate::internal::register(&$point) };
             }
-            // Constructors with these priorities run before those without; the second when all of the first have.
+            // Constructors with these priorities run before those without; the second runs when all of the first have
+            // run.
             #[used]
             #[unsafe(link_section = ".init_array.00101")]
             static REGISTER: extern "C" fn() = register;
@@ -104,9 +106,10 @@ macro_rules! __at_load {
     };
 }
 
-/// Puts a line of text into the trace: the event `sordino:mark`.
+/// Records a line of text: the event `sordino:mark`.
 ///
-/// Takes what `format!` takes. Formatted only when somebody records it, on the stack; cut after 1,024 bytes.
+/// Takes the arguments of `format!`. Formatted only if a session has enabled the event, on the stack; cut after 1,024
+/// bytes.
 ///
 /// ```
 /// let step = 3;
@@ -117,10 +120,11 @@ macro_rules! mark {
     ($($arguments:tt)+) => { $crate::__line!(mark, text, $($arguments)+) };
 }
 
-/// Asks every session that records this program for a snapshot, and says why: the event `sordino:snapshot`.
+/// Requests a snapshot from every session that records this program, and records the reason: the event
+/// `sordino:snapshot`.
 ///
-/// Takes what `format!` takes, and costs as much as a [`mark!`](crate::mark!). Waits for nobody: the snapshot is written while
-/// the program goes on. A session that makes no snapshots just gets the event.
+/// Takes the arguments of `format!`, and costs as much as a [`mark!`](crate::mark!). Waits for nobody: the snapshot is
+/// written while the program goes on. A session that makes no snapshots only gets the event.
 ///
 /// ```
 /// let late = 120;
@@ -131,11 +135,12 @@ macro_rules! snapshot {
     ($($arguments:tt)+) => { $crate::__line!(snapshot, why, $($arguments)+) };
 }
 
-/// Says what this thread is doing, for its events to come: a value under a name, such as the request that it serves.
+/// Annotates this thread's later events: with a value under a name, such as the request that it serves.
 ///
-/// The name, then what `format!` takes; an empty text takes the value back. It is the thread's own, and stays until the next one under
-/// that name. A name has 24 bytes at most, a text 80; what is longer is cut. `sordino events` shows the values with each event of the thread, also in
-/// sessions that began later, and in snapshots. A program has room for 512 values of threads that live.
+/// Takes the name, then the arguments of `format!`; an empty text removes the annotation. It belongs to the thread, and
+/// stays until the next one under that name. A name has 24 bytes at most, a text 80; longer ones are cut. `sordino
+/// events` shows the annotations with each event of the thread, also in sessions that began later, and in snapshots. A
+/// program has room for 512 annotations of living threads.
 ///
 /// ```
 /// let id = 4711;
@@ -144,10 +149,10 @@ macro_rules! snapshot {
 /// sordino::context!("request", "");
 /// ```
 ///
-/// Real-time: formats the text and copies it, whether or not somebody records; then costs as much as a [`mark!`](crate::mark!), the event
-/// `sordino:context`. Waits for nobody. Makes no system call but where all 512 are taken: then one for each, to find a thread that has
-/// ended. The table's 16 pages fault when they are first touched, unless the program has locked its memory (`mlockall`). Events that
-/// come after it cost what they cost without.
+/// Real-time: formats the text and copies it, whether or not a session records; then costs as much as a
+/// [`mark!`](crate::mark!), the event `sordino:context`. Waits for nobody. Makes no system call unless all 512 cells
+/// are taken: then one for each, to find a thread that has ended. The table's 16 pages fault when they are first
+/// touched, unless the program has locked its memory (`mlockall`). Later events cost no more than without annotations.
 #[macro_export]
 macro_rules! context {
     ($name:expr, $($arguments:tt)+) => {{

@@ -1,9 +1,9 @@
-//! Lines of text in the trace, for when a tracepoint is too much ceremony: marks, and why a snapshot is asked for.
+//! Lines of text in the trace that need no declaration: marks, and the reasons for snapshots.
 
 use crate::text::Cursor;
 use std::fmt::{self, Write};
 
-/// The longest line, in bytes; what is longer is cut.
+/// The longest line, in bytes; a longer one is cut.
 const LONGEST: usize = 1024;
 
 /// Formats on the stack and hands `record` the text, cut after 1,024 bytes.
@@ -15,14 +15,14 @@ pub fn mark_text(arguments: fmt::Arguments<'_>, record: impl FnOnce(&str)) {
     }
     let mut room = [0u8; LONGEST];
     let mut cursor = Cutting(Cursor::new(&mut room));
-    // A `Display` that fails leaves what it wrote so far.
+    // A `Display` that fails leaves the text that it wrote before.
     let _ = cursor.write_fmt(arguments);
     let length = cursor.0.length();
     // Only whole pieces of text were written, cut at characters.
     record(std::str::from_utf8(&room[..length]).unwrap_or_default());
 }
 
-/// Takes as many whole characters as fit.
+/// A writer that accepts as many whole characters as fit.
 struct Cutting<'a>(Cursor<'a>);
 
 impl Write for Cutting<'_> {

@@ -1,4 +1,4 @@
-//! Payloads that are put together on the stack before they are recorded.
+//! Payloads that are composed on the stack before they are recorded.
 
 use crate::MAX_PAYLOAD;
 use crate::emit::{Staged, emit_outlined};
@@ -7,53 +7,58 @@ use sordino_percpu::Words;
 use sordino_ring::position::Shape;
 use std::mem::MaybeUninit;
 
-/// A payload of at most this many bytes is staged without further ado.
+/// The largest payload, in bytes, that is staged in the hit's own stack frame.
 const SMALL: usize = 256;
 /// The next larger stage; the last has room for [`MAX_PAYLOAD`].
 const MEDIUM: usize = 4096;
 
-/// Room for a payload, aligned as it is copied.
+/// Room for a payload, with the alignment that its copy needs.
 #[repr(align(16))]
 struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 
 /// Stages a payload of `length` bytes that `fill` writes, and [`emit`](crate::emit::emit)s it. `fill` is not called if there is no room.
 ///
 /// # Safety
-/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields say; for `wanted` see [`emit`](crate::emit::emit).
+/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields are declared; `wanted` is the enable word
+/// that [`Tracepoint::wanted`] returned.
 #[inline(always)]
 pub unsafe fn record(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
         let mut stage = Stage::<SMALL>(MaybeUninit::uninit());
-        // SAFETY: the stage has room; the caller's obligations are the same.
+        // SAFETY: the stage has `SMALL` bytes, a multiple of 8, and `length` is at most that; the caller guarantees the
+        // rest for `fill` and `wanted`.
         unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
     } else {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the caller guarantees that `fill` writes `length` bytes of the declared layout, and an enable word of
+        // this tracepoint.
         unsafe { record_large(point, wanted, length, fill) };
     }
 }
 
 /// # Safety
-/// As for [`record`].
+/// The requirements of [`record`] hold.
 #[cold]
 unsafe fn record_large(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= MEDIUM {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: `length <= MEDIUM`; the caller guarantees that `fill` writes `length` bytes of the declared layout,
+        // and an enable word.
         unsafe { record_in::<MEDIUM>(point, wanted, length, fill) };
     } else if length <= MAX_PAYLOAD {
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: `length <= MAX_PAYLOAD`; the caller guarantees that `fill` writes `length` bytes of the declared
+        // layout, and an enable word.
         unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, wanted, length, fill) };
     } else {
-        // SAFETY: nothing is read of a record that fits into no ring.
+        // SAFETY: no byte is read of a record that fits into no ring.
         unsafe {
             emit_outlined(point, wanted, Staged { from: std::ptr::null(), shape: Shape::of(Shape::MAX) })
         };
     }
 }
 
-/// A function of its own, so that only large records need a large stack frame.
+/// Records with a stage of `SIZE` bytes, in a function of its own, so that only large records need a large stack frame.
 ///
 /// # Safety
-/// As for [`record`], and `length <= SIZE`.
+/// The requirements of [`record`] hold, and `length <= SIZE`.
 #[inline(never)]
 unsafe fn record_in<const SIZE: usize>(
     point: &Tracepoint,
@@ -62,14 +67,15 @@ unsafe fn record_in<const SIZE: usize>(
     fill: impl FnOnce(*mut u8),
 ) {
     let mut stage = Stage::<SIZE>(MaybeUninit::uninit());
-    // SAFETY: the stage has room; the caller's obligations are the same.
+    // SAFETY: the caller guarantees `length <= SIZE`, a multiple of 8, so the stage has room; and all that `fill` and
+    // `wanted` require.
     unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
 }
 
 /// Fills `stage` and emits it.
 ///
 /// # Safety
-/// As for [`record`]; `stage` has room for `length` bytes rounded up to 8, and is aligned to 8.
+/// The requirements of [`record`] hold; `stage` has room for `length` bytes rounded up to 8, and is aligned to 8.
 #[inline(always)]
 pub unsafe fn record_staged(
     point: &Tracepoint,
@@ -79,17 +85,20 @@ pub unsafe fn record_staged(
     fill: impl FnOnce(*mut u8),
 ) {
     if !length.is_multiple_of(8) {
-        // What is copied beyond the payload's end lands behind the record; it shall not be what the stack held.
-        // SAFETY: inside the stage, aligned.
+        // The copy goes on beyond the payload's end to a multiple of 8, and lands behind the record: zeros there, not
+        // the stack's content.
+        // SAFETY: the caller guarantees room for `length` rounded up to 8, aligned to 8, which holds this last word.
         unsafe { stage.wrapping_add(length & !7).cast::<u64>().write(0) };
     }
     fill(stage);
     if length == 16 {
-        // SAFETY: the stage has so much, aligned, and `fill` wrote it.
+        // SAFETY: the caller guarantees that `fill` wrote all 16 bytes of the stage, which is aligned to 8.
         let [first, second] = unsafe { stage.cast::<[u64; 2]>().read() };
-        // SAFETY: the caller's obligations are the same.
+        // SAFETY: the two words are what `fill` wrote, laid out as the caller guarantees; `wanted` is this tracepoint's
+        // enable word.
         return unsafe { emit_outlined(point, wanted, Words(first, second)) };
     }
-    // SAFETY: the caller's obligations are the same.
+    // SAFETY: `fill` wrote `length` bytes to the stage, and the last word was zeroed, so all copied bytes are readable;
+    // the caller guarantees their layout and the enable word.
     unsafe { emit_outlined(point, wanted, Staged { from: stage, shape: Shape::of(length) }) };
 }

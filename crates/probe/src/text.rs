@@ -1,9 +1,9 @@
-//! Text that never panics for want of memory: into a fixed room, or the text of one tracepoint.
+//! Text that never panics for want of memory: in a fixed room, or the text of one tracepoint.
 
 use sordino_event::catalogue::{MAX_TEXT, Unregistered};
 use std::fmt::{self, Write as _};
 
-/// Writes into a slice; an error when it is full.
+/// A writer into a slice; writing fails when it is full.
 pub(crate) struct Cursor<'a> {
     room: &'a mut [u8],
     length: usize,
@@ -28,7 +28,7 @@ impl fmt::Write for Cursor<'_> {
     }
 }
 
-/// The start of a name in `room`, with U+FFFD for bytes that are no text.
+/// Copies the start of a name to `room`, with U+FFFD for bytes that are no text.
 pub(crate) fn start_of<'a>(name: &[u8], room: &'a mut [u8]) -> &'a str {
     let mut cursor = Cursor::new(room);
     let characters = name.utf8_chunks().flat_map(|chunk| {
@@ -44,7 +44,8 @@ pub(crate) fn start_of<'a>(name: &[u8], room: &'a mut [u8]) -> &'a str {
     str::from_utf8(&room[..length]).unwrap_or_default()
 }
 
-/// The text of one tracepoint, before it is known whether it goes into the catalogue. It grows up to [`MAX_TEXT`]; used again for each tracepoint.
+/// The text of one tracepoint, before it goes into the catalogue or is found there. It grows up to [`MAX_TEXT`]; used
+/// again for each tracepoint.
 #[derive(Default)]
 pub(crate) struct Text {
     bytes: Vec<u8>,
@@ -70,7 +71,7 @@ impl Text {
         self.problem
     }
 
-    /// The 64-bit FNV-1a hash of what stands behind the tracepoint's number.
+    /// The 64-bit FNV-1a hash of the text behind the tracepoint's number.
     pub(crate) fn hash(&self) -> u64 {
         let mut tabs = self.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\t').map(|(at, _)| at);
         let start = tabs.nth(1).unwrap_or(0);

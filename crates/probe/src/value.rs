@@ -1,4 +1,4 @@
-//! What can be a field's value, and how it is laid out in a record.
+//! The types of fields' values, and their layout in a record.
 
 use crate::point::{Field, Label, Shape};
 use std::ffi::{CStr, c_char};
@@ -8,16 +8,17 @@ use std::ffi::{CStr, c_char};
 /// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations declared
 /// with [`enumeration!`](crate::enumeration).
 pub trait Scalar: Copy {
-    /// The type as a trace calls it.
+    /// The type's name in a trace.
     const NAME: &'static CStr;
     /// The labels of an enumeration.
     const LABELS: &'static [Label] = &[];
-    /// Its bytes in a record.
+    /// The value's bytes in a record.
     type Bytes: Copy;
-    /// This value's.
+    /// Encodes this value as in a record.
     fn bytes(self) -> Self::Bytes;
-    /// The value as an integer, if it is one: as a session's [gate](sordino_ring::layout::Gate) has it, a signed one extended to 64
-    /// bits. A type whose [`NAME`](Self::NAME) is an integer's has to say it: a condition is compared with this alone.
+    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::Gate)
+    /// compares, a signed one extended to 64 bits. A type whose [`NAME`](Self::NAME) is an integer's has to return it:
+    /// a condition is compared with this alone.
     fn integer(self) -> Option<u64>;
 }
 
@@ -27,25 +28,25 @@ pub trait Scalar: Copy {
 pub trait Value {
     /// The scalar's name; empty for text.
     const SCALAR: &'static CStr;
-    /// How many scalars.
+    /// The number of scalars, and its encoding.
     const SHAPE: Shape;
     /// The length of an array.
     const LENGTH: u32 = 0;
     /// The labels of an enumeration.
     const LABELS: &'static [Label] = &[];
-    /// How many bytes a value takes, if all take the same.
+    /// Bytes that a value takes, if all values take the same number.
     const FIXED: Option<usize>;
 
-    /// How many bytes this value takes.
+    /// Bytes that this value takes.
     fn extent(&self) -> usize;
 
-    /// Writes it, and answers the address behind it.
+    /// Writes the value to `to`, and returns the address behind it.
     ///
     /// # Safety
     /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
 
-    /// [`Scalar::integer`] where the shape is [`Shape::One`]; `None` of anything else.
+    /// [`Scalar::integer`] if the shape is [`Shape::One`]; `None` for other shapes.
     #[inline(always)]
     fn as_integer(&self) -> Option<u64> {
         None
@@ -56,7 +57,7 @@ impl Field {
     /// A field of type `V` called `name`, which ends with a zero byte.
     ///
     /// # Panics
-    /// If it does not; in a constant, that is a compile error.
+    /// Panics if it does not end with one; in a constant, that is a compile error.
     pub const fn of<V: Value>(name: &'static str) -> Self {
         assert!(!name.is_empty() && name.as_bytes()[name.len() - 1] == 0);
         Self {
@@ -138,11 +139,11 @@ scalars! {
 pub trait Enumerated: Copy {
     /// The integer that it is recorded as.
     type Integer: Scalar;
-    /// What the trace calls the type: `enum:` and the integer's name.
+    /// The type's name in a trace: `enum:` and the integer's name.
     const NAME: &'static CStr;
-    /// Its labels.
+    /// The labels of its values.
     const LABELS: &'static [Label];
-    /// This value's integer.
+    /// The integer that this value is recorded as.
     fn integer(self) -> Self::Integer;
 }
 
@@ -173,7 +174,7 @@ impl<S: Scalar> Value for S {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller made room; unaligned.
+        // SAFETY: the caller guarantees room for `extent()` bytes, the size of `Bytes`; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(self.bytes()) };
         to.wrapping_add(size_of::<S::Bytes>())
     }
@@ -198,7 +199,7 @@ impl<S: Scalar, const N: usize> Value for [S; N] {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller made room.
+        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
         unsafe { put_all(self, to) }
     }
 }
@@ -217,7 +218,7 @@ impl<S: Scalar, const N: usize> Value for &[S; N] {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller made room.
+        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
         unsafe { put_all(*self, to) }
     }
 }
@@ -228,7 +229,7 @@ impl<S: Scalar> Value for &[S] {
     const LABELS: &'static [Label] = <S as Scalar>::LABELS;
     const FIXED: Option<usize> = None;
 
-    /// A slice too long for a record is too long for its length's 16 bits at the earliest.
+    /// Bytes of the length and all elements. The length's 16 bits are exceeded no sooner than a record's size.
     #[inline(always)]
     fn extent(&self) -> usize {
         2 + self.len() * size_of::<S::Bytes>()
@@ -236,19 +237,20 @@ impl<S: Scalar> Value for &[S] {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller made room; unaligned.
+        // SAFETY: the caller guarantees room for `extent()` bytes, of which the length takes two; an unaligned write.
         unsafe { to.cast::<[u8; 2]>().write_unaligned((self.len() as u16).to_ne_bytes()) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees room for `extent()` bytes, which are those of all elements behind the length's
+        // two.
         unsafe { put_all(self, to.wrapping_add(2)) }
     }
 }
 
 /// # Safety
-/// `to` has room for all of them.
+/// `to` has room for the bytes of all values.
 #[inline(always)]
 unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
     for value in values {
-        // SAFETY: the caller made room; unaligned.
+        // SAFETY: the caller guarantees room for all values, of which this is the next; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(value.bytes()) };
         to = to.wrapping_add(size_of::<S::Bytes>());
     }
@@ -267,7 +269,7 @@ impl Value for Blob<'_> {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller made room.
+        // SAFETY: the caller guarantees room for `extent()` bytes, which is the slice's own.
         unsafe { self.0.put(to) }
     }
 }
@@ -286,7 +288,7 @@ macro_rules! texts {
 
             #[inline(always)]
             unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-                // SAFETY: the caller made room.
+                // SAFETY: the caller guarantees room for `extent()` bytes, one more than the text has.
                 unsafe { put_text(self.$bytes(), to) }
             }
         }
@@ -299,29 +301,30 @@ texts! {
     &CStr, to_bytes;
 }
 
-/// Copies text and ends it. A zero byte inside would end it early in the trace and displace what follows.
+/// Copies text and ends it with a zero byte. Zero bytes inside become `?`: they would end the text early in the trace
+/// and displace the fields behind it.
 ///
 /// # Safety
 /// `to` has room for one byte more than `text`.
 unsafe fn put_text(text: &[u8], to: *mut u8) -> *mut u8 {
-    // SAFETY: the caller made room, and the stage is no program's text.
+    // SAFETY: the caller guarantees room for the text, in the stage, which does not overlap with it.
     unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-    // SAFETY: just written.
+    // SAFETY: these bytes were just written, and nothing else uses the stage.
     let copy = unsafe { std::slice::from_raw_parts_mut(to, text.len()) };
     copy.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');
     let end = to.wrapping_add(text.len());
-    // SAFETY: the caller made room.
+    // SAFETY: the caller guarantees room for one byte more than the text.
     unsafe { end.write(0) };
     end.wrapping_add(1)
 }
 
-/// What all values take together.
+/// Bytes that all values take together.
 #[inline(always)]
 pub fn extent<const N: usize>(extents: [usize; N]) -> usize {
     extents.into_iter().fold(0, usize::saturating_add)
 }
 
-/// What all values take together, if that is always the same.
+/// Bytes that all values take together, if that number is constant.
 pub const fn fixed_extent(extents: &[Option<usize>]) -> Option<usize> {
     let (mut sum, mut index) = (0, 0);
     while index < extents.len() {

@@ -1,45 +1,47 @@
-//! Waiting for room in a full ring, where the program allows it and a session asks for it.
+//! Waiting for room in a full ring, if the program allows it and a session requests it.
 //!
-//! A waiting thread sleeps and tries again; nobody has to wake it, so readers do nothing for it. It sees that a session ends by the
-//! closed ring, in which nothing is written. That a recorder was killed it learns from the lock on its slot, which the kernel
-//! releases then: it looks every second, through the area's descriptor. From then on nobody waits for that session.
+//! A waiting thread sleeps and tries again; nobody has to wake it, so readers do nothing for it. A session that ends
+//! closes the ring, in which nothing is written any more. If a recorder is killed, the kernel releases the lock on its
+//! slot: the waiting thread tests that lock every second, through the area's descriptor. From then on nobody waits for
+//! that session.
 
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};
 use sordino_ring::slots::Slots;
 use sordino_ring::write::Full;
 
-/// Between two tries, in nanoseconds: well below what a recorder takes to come round, and 1 % of a CPU at most.
+/// Time between two tries, in nanoseconds: well below a recorder's period, and 1 % of a CPU at most.
 const NAP: u64 = 100_000;
-/// Between two looks whether the recorder lives.
+/// Time between two tests if the recorder lives, in nanoseconds.
 const LOOK: u64 = 1_000_000_000;
-/// What [`Full::block`] says for ever with.
+/// The value of [`Full::block`] that sets no limit.
 const FOR_EVER: u32 = u32::MAX;
 
-/// How long one record has waited, in nanoseconds of `CLOCK_MONOTONIC`.
+/// The wait of one record; times in nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Waiting {
-    /// 0: not yet.
+    /// The time at which it began; 0 before that.
     since: u64,
-    /// When it was last looked whether the recorder lives, or since.
+    /// The time of the last test if the recorder lives, or of the begin.
     looked: u64,
 }
 
-/// What a thread does whose record finds no room.
+/// The next step of a thread whose record finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Sleeps so many nanoseconds.
     Sleep(u64),
-    /// Looks whether the recorder lives, and sleeps then.
+    /// Tests if the recorder lives, and sleeps so many nanoseconds then.
     Look(u64),
-    /// Loses the record.
+    /// Gives up: the record is lost.
     GiveUp,
 }
 
 impl Waiting {
-    /// Sleeps until it is time to try once more; `false` if it no longer is, or the program does not allow it.
+    /// Sleeps until the next try; returns `false` if there is none, because the time is over or the program does not
+    /// allow it.
     ///
-    /// One system call, two in each second.
+    /// One system call; a second one once a second.
     #[cold]
     pub(crate) fn sleep(&mut self, slots: Slots, slot: u32, full: Full) -> bool {
         if !slots.allows_blocking() {

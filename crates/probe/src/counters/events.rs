@@ -1,8 +1,8 @@
-//! The counters of one thread, as perf events.
+//! Performance counters of one thread, as perf events.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `events:A`, taking a place | `events:B`, giving it back | who takes it sees that the one before has left it |
+//! | `events:A`, taking a place | `events:B`, giving it back | if a thread takes the place, it sees that the one before has left it |
 
 use super::kind::{Asked, MOST, Of};
 use super::page::{self, Page};
@@ -13,25 +13,25 @@ use sordino_percpu::primitive::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, Atomi
 use sordino_percpu::read_performance_counter;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-/// Place for one thread's events. Its thread alone uses them; a fork's child closes what it inherited of them.
+/// The place for one thread's events. Only this thread uses them; a fork's child closes the events that it inherited.
 #[derive(Debug)]
 pub(super) struct Events {
     /// 1 while a thread has this place.
     taken: AtomicU32,
-    /// How many are open.
+    /// The number of open events.
     count: AtomicU32,
     events: [Event; MOST],
 }
 
-/// An event that is open.
+/// An open perf event.
 #[derive(Debug)]
 struct Event {
-    /// [`Asked::number`].
+    /// The counter's number: [`Asked::number`].
     number: AtomicU8,
     fd: AtomicI32,
-    /// What [`kernel::id`] said of the descriptor.
+    /// The event's id, as [`kernel::id`] returned it for the descriptor.
     id: AtomicU64,
-    /// Null if it has none.
+    /// The event's page; null if it has none.
     page: AtomicPtr<Page>,
 }
 
@@ -42,21 +42,22 @@ impl Events {
 
     /// Takes the place, if it is free.
     pub(super) fn take(&self) -> bool {
-        // ORDER(events:A) pairs with events:B: who takes it sees that the one before has left it.
+        // ORDER(events:A) pairs with events:B: if the exchange sees the place free, then it sees that the thread before
+        // has left it.
         self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Closes what is open, and gives the place back.
+    /// Closes the open events, and gives the place back.
     pub(super) fn leave(&self) {
         for event in self.each() {
-            // SAFETY: `add` had it mapped; the thread that reads it is this one.
+            // SAFETY: `add` mapped this page, or it is null; the only thread that reads it is this one.
             unsafe { kernel::unmap(event.page.load(Relaxed)) };
             event.close();
         }
         self.empty();
     }
 
-    /// Closes what a fork's child inherited, whose page the kernel left out.
+    /// Closes the events that a fork's child inherited, whose pages the kernel left out.
     pub(super) fn disinherit(&self) {
         if self.taken.load(Relaxed) != 0 {
             system::keep_errno(|| self.each().for_each(Event::close));
@@ -66,7 +67,7 @@ impl Events {
 
     fn empty(&self) {
         self.count.store(0, Relaxed);
-        // ORDER(events:B) pairs with events:A: who takes it sees that this one has left it.
+        // ORDER(events:B) pairs with events:A: if a thread sees the place free, then it sees that this one has left it.
         self.taken.store(0, Release);
     }
 
@@ -74,13 +75,13 @@ impl Events {
         self.events.iter().take(self.count.load(Relaxed) as usize)
     }
 
-    /// Has the calling thread count what is `asked` for, too; less than [`MOST`] before.
+    /// Opens another counter for the calling thread, which has less than [`MOST`] before.
     pub(super) fn add(&self, asked: Asked) -> Result<(), NoCounters> {
         let (asked, fd) = open(asked)?;
         if self.each().any(|other| other.number.load(Relaxed) == asked.number()) {
             return Err(NoCounters::Twice(asked.name()));
         }
-        // Where the processor's counters are taken, or too few for all, it does not count from the beginning.
+        // If the processor's counters are in use, or too few for all, the event does not count from the beginning.
         if kernel::read(fd.as_raw_fd()).is_none() {
             return Err(NoCounters::Taken(asked.name()));
         }
@@ -91,12 +92,12 @@ impl Events {
         event.id.store(kernel::id(fd.as_raw_fd()).unwrap_or(0), Relaxed);
         event.fd.store(fd.into_raw_fd(), Relaxed);
         self.count.store(count + 1, Relaxed);
-        // Touches the page.
+        // Touches the page, so that no hit is the first to do it.
         let _ = event.read_page();
         Ok(())
     }
 
-    /// Puts the numbers and values of those that can be told there; how many these are.
+    /// Reads the events that have counted all the time, and stores their numbers and values; returns their count.
     pub(super) fn read(&self, numbers: &mut [u8; MOST], values: &mut [u64; MOST]) -> usize {
         let told = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
         let places = numbers.iter_mut().zip(values);
@@ -104,7 +105,7 @@ impl Events {
     }
 }
 
-/// Opens a counter; without what the kernel does where that is not permitted.
+/// Opens a counter; without the kernel's part if that is not permitted.
 fn open(asked: Asked) -> Result<(Asked, OwnedFd), NoCounters> {
     let may_see_kernel = !asked.user_only;
     let error = match kernel::open(asked, may_see_kernel) {
@@ -135,25 +136,26 @@ impl Event {
         }
     }
 
-    /// What it has counted, if that can be told.
+    /// The event's count, if it counted all the time.
     fn count(&self) -> Option<u64> {
         self.read_page().or_else(|| self.ask())
     }
 
-    /// The same, without the kernel.
+    /// The same count, read from the page, without the kernel.
     #[inline(always)]
     fn read_page(&self) -> Option<u64> {
         let page = self.page.load(Relaxed);
         if page.is_null() {
             return None;
         }
-        // SAFETY: the kernel's page says that this process may read it.
+        // SAFETY: `page::count` calls this only if the event's page has `cap_user_rdpmc` set, so the kernel lets this
+        // process read it.
         let read = |number| unsafe { read_performance_counter(number) };
-        // SAFETY: `add` had it mapped, and `leave` is this thread's, too.
+        // SAFETY: `add` mapped the page, and only this thread unmaps it, in `leave`.
         unsafe { page::count(page, read) }
     }
 
-    /// The same, of the kernel. Leaves `errno` as it was.
+    /// The same count, read from the kernel. Leaves `errno` as it was.
     #[inline(never)]
     fn ask(&self) -> Option<u64> {
         let mut count = None;
@@ -161,7 +163,7 @@ impl Event {
         count
     }
 
-    /// Its descriptor, if it still is that.
+    /// The event's descriptor, unless the program has closed it or uses its number for something else.
     fn descriptor(&self) -> Option<RawFd> {
         let fd = self.fd.load(Relaxed);
         (kernel::id(fd) == Some(self.id.load(Relaxed))).then_some(fd)
@@ -169,7 +171,7 @@ impl Event {
 
     fn close(&self) {
         if let Some(fd) = self.descriptor() {
-            // SAFETY: it is the event's, and nobody else owns it.
+            // SAFETY: the descriptor is the event's (its id matches), and nothing else owns it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
@@ -177,7 +179,7 @@ impl Event {
 
 #[cfg(test)]
 impl Events {
-    /// The descriptor of the first that was opened.
+    /// The descriptor of the event that was opened first.
     pub(super) fn first(&self) -> Option<RawFd> {
         self.events[0].descriptor()
     }

@@ -1,50 +1,50 @@
-//! The performance counters that there are, under the names that perf gives them.
+//! The performance counters, under the names that perf gives them.
 
 use super::NoCounters;
 use crate::point::Label;
 
-/// A performance counter.
+/// A kind of performance counter.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// As perf_event_open(2) knows it.
+    /// The type of the event for perf_event_open(2).
     pub(super) ty: u32,
     pub(super) config: u64,
     pub(super) of: Of,
 }
 
-/// Whose doing it counts.
+/// The code that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// The thread's and, where that is permitted, the kernel's on its behalf.
+    /// The thread's code and, if permitted, the kernel's on its behalf.
     Both,
-    /// The kernel's alone: nothing is left without it.
+    /// Only the kernel's: without it, nothing is left.
     Kernel,
-    /// The time of both, which the kernel tells whatever else is permitted.
+    /// The time of both, which the kernel reports whatever else is permitted.
     Time,
 }
 
-/// A counter that was asked for.
+/// A counter that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     number: u8,
-    /// What the kernel does does not count.
+    /// True if the kernel's part is left out.
     pub(super) user_only: bool,
 }
 
-/// As many as one thread may have.
+/// The most counters that one thread may have.
 pub(super) const MOST: usize = 8;
-/// Added to the number of a counter that counts user space alone.
+/// The number added for a counter that counts only user space.
 const USER_ONLY: u8 = 128;
 
-/// `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE`.
+/// The event types `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE`.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 
 macro_rules! kinds {
     ($($number:literal $name:literal $ty:ident $config:literal $of:ident;)*) => {
         const KINDS: &[Kind] = &[$(Kind { name: $name, ty: $ty, config: $config, of: Of::$of }),*];
-        /// What records call them.
+        /// The names of the counters' numbers in records.
         pub(super) static LABELS: &[Label] = &[$(
             label($number, concat!($name, "\0")),
             label($number + USER_ONLY, concat!($name, ":u\0")),
@@ -86,17 +86,17 @@ impl Asked {
         &KINDS[usize::from(self.number)]
     }
 
-    /// The same without what the kernel does, if anything is left then.
+    /// The same counter without the kernel's part, if anything is left then.
     pub(super) fn without_kernel(self) -> Option<Self> {
         (self.kind().of == Of::Both && !self.user_only).then_some(Self { user_only: true, ..self })
     }
 
-    /// As records have it.
+    /// The counter's number in records.
     pub(super) fn number(self) -> u8 {
         self.number + if self.user_only { USER_ONLY } else { 0 }
     }
 
-    /// As it was asked for.
+    /// The counter's name in a request.
     pub(super) fn name(self) -> String {
         format!("{}{}", self.kind().name, if self.user_only { ":u" } else { "" })
     }
@@ -109,14 +109,14 @@ impl Asked {
     }
 }
 
-/// Reads names with commas between them.
+/// Parses names that are separated by commas.
 pub(super) fn parse(names: &str) -> Result<Vec<Asked>, NoCounters> {
     let named = |name: &str| Asked::named(name).ok_or_else(|| NoCounters::Unknown(name.to_owned()));
     let asked: Vec<_> = names.split(',').map(|name| named(name.trim())).collect::<Result<_, _>>()?;
     if asked.len() > MOST { Err(NoCounters::TooMany(asked.len())) } else { Ok(asked) }
 }
 
-/// All names.
+/// The names of all counters.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.name)
 }
@@ -149,7 +149,7 @@ mod tests {
         let kinds = 0..KINDS.len() as u8;
         for asked in kinds.flat_map(|number| [false, true].map(|user_only| Asked { number, user_only })) {
             let label = LABELS.iter().find(|label| label.low == i64::from(asked.number())).unwrap();
-            // SAFETY: a constant that ends with a zero byte.
+            // SAFETY: the label's text is a constant that ends with a zero byte.
             let text = unsafe { CStr::from_ptr(label.text) };
             assert_eq!(text.to_str(), Ok(&*asked.name()));
         }

@@ -1,11 +1,13 @@
 //! Performance counters of threads, as context of their events.
 //!
-//! A thread opens its counters by a call, and every hit in a session that wants them reads them before it is recorded: those of the
-//! processor in user space where the kernel lets it, others by asking the kernel. They are pinned, to count all the time; what one says that
-//! did not is left out. Not in a group, in which not every kernel brings a sibling's count up to date when it is read.
+//! A thread opens its counters by a call, and every hit in a session that records counters reads them before it is
+//! recorded: those of the processor in user space if the kernel allows it, others by a system call. They are pinned, to
+//! count all the time; one that did not is left out. They form no group, since not every kernel updates a sibling's
+//! count when it is read.
 //!
-//! A fork's child has no counters: its copies of the descriptors are closed, the pages are not there. A program may close any
-//! descriptor, and use its number for something else: so a descriptor is asked for its event's number before it is used.
+//! A fork's child has no counters: its copies of the descriptors are closed, the pages are not there. A program may
+//! close any descriptor, and use its number for something else: so a descriptor's event id is compared before it is
+//! used.
 
 mod events;
 mod kernel;
@@ -32,7 +34,7 @@ const THREADS: usize = 256;
 
 static PLACES: [Events; THREADS] = [const { Events::new() }; THREADS];
 
-/// Closes the thread's counters when it ends.
+/// A guard that closes the thread's counters when it ends.
 struct AtEnd;
 
 impl Drop for AtEnd {
@@ -45,8 +47,9 @@ thread_local! {
     static AT_END: AtEnd = const { AtEnd };
 }
 
-/// Has the calling thread count, for its events to come in every recording that is to tell of counters: names as perf has them,
-/// with commas between them, 8 at most. In the place of what it counted before; the empty text ends that, and so does the thread's end.
+/// Opens counters for the calling thread, whose values precede its later events in every recording with counters.
+/// `names` are those of perf, separated by commas, 8 at most. They replace the thread's former counters; the empty text
+/// only closes those, and so does the thread's end.
 ///
 /// ```
 /// if let Err(why) = sordino::counters("page-faults, context-switches") {
@@ -57,28 +60,29 @@ thread_local! {
 /// # Ok::<(), sordino::NoCounters>(())
 /// ```
 ///
-/// The processor's are `cycles`, `instructions`, `cache-references`, `cache-misses`, `branches`, `branch-misses`, `bus-cycles`,
-/// `stalled-cycles-frontend`, `stalled-cycles-backend`, `ref-cycles`; the kernel's `page-faults`, `minor-faults`, `major-faults`,
-/// `context-switches`, `cpu-migrations`, `task-clock` (nanoseconds). What the kernel does for the thread counts, too; not where that
-/// is not permitted, or `:u` behind a name says so: then it is recorded under the name with `:u`.
+/// The processor's are `cycles`, `instructions`, `cache-references`, `cache-misses`, `branches`, `branch-misses`,
+/// `bus-cycles`, `stalled-cycles-frontend`, `stalled-cycles-backend`, `ref-cycles`; the kernel's `page-faults`,
+/// `minor-faults`, `major-faults`, `context-switches`, `cpu-migrations`, `task-clock` (nanoseconds). The kernel's work
+/// for the thread counts, too, unless that is not permitted or the name ends with `:u`: then the counter is recorded
+/// under the name with `:u`.
 ///
-/// Not for a thread's real-time part, and not for signal handlers: it makes system calls for each counter, which has a descriptor and a
-/// page then, and allocates. The first call in a program makes `sordino:counters` known to recorders, and waits for them as a program does that
-/// begins. Where a program cannot be recorded, it does nothing.
+/// Not for a thread's real-time part, and not for signal handlers: it makes system calls for each counter, which has a
+/// descriptor and a page then, and allocates. The first call in a program registers `sordino:counters` with recorders,
+/// and waits for them as a program does when it begins. In a program that cannot be recorded, it does nothing.
 ///
-/// Real-time, of a hit in a recording that wants counters (others cost nothing): for each of the processor's that may be
-/// read in user space, an instruction and some loads; for each other two system calls, which wait for nobody. Then a record of at most 94
-/// bytes more.
+/// Real-time, of a hit in a recording with counters (others cost nothing): for each of the processor's that may be read
+/// in user space, an instruction and some loads; for each other two system calls, which wait for nobody. Then a record
+/// of at most 94 bytes more.
 ///
 /// # Errors
-/// [`NoCounters`] says why; the thread has none then.
+/// A [`NoCounters`] with the reason; the thread has no counters then.
 pub fn counters(names: &str) -> Result<(), NoCounters> {
     close();
     if names.trim().is_empty() {
         return Ok(());
     }
     let asked = parse(names)?;
-    // Where there is no area, and none can be made, nobody records.
+    // Without an area, and if none can be made, nobody records.
     program::with_area(|_| {});
     if !program::has_area() {
         return Ok(());
@@ -86,10 +90,10 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
     AT_END.try_with(|_| ()).map_err(|_| NoCounters::Ending)?;
     let events = PLACES.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
     asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.leave())?;
-    // SAFETY: constants of this module.
+    // SAFETY: the tracepoint and all that it leads to are constants of this module.
     unsafe { register(&POINT) };
     program::ready();
-    // Only now: a signal handler's hits read them from here on.
+    // Last: from here on, a signal handler's hits read the events.
     thread::set_counters(&raw const *events as usize);
     Ok(())
 }
@@ -97,34 +101,35 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
 /// The calling thread's counters.
 fn own() -> Option<&'static Events> {
     let events = thread::counters() as *const Events;
-    // SAFETY: null, or one of `PLACES`.
+    // SAFETY: the word is 0, or the address of one of `PLACES`, which are static.
     unsafe { events.as_ref() }
 }
 
 fn close() {
     if let Some(events) = own() {
         thread::set_counters(0);
-        // A child that was not forked by the C library's `fork` has no area, and neither the pages: others may be there by now.
+        // A child that was not forked by the C library's `fork` has no area, and no pages of the events: others may be
+        // there by now.
         if program::has_area() {
             events.leave();
         }
     }
 }
 
-/// In the only thread of a fork's child: what its parent's threads count is not its own.
+/// Drops the parent's counters in a fork's child, whose only thread this is.
 pub(crate) fn after_fork() {
     thread::set_counters(0);
     PLACES.iter().for_each(Events::disinherit);
 }
 
-/// The record that goes before one of tracepoint `event`, and its tag: what the calling thread has counted. `None` if it counts nothing,
-/// the session in `slot` does not know of such records yet, or the kernel does not say.
+/// The record of the calling thread's counters that precedes one of tracepoint `event`, and its tag. `None` if the
+/// thread has no counters, the session in `slot` has not enabled such records yet, or no counter can be read.
 ///
 /// Real-time: see [`counters()`].
 pub(crate) fn payload(slots: Slots, slot: u32, event: u16) -> Option<(u64, Payload)> {
     let events = own()?;
     let is_known = Wants(POINT.wanted()).sessions(slots.cpus()).all >> slot & 1 != 0;
-    // The child of a vfork has its parent's words, and counts nothing.
+    // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;
     }
@@ -151,7 +156,7 @@ mod tests {
         let fresh = vec![0u8; (PAGES + 1) * 4096];
         let [faults, clock] = read().unwrap();
         for page in 0..PAGES {
-            // SAFETY: inside the vector.
+            // SAFETY: page `page` lies inside the vector, which is this thread's own.
             unsafe { fresh.as_ptr().wrapping_add(4096 * page).cast_mut().write_volatile(1) };
         }
         let [faults_after, clock_after] = read().unwrap();
@@ -172,21 +177,21 @@ mod tests {
         counters("page-faults:u,task-clock").unwrap();
         let leader = own().unwrap().first().unwrap();
         let (mut ends, byte) = ([0; 2], [7u8; 1]);
-        // SAFETY: makes two descriptors.
+        // SAFETY: writes two descriptors to `ends`.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
         let [reader, writer] = ends;
-        // SAFETY: one byte of our own.
+        // SAFETY: one byte of this function's own is read.
         assert_eq!(unsafe { libc::write(writer, byte.as_ptr().cast(), 1) }, 1);
-        // SAFETY: descriptors of our own: the program takes the counter's number for its pipe.
+        // SAFETY: both descriptors are this test's: the program uses the counter's number for its pipe.
         assert_eq!(unsafe { libc::dup2(reader, leader) }, leader);
         assert_eq!(read(), None);
         counters("").unwrap();
         let mut back = [0u8; 1];
-        // SAFETY: room for a byte.
+        // SAFETY: there is room for one byte.
         assert_eq!(unsafe { libc::read(leader, back.as_mut_ptr().cast(), 1) }, 1);
         assert_eq!(back, byte);
         for fd in [reader, writer, leader] {
-            // SAFETY: nobody else has them.
+            // SAFETY: nothing else owns these descriptors.
             unsafe { libc::close(fd) };
         }
     }

@@ -1,5 +1,6 @@
-//! Reading a counter in user space, as `include/uapi/linux/perf_event.h` says at `struct perf_event_mmap_page`: the kernel changes the
-//! page on this thread's CPU alone, while it interrupts it or switches it, so that a count before and behind tells.
+//! Reading a counter in user space, as `include/uapi/linux/perf_event.h` documents it at `struct perf_event_mmap_page`.
+//! The kernel changes the page only on this thread's CPU, while it interrupts or switches the thread: so equal values
+//! of `lock` before and behind the other loads confirm these.
 
 use sordino_percpu::primitive::plain;
 use std::mem::offset_of;
@@ -9,50 +10,52 @@ use std::mem::offset_of;
 #[repr(C)]
 pub(super) struct Page {
     versions: [u32; 2],
-    /// Changes whenever the rest does.
+    /// A number that changes whenever the rest does.
     lock: u32,
-    /// The number of the processor's counter, and one; 0: it counts nowhere now, or cannot be read here.
+    /// The number of the processor's counter plus one; 0 if it does not count now, or cannot be read here.
     index: u32,
-    /// What to add to the processor's counter.
+    /// The number to add to the processor's counter.
     offset: i64,
-    /// For how long it was to count, and for how long it did.
+    /// The time for which the event was enabled, and for which it counted.
     times: [u64; 2],
     capabilities: u64,
-    /// Bits of the processor's counter.
+    /// Width of the processor's counter in bits.
     width: u16,
 }
 
-/// `cap_user_rdpmc`.
+/// The bit `cap_user_rdpmc` of the capabilities.
 const MAY_READ: u64 = 1 << 2;
-/// The kernel changes the page at most once for each interrupt: more in a row would be a storm of them.
+/// Number of tries. The kernel changes the page at most once for each interrupt: more in a row would be a storm of
+/// them.
 const TRIES: usize = 8;
 
-/// What the event of `page` has counted; `None` if only the kernel can tell, or it did not count all the time. `read` reads a counter of the processor's.
+/// The count of the event of `page`; `None` if only the kernel can read it, or it did not count all the time. `read`
+/// reads a counter of the processor's.
 ///
 /// Real-time: a few loads and `read`, at most eight times.
 ///
 /// # Safety
-/// `page` is a perf event's page, mapped.
+/// `page` is the mapped page of a perf event.
 #[inline(always)]
 pub(super) unsafe fn count(page: *const Page, read: impl Fn(u32) -> u64) -> Option<u64> {
     for _ in 0..TRIES {
-        // SAFETY: the caller's obligation, and this field's type.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `lock` is a `u32`.
         let before = unsafe { read_at::<u32>(page, offset_of!(Page, lock)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `index` is a `u32`.
         let index = unsafe { read_at::<u32>(page, offset_of!(Page, index)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `capabilities` is a `u64`.
         let capabilities = unsafe { read_at::<u64>(page, offset_of!(Page, capabilities)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `offset` is an `i64`.
         let offset = unsafe { read_at::<i64>(page, offset_of!(Page, offset)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `width` is a `u16`.
         let width = unsafe { read_at::<u16>(page, offset_of!(Page, width)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `times` are two `u64`.
         let [enabled, running] = unsafe { read_at::<[u64; 2]>(page, offset_of!(Page, times)) };
         if capabilities & MAY_READ == 0 || index == 0 || enabled != running {
             return None;
         }
         let counter = extend(read(index - 1), width)?;
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees a mapped page of an event, in which `lock` is a `u32`.
         if unsafe { read_at::<u32>(page, offset_of!(Page, lock)) } == before {
             return Some(offset.wrapping_add(counter).cast_unsigned());
         }
@@ -60,17 +63,17 @@ pub(super) unsafe fn count(page: *const Page, read: impl Fn(u32) -> u64) -> Opti
     None
 }
 
-/// Loads a field, after those before it.
+/// Loads a field, after all loads before it.
 ///
 /// # Safety
-/// As for [`count`]; a `T` lies at `offset`.
+/// `page` is the mapped page of a perf event; a `T` lies at `offset`.
 #[inline(always)]
 unsafe fn read_at<T: Copy>(page: *const Page, offset: usize) -> T {
-    // SAFETY: the caller's obligation; volatile.
+    // SAFETY: the caller guarantees a `T` at this offset of a mapped page; volatile, since the kernel changes it.
     unsafe { plain::read(page.wrapping_byte_add(offset).cast()) }
 }
 
-/// The lower `width` bits as a number with a sign: the kernel has the counter begin below zero.
+/// Sign-extends the lower `width` bits: the kernel has the counter begin below zero.
 fn extend(counter: u64, width: u16) -> Option<i64> {
     let above = 64u32.checked_sub(width.into()).filter(|above| *above < 64)?;
     Some((counter << above).cast_signed() >> above)
@@ -92,7 +95,7 @@ mod tests {
     };
 
     fn counted(page: Page, counter: u64) -> Option<u64> {
-        // SAFETY: a page of our own.
+        // SAFETY: `page` is this function's own.
         unsafe { count(&raw const page, |_| counter) }
     }
 
@@ -100,12 +103,12 @@ mod tests {
     fn it_is_the_offset_and_the_processor_s_counter_with_its_sign() {
         assert_eq!(counted(PAGE, 24), Some(1024));
         assert_eq!(counted(PAGE, (1 << 48) - 24), Some(976));
-        // What lies above the counter's bits is no part of it.
+        // Bits above the counter's width do not count.
         assert_eq!(counted(PAGE, 0xffff << 48 | 24), Some(1024));
         assert_eq!(counted(Page { width: 64, ..PAGE }, u64::MAX), Some(999));
         assert_eq!(counted(Page { offset: i64::MAX, ..PAGE }, 1), Some(1 << 63));
         let page = PAGE;
-        // SAFETY: a page of our own.
+        // SAFETY: `page` is this function's own.
         let number = unsafe { count(&raw const page, |number| number.into()) };
         assert_eq!(number, Some(1003), "the index less one");
     }
@@ -118,7 +121,7 @@ mod tests {
             Page { times: [9, 8], ..PAGE },
         ];
         for page in cannot {
-            // SAFETY: a page of our own.
+            // SAFETY: `page` is this function's own.
             assert_eq!(unsafe { count(&raw const page, |number| panic!("counter {number}")) }, None);
         }
         for width in [0, 65, u16::MAX] {
@@ -134,12 +137,12 @@ mod tests {
             let read = |_| {
                 reads.set(reads.get() + 1);
                 if reads.get() <= changes {
-                    // SAFETY: a page of our own, which nobody holds a reference to.
+                    // SAFETY: `page` is this function's own, and nobody holds a reference to it.
                     unsafe { page.write(Page { lock: 2 + reads.get() as u32, offset: 5000, ..PAGE }) };
                 }
                 24
             };
-            // SAFETY: a page of our own.
+            // SAFETY: `page` is this function's own.
             let counted = unsafe { count(page, read) };
             assert_eq!(counted, (changes < TRIES).then_some(5024), "it changed {changes} times");
             assert_eq!(reads.get(), (changes + 1).min(TRIES));

@@ -1,12 +1,12 @@
-//! What `/proc/sys/kernel/perf_event_paranoid` permits.
+//! The limit of `/proc/sys/kernel/perf_event_paranoid` for unprivileged users.
 
 use std::fmt;
 use std::fs;
 
-/// What the kernel permits users without `CAP_PERFMON` to count.
+/// The kernel's limit for users without `CAP_PERFMON`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paranoid {
-    /// What `/proc/sys/kernel/perf_event_paranoid` says, if it can be read.
+    /// The value of `/proc/sys/kernel/perf_event_paranoid`, if it can be read.
     pub now: Option<i32>,
     /// The largest value that would permit the counter.
     pub needed: i32,

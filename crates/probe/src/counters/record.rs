@@ -1,4 +1,4 @@
-//! `sordino:counters`, the record that goes before an event's.
+//! The record `sordino:counters`, which precedes an event's.
 
 use super::kind::{LABELS, MOST};
 use crate::emit::Staged;
@@ -6,7 +6,7 @@ use crate::point::{Description, Field, Tracepoint};
 use sordino_event::Level;
 use sordino_ring::position::Shape;
 
-/// `sordino:counters`.
+/// The tracepoint of `sordino:counters`.
 pub(super) static POINT: Tracepoint = Tracepoint::new(&DESCRIPTION);
 static DESCRIPTION: Description = Description {
     provider: c"sordino".as_ptr(),
@@ -17,7 +17,7 @@ static DESCRIPTION: Description = Description {
     fields: FIELDS.as_ptr(),
     field_count: FIELDS.len(),
 };
-/// The number of the event's tracepoint; which counters; what they say.
+/// The number of the event's tracepoint, the numbers of the counters, and their values.
 static FIELDS: [Field; 3] = [
     Field::of::<u16>("tracepoint\0"),
     Field {
@@ -38,7 +38,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// A number, then two sequences, each with its length.
+    /// The length of a number, then of two sequences, each with its length.
     const LONGEST: usize = 2 + (2 + MOST) + (2 + 8 * MOST);
 
     pub(super) fn of(event: u16, numbers: &[u8], values: &[u64]) -> Self {
@@ -69,7 +69,7 @@ mod tests {
     fn a_payload_is_laid_out_as_the_fields_are_declared() {
         let payload = Payload::of(0x0102, &[10, 128], &[3, 4]);
         let staged = payload.staged();
-        // SAFETY: the payload is still there.
+        // SAFETY: `payload`, whose bytes are staged, is still alive and unchanged.
         let bytes = unsafe { staged.payload() }.unwrap();
         assert_eq!(bytes[..8], [2, 1, 2, 0, 10, 128, 2, 0]);
         assert_eq!(bytes[8..], [3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);

@@ -1,41 +1,41 @@
-//! Why a thread's performance counters cannot be had.
+//! Reasons for which a thread has no performance counters.
 
 use super::kind::{MOST, names};
 use super::{THREADS, paranoid::Paranoid};
 use std::fmt;
 use std::io;
 
-/// Why a thread has no performance counters.
+/// The reason for which a thread has no performance counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoCounters {
     /// There is no counter of this name.
     Unknown(String),
-    /// So many are more than a thread may have.
+    /// More counters than a thread may have were requested: so many.
     TooMany(usize),
-    /// This one is asked for twice; also if that is because the kernel's part of it may not be counted.
+    /// This counter was requested twice; also if that is because the kernel's part of it may not be counted.
     Twice(String),
     /// This machine, or its kernel, does not have it.
     Missing(String),
-    /// The user may not have it.
+    /// The user may not open it.
     NotPermitted {
-        /// Its name.
+        /// The name of the counter.
         name: String,
-        /// What the kernel permits.
+        /// The kernel's limit for unprivileged users.
         paranoid: Paranoid,
     },
-    /// The processor's counters are taken: by the kernel, or by those before it.
+    /// The processor's counters are in use: by the kernel, or by the counters before this one.
     Taken(String),
     /// The kernel has no room for it, or no descriptor: its error number.
     Kernel(String, i32),
-    /// As many threads of the program as there is room for have counters already.
+    /// All places for threads with counters are taken by threads of the program.
     TooManyThreads,
     /// The thread is about to end: nobody would close them.
     Ending,
 }
 
 impl NoCounters {
-    /// The error number that says as much.
+    /// The error number that corresponds to the reason.
     pub fn errno(&self) -> i32 {
         match self {
             Self::Unknown(_) | Self::Twice(_) => libc::EINVAL,
@@ -49,7 +49,7 @@ impl NoCounters {
         }
     }
 
-    /// Of what perf_event_open(2) answered for the counter called `name`.
+    /// The reason for an error number of perf_event_open(2) for the counter called `name`.
     pub(super) fn of_errno(errno: i32, name: String, needed: i32) -> Self {
         match errno {
             libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EOPNOTSUPP | libc::ENOSYS => {
