@@ -124,7 +124,7 @@ pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
 /// can exit. The child stays until the owner unlocks the inode or ends.
 ///
 /// # Errors
-/// Those of `change`, which only makes system calls; the kernel's error if there is no room for another process.
+/// The errors of `change`, which only makes system calls; the kernel's error if there is no room for another process.
 #[cfg(not(loom))]
 pub(crate) fn apart(file: Option<&OwnedFd>, change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     /// The child's parameters, and its result.
@@ -383,7 +383,7 @@ pub fn populate(_pid: i32, _address: u64, _length: u64) -> io::Result<u64> {
 /// can be killed, and its process can exit.
 ///
 /// # Errors
-/// Those of [`populate`]; the kernel's error if there is no room for another process.
+/// The errors of [`populate`]; the kernel's error if there is no room for another process.
 pub fn populate_apart(pid: i32, address: u64, length: u64) -> io::Result<u64> {
     let missing = std::cell::Cell::new(0);
     apart(None, || populate(pid, address, length).map(|pages| missing.set(pages)))?;

@@ -168,7 +168,7 @@ impl Wants {
         let sessions = match want {
             Want::No => Sessions { all, conditional, counted },
             Want::Always => Sessions { all: all | bit, conditional, counted },
-            // Where several sessions enabled it, each asks its code.
+            // If several sessions enabled it, each asks its code.
             Want::If | Want::Through(_) => {
                 Sessions { all: all | bit, conditional: conditional | bit, counted }
             }

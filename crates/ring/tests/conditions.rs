@@ -1,4 +1,4 @@
-//! What decides about a hit: the collector's side and the program's, without what code means.
+//! The conditions of hits, on the collector's side and the program's, whatever their code means.
 mod support;
 
 use sordino_ring::area::Area;
@@ -21,7 +21,7 @@ fn found(table: Table, id: u16) -> [When<Vec<u8>>; 2] {
         When::Never => When::Never,
         When::If(code) => {
             let mut copied: Copied = [MaybeUninit::uninit(); _];
-            // SAFETY: its place said so.
+            // SAFETY: `code` is the range that the tracepoint's place returned.
             When::If(unsafe { table.copy(code, &mut copied) }.to_vec())
         }
     })
@@ -68,7 +68,7 @@ fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
         (0..POINTS as u16).for_each(|id| set.set(id, &code(b"the same", b"for all")).unwrap());
     }
     let number = |index: usize| index.to_ne_bytes().repeat(MAX_CODE / 8);
-    // The first took 16 bytes, each of these two times 512.
+    // The first condition took 16 bytes, each of these two times 512.
     for index in 0..CONDITION_POOL / 1024 - 1 {
         set.set(1, &code(&number(index), &number(index))).unwrap();
     }
@@ -89,7 +89,7 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
     let seen = |id: u16, want| {
         let Want::Through(distance) = want else { panic!("{want:?}") };
         let at = (&raw const *harness.area.point(id)).cast::<u8>().wrapping_add(distance as usize);
-        // SAFETY: a gate of the area, which stays mapped; all atomics.
+        // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
         let gate = unsafe { &*at.cast::<Gate>() };
         (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed))
     };
@@ -103,26 +103,26 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
         assert_eq!(set.gate(7, 0, number, 1), Want::If);
         assert_eq!(seen(last, set.gate(last, 3, number, u64::MAX)), (3, number, u64::MAX));
     }
-    // Still there, beside the other session's.
+    // The first session's filter is still there, beside the other session's.
     let first = sessions[0].conditions.gate(0, 127, 1, u64::MAX);
     assert_eq!(seen(0, first), (127, 1, u64::MAX));
     programs[0].enable(sessions[0].slot, 0, first);
     let word = || Wants(harness.area.point(0).load(Relaxed));
     assert!(word().is_gated());
-    // Another session's change of mind about what it does not want is none.
+    // Withdrawing an event that was not enabled leaves the enable word unchanged.
     programs[1].enable(sessions[1].slot, 0, Want::No);
     assert!(word().is_gated());
     programs[1].enable(sessions[1].slot, 0, Want::Always);
     let both = 1 << sessions[0].slot | 1 << sessions[1].slot;
     assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
-    // While the other one is there, there is nothing to renew.
+    // While the other session has the event, there is nothing to renew.
     programs[0].renew(sessions[0].slot, 0, first);
     assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
     programs[1].enable(sessions[1].slot, 0, Want::No);
     assert_eq!(word().one_if(), Some(sessions[0].slot as u32));
     programs[0].renew(sessions[0].slot, 0, first);
     assert!(word().is_gated());
-    // Nor of what the session wants no longer.
+    // An event that the session has withdrawn is not renewed.
     programs[0].enable(sessions[0].slot, 0, Want::No);
     programs[0].renew(sessions[0].slot, 0, first);
     assert_eq!(word(), Wants(0));
@@ -141,9 +141,9 @@ fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
     let copied_before = found(old, 5);
     harness.program.detach(&attached).unwrap();
     assert_eq!(found(old, 5), [When::Always, When::Never]);
-    // A larger session's sub-buffers lie there now.
+    // The sub-buffers of a larger session lie there now.
     let large = harness.attach(Geometry { bits: 17, ..SMALL }, 9);
-    // Into the rings of all CPUs: who knows which of them lies where the table was.
+    // The rings of all CPUs are filled: any of them may lie where the table was.
     for number in 0..2000 * u64::from(cpus()) {
         if number % 2000 == 0 {
             pin((number / 2000) as u32);

@@ -1,4 +1,4 @@
-//! Taking hold of a program: who may, what is refused, and that nothing stays behind.
+//! Access to a program: the files that are accepted and refused, and that a detachment leaves nothing behind.
 mod support;
 
 use sordino_ring::control::{FileId, Program, Refusal, Want};
@@ -28,7 +28,7 @@ fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
     let owners = other().owners().unwrap();
     assert_eq!(owners.len(), SLOTS);
     assert_eq!((owners[0].name.as_str(), owners[0].pid), ("test", std::process::id()));
-    // Killed without detaching: the lock goes with its description, the slot is free.
+    // The collector was killed without detaching: the kernel releases its lock, and the slot is free.
     let (program, attached) = sessions.swap_remove(3);
     let slot = attached.slot;
     program.enable(slot, 5, Want::Always);
@@ -59,9 +59,9 @@ fn sessions_do_not_see_each_others_records() {
 fn after_detaching_nothing_is_written_and_the_memory_is_given_back() {
     let harness = Harness::new();
     let pages = |harness: &Harness| {
-        // SAFETY: a zeroed stat is filled in by the call on an owned descriptor.
+        // SAFETY: a stat consists of integers, for which zeros are valid.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
+        // SAFETY: fstat on an owned descriptor writes `stat`, which outlives the call.
         unsafe { libc::fstat(harness.file.as_raw_fd(), &mut stat) };
         stat.st_blocks / 8
     };
@@ -100,9 +100,9 @@ fn a_file_that_is_no_area_is_refused() {
     assert!(matches!(Program::open(&empty), Err(Refusal::NoArea)));
     let zeros = map::create_file(1 << 20).unwrap();
     assert!(matches!(Program::open(&zeros), Err(Refusal::NoArea)));
-    // SAFETY: a constant name.
+    // SAFETY: the name is a constant string with a zero byte, the flag is valid.
     let unsealed = unsafe { libc::memfd_create(c"sordino".as_ptr(), libc::MFD_ALLOW_SEALING) };
-    // SAFETY: the call has just returned it.
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
     let unsealed = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(unsealed) };
     map::set_size(&unsealed, 1 << 20).unwrap();
     assert!(matches!(Program::open(&unsealed), Err(Refusal::Unsealed)));
@@ -131,7 +131,7 @@ fn what_acts_or_waits_when_it_is_opened_is_not_opened() {
     let directory = std::env::temp_dir().join(format!("sordino-ring-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
     let fifo = std::ffi::CString::new(directory.join("fifo").to_str().unwrap()).unwrap();
-    // SAFETY: a path that ends with a zero byte.
+    // SAFETY: the path is a string with a zero byte, which outlives the call.
     assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
     let open = |path: &str| {
         let file = std::fs::File::options().read(true).custom_flags(libc::O_PATH).open(path);
@@ -140,7 +140,7 @@ fn what_acts_or_waits_when_it_is_opened_is_not_opened() {
     for path in [fifo.to_str().unwrap(), "/dev/ptmx", "/dev/null", "/"] {
         assert!(matches!(Program::open(&open(path)), Err(Refusal::Unsealed)), "{path}");
     }
-    // A regular file of another file system.
+    // A regular file of a file system other than tmpfs.
     assert!(matches!(Program::open(&open("/proc/self/status")), Err(Refusal::NoArea)));
     std::fs::remove_dir_all(directory).unwrap();
 }
@@ -148,12 +148,12 @@ fn what_acts_or_waits_when_it_is_opened_is_not_opened() {
 #[test]
 fn a_lease_is_a_refusal_and_no_wait() {
     let file = map::create_file(1 << 20).unwrap();
-    // A lease counts the openings, of which the creation is none.
+    // A lease counts openings; the creation is none.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
-    // SAFETY: an owned descriptor.
+    // SAFETY: fcntl on an owned descriptor accesses no memory.
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) }, 0);
-    // SAFETY: the signal that tells of a broken lease would end the test.
+    // SAFETY: ignoring a signal runs no handler; the signal for a broken lease would end the test.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     assert!(matches!(Program::open(&path_only(&file)), Err(Refusal::Leased)));
 }
@@ -183,13 +183,14 @@ fn every_word_of_the_header_that_matters_is_checked() {
     let word = |index: usize| mapping.at(8 * index).cast::<u64>();
     // version and cpus, reserve, the three offsets, the catalogue's room, the control size
     for index in [1, 3, 4, 5, 6, 7, 8] {
-        // SAFETY: inside the mapped header; nobody else runs.
+        // SAFETY: the word lies inside the mapped header; no other thread uses it.
         let good = unsafe { word(index).read() };
         for bad in [0, 1, good ^ 0x1000, good + 8, u64::MAX, 1 << 63, good.wrapping_mul(1 << 20)] {
-            // SAFETY: as above.
+            // SAFETY: the word lies inside the mapped header; no other thread uses it.
             unsafe { word(index).write(bad) };
             let opened = Program::open(&harness.file);
-            // A larger reserve than there is only means rings that the program cannot reach; it faults, we do not.
+            // A larger reserve than there is only means rings that the program cannot reach: the program faults, the
+            // collector does not.
             if !(index == 3 && bad > 1 << 20) {
                 assert!(opened.is_err(), "word {index} = {bad:#x}");
             }
@@ -198,7 +199,7 @@ fn every_word_of_the_header_that_matters_is_checked() {
                 let _ = program.catalogue(0);
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the word lies inside the mapped header; no other thread uses it.
         unsafe { word(index).write(good) };
     }
     assert!(Program::open(&harness.file).is_ok());
@@ -210,7 +211,7 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
     let mut attached = harness.attach(SMALL, 3);
     let first = harness.area.rings(attached.slot).first;
     for head in [0, 1, 79, u64::MAX, 3 << 32, (3 << 32) + (1 << 14) + 8, (9 << 32) + 80, (2 << 32) + 80] {
-        // SAFETY: the ring's header is mapped; an atomic.
+        // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
@@ -230,11 +231,11 @@ fn hostile_words_left_behind_stay_within_the_sub_buffer() {
         harness.write(attached.slot, 0, &[0; 100]);
     }
     let ring = harness.area.rings(attached.slot).first;
-    // SAFETY: the ring's header is mapped; an atomic.
+    // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
     let data = unsafe { &*ring }.data.load(std::sync::atomic::Ordering::SeqCst) as usize;
     let words = ring.cast::<u8>().wrapping_add(data + 32).cast_mut().cast::<[u64; 4]>();
     for bad in [0, 1, 79, 1 << 14, (1 << 14) + 1, u64::MAX] {
-        // SAFETY: the first sub-buffer's header room; nobody else writes.
+        // SAFETY: the words lie in the first sub-buffer's header room, which is mapped; nothing else writes there.
         unsafe { words.write([bad; 4]) };
         let sub_buffer = attached.readers[0].take().unwrap().unwrap();
         assert!((80..=1 << 14).contains(&sub_buffer.content.end));

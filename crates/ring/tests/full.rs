@@ -13,7 +13,7 @@ fn attach(harness: &Harness, wanted: &Wanted<'_>) -> Attached {
     harness.program.attach(wanted).unwrap()
 }
 
-/// Writes until there is no room; how many there were, and what the writer was told.
+/// Writes until there is no room. Returns the number of records, and the writer's error.
 fn fill(harness: &Harness, slot: usize) -> (u64, Full) {
     let result = (0..).find_map(|number: u64| {
         let written = harness.try_write(slot, number << 32, &number.to_ne_bytes(), IfFull::Tell);
@@ -22,7 +22,7 @@ fn fill(harness: &Harness, slot: usize) -> (u64, Full) {
     result.unwrap()
 }
 
-/// A session whose records go to the rings of CPUs, and one that has none.
+/// A request with rings for CPUs, and one with the shared ring alone.
 fn both() -> [Wanted<'static>; 2] {
     [wanted(SMALL, 3), Wanted { cpus: &[], ..wanted(SMALL, 3) }]
 }

@@ -1,4 +1,4 @@
-//! The layout page shows bytes; these are they.
+//! The bytes that the layout page shows are the bytes of an area.
 mod support;
 
 use sordino_ring::area::{Area, Request};
@@ -11,7 +11,7 @@ use support::*;
 
 const PAGE: &str = include_str!("../../../docs/layout.md");
 
-/// Sixteen bytes a line, as `xxd` and `hexdump -C` show them; lines of zeros left out.
+/// Formats sixteen bytes a line, like `xxd` and `hexdump -C`, without lines of zeros.
 fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, offset) in bytes.chunks(16).zip((0..).step_by(16)) {
@@ -26,7 +26,7 @@ fn dump(bytes: &[u8]) -> String {
     text
 }
 
-/// The block of the page behind a heading.
+/// The page's block of text behind a heading.
 fn block(heading: &str) -> String {
     let rest = PAGE.split_once(&format!("### {heading}\n")).expect(heading).1;
     let rest = rest.split_once("```text\n").expect(heading).1;
@@ -34,7 +34,7 @@ fn block(heading: &str) -> String {
 }
 
 fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
-    // SAFETY: the test's own mapping, which has more bytes than it looks at; nobody else runs.
+    // SAFETY: the test's own mapping, which has these bytes; no other thread writes them.
     unsafe { std::slice::from_raw_parts(mapping.at(offset), length) }.to_vec()
 }
 
@@ -53,7 +53,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     pin(0);
     let (area, file) = Area::create(&request).unwrap();
     let text = b"event\t0\t6\tmotor\tperiod\tmotor.c\t9\nfield\tu64\tcycle\nend\n";
-    // SAFETY: nobody else appends.
+    // SAFETY: this thread is the only caller, and the first tracepoint's count is not less than before.
     assert!(unsafe { area.append(text, 1) });
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
@@ -62,7 +62,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
 
     let mut header = bytes_at(&mapping, 0, 384);
-    // Where the kernel put the mapping, and who ran the test, are different each time.
+    // The mapping's address and the test's pid differ each time.
     header[16..24].fill(0xaa);
     header[260..264].fill(0xbb);
     assert_eq!(dump(&header), block("Header and slot 0"));

@@ -1,4 +1,4 @@
-//! Copies of the newest data are whole, contiguous and up to date, while writers go on, and take nothing.
+//! Copies of the newest records are whole, contiguous and up to date while writers go on, and leave the ring as it is.
 mod support;
 
 use sordino_ring::layout::Geometry;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rele
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
-/// Records of 16 bytes of payload in a CPU's sub-buffer: header room, and a record never ends with the last byte.
+/// Records of 16 bytes of payload in a CPU's sub-buffer, behind the header room; no record ends with its last byte.
 const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn all(reader: &Reader) -> Newest {
     reader.newest(0, usize::MAX, || END_OF_TIME).unwrap()
 }
 
-/// The records of a copy, whose payloads have `length` bytes; its packets follow one another in time.
+/// The numbers of a copy's records, whose payloads have `length` bytes; its packets follow one another in time.
 fn read(reader: &Reader, newest: &Newest, length: usize) -> Vec<Read> {
     let read = |packet: &Packet| {
         if reader.cpu().is_some() { records(&packet.bytes, length) } else { shared_records(&packet.bytes) }
@@ -52,7 +52,7 @@ fn a_copy_is_what_the_ring_holds_and_takes_nothing() {
             assert_eq!(numbers(&attached.readers[0], &newest), (0..written).collect::<Vec<_>>());
             assert_eq!(newest.packets[3].content.last_stamp, END_OF_TIME);
         }
-        // A packet ends where the taken one does.
+        // A packet ends with the taken sub-buffer.
         let copied: Vec<_> = all(&attached.readers[0]).packets;
         let taken = finish(&mut attached);
         let taken = taken.into_iter().filter(|(cpu, ..)| *cpu == Some(0));
@@ -73,7 +73,7 @@ fn what_was_taken_is_not_copied_again() {
             harness.write(attached.slot, number << 32, &[1; 16]);
         }
         for taken in 1..=3 {
-            // A header over the words that the writers left.
+            // The header is written over the words of the sub-buffer switch.
             attached.readers[0].take().unwrap().unwrap().set_header(&[0xff; 80]);
             let rest: Vec<_> = (taken * RECORDS..3 * RECORDS + 1).collect();
             let reader = &mut attached.readers[0];
@@ -99,7 +99,7 @@ fn a_copy_goes_back_to_a_time_or_to_a_size() {
     let copies = |since, limit| reader.newest(since, limit, || END_OF_TIME).unwrap();
     for oldest in 0..4 {
         let first = packets[oldest].content.first_stamp;
-        // A packet that ends at that time belongs to it, one that ended before does not.
+        // A packet that ends at that time belongs to the copy, one that ended before does not.
         assert_eq!(copies(first + 1, usize::MAX).packets, packets[oldest..]);
         assert_eq!(copies(first, usize::MAX).packets, packets[oldest.saturating_sub(1)..]);
         let size: usize = packets[oldest..].iter().map(|packet| packet.bytes.len()).sum();
@@ -126,7 +126,7 @@ fn what_is_overwritten_meanwhile_is_no_part_of_a_copy() {
     let reader = &attached.readers[0];
     for gone in 1..=4 {
         let mut copy = |since| {
-            // It reads the clock when it has seen the head and copied nothing yet.
+            // The clock is read after the head, and before the first copy.
             let now = || {
                 write(gone * RECORDS);
                 END_OF_TIME
@@ -137,7 +137,7 @@ fn what_is_overwritten_meanwhile_is_no_part_of_a_copy() {
         let newest = copy(0);
         assert!(newest.overwritten);
         assert_eq!(numbers(reader, &newest), (head - (4 - gone) * RECORDS..head).collect::<Vec<_>>());
-        // Not that anybody wanted it.
+        // The older records were not requested.
         assert_eq!(copy(END_OF_TIME).overwritten, gone == 4);
     }
 }
@@ -192,12 +192,12 @@ fn a_ring_says_how_full_it_is() {
     }
 }
 
-/// One writer on a CPU at full speed, and a reader on another that copies as fast as it can, and may take in between: how many
-/// copies were cut short by the writer.
+/// One writer on a CPU at full speed, and a reader on another that copies as fast as it can, and may get sub-buffers in
+/// between. Returns the number of copies that the writer cut short.
 fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
     const RECORDS: u64 = 200_000;
     const COPIES: u64 = 1000;
-    // Few to a sub-buffer, so that the writer soon comes round.
+    // Few sub-buffers, so that the writer soon comes round.
     const LENGTH: usize = 1000;
     let harness = Harness::new();
     let mut attached = harness.program.attach(request).unwrap();
@@ -215,7 +215,7 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
                 written.store(number + 1, Release);
             }
         });
-        // However the reader ends, the writer does.
+        // The writer ends however the reader ends.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -244,7 +244,8 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
                 assert_eq!(between & 0xffff, pair[1].tag.wrapping_sub(pair[0].tag) & 0xffff, "a hole");
                 assert!(between == 0 || !overwrite, "a hole");
             }
-            // As new as when it was called, but for what found no room, if not all that old was overwritten.
+            // The newest record is as new as the call, unless it found no room or all records up to then were
+            // overwritten.
             let last = found.last().map_or(0, |record| (record.tag >> 32) + 1);
             assert!(last <= at_head, "{last} {at_head}");
             if overwrite && !found.is_empty() {
@@ -257,7 +258,7 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
             }
         }
         drop(end);
-        // Not by the scope's end, which the thread sanitizer does not see.
+        // Joined here, because the thread sanitizer does not see the scope's end.
         writer.join().unwrap();
     });
     cut

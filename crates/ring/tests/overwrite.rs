@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: true };
-/// Records of 16 bytes of payload in a CPU's sub-buffer: header room, and a record never ends with the last byte.
+/// Records of 16 bytes of payload in a CPU's sub-buffer, behind the header room; no record ends with its last byte.
 const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
@@ -52,7 +52,7 @@ fn a_sub_buffer_that_the_reader_holds_is_not_written_to() {
     assert_eq!(before, (0..RECORDS).collect::<Vec<_>>());
     write(2 * RECORDS, 20 * RECORDS);
     assert_eq!(numbers(&held.copy()), before);
-    // Asked again before it gave it back, it still has the same one.
+    // A second request before the put returns the same sub-buffer.
     assert_eq!(numbers(&reader.take().unwrap().unwrap().copy()), before);
     reader.give_back();
     let next = numbers(&reader.take().unwrap().unwrap().copy());
@@ -61,7 +61,8 @@ fn a_sub_buffer_that_the_reader_holds_is_not_written_to() {
     assert_eq!(reader.overwritten(), 17);
 }
 
-/// Two writers at full speed and a reader that exchanges as fast as it can, for so many records each: sub-buffers taken.
+/// Runs two writers at full speed, `each` with so many records, and a reader that exchanges as fast as it can. Returns
+/// the number of sub-buffers that it got.
 fn storm(shared: bool, each: u64) -> u64 {
     let harness = Harness::new();
     let mut request = wanted(SMALL, u32::MAX - 100);
@@ -102,7 +103,7 @@ fn storm(shared: bool, each: u64) -> u64 {
         while !done.load(Relaxed) {
             drain(&mut attached).into_iter().for_each(&mut check);
         }
-        // Not by the scope's end, which the thread sanitizer does not see.
+        // Joined here, because the thread sanitizer does not see the scope's end.
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     finish(&mut attached).into_iter().for_each(&mut check);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 16, count: 8, overwrite: false };
-/// Records of two words and a payload of one, in a sub-buffer.
+/// Records in a sub-buffer, each of two words and a payload of one.
 const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
 
 /// A ring for this thread's CPU alone, of which two sub-buffers have pages.
@@ -37,7 +37,7 @@ impl Sparse {
         Self { harness, attached, written: 0, read: 0 }
     }
 
-    /// Writes records until one is lost; how many were not.
+    /// Writes records until one is lost. Returns the number of the others.
     fn fill(&mut self) -> u64 {
         let before = (self.lost(), self.written);
         while self.lost() == before.0 {
@@ -59,7 +59,7 @@ impl Sparse {
         self.attached.readers[0].lost().total
     }
 
-    /// Reads what there is: each record once, and in order.
+    /// Reads all records of complete sub-buffers: each once, and in order.
     fn read(&mut self) {
         for (_, _, bytes) in drain(&mut self.attached) {
             self.compare(&bytes);
@@ -86,9 +86,9 @@ impl Sparse {
 
     /// Bytes of memory that the area's file has.
     fn memory(&self) -> u64 {
-        // SAFETY: zeros are a stat.
+        // SAFETY: a stat consists of integers, for which zeros are valid.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel fills it in.
+        // SAFETY: fstat on an owned descriptor writes `stat`, which outlives the call.
         assert_eq!(unsafe { libc::fstat(self.harness.file.as_raw_fd(), &raw mut stat) }, 0);
         stat.st_blocks as u64 * 512
     }
@@ -159,20 +159,21 @@ fn what_was_revoked_is_opened_again_without_new_pages() {
     ring.end();
 }
 
-/// A writer that looked before the revocation may still go on into the next sub-buffer, at any time.
+/// A writer that loaded `consumed` before the revocation may still enter the next sub-buffer, at any time.
 #[test]
 fn the_sub_buffer_behind_the_head_keeps_its_pages() {
     let mut ring = Sparse::new();
     ring.extend(100);
     ring.attached.pagers[0].revoke(1);
-    // As one that has seen the old word.
+    // Stands for a writer that has loaded the old `consumed`.
     (0..=RECORDS).for_each(|_| ring.write());
     let (pager, program) = (&mut ring.attached.pagers[0], &ring.harness.program);
     assert_eq!(pager.reclaim(program).unwrap(), 5 * SMALL.size() as u64);
     ring.end();
 }
 
-/// The first two sub-buffers are the intake's affair, which makes them present where a program is taken up.
+/// The collector's intake makes the first two sub-buffers present when it takes up a program, so they are not tested
+/// here.
 #[test]
 fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
     for is_distrusted in [false, true] {
@@ -187,7 +188,7 @@ fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
                 ring.extend(most);
                 let faults = minor_faults();
                 let records = ring.fill();
-                // The writer alone: it reads the count of lost records, too, which lies on a page that is there.
+                // Only the writer is measured: the closure also reads the count of lost records, whose page is present.
                 assert_eq!(minor_faults() - faults, 0, "{records} records");
                 assert!(records >= u64::from(most) * RECORDS);
                 ring.read();
@@ -201,14 +202,15 @@ fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
     }
 }
 
-/// A recorder that may not read the program's pages, or a first thread that has ended: the ring is used all the same.
+/// A recorder may lack the right to read the program's pages, or the program's first thread may have ended: the ring is
+/// used all the same.
 #[test]
 fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing() {
     let mut ring = Sparse::new();
     let first = ring.harness.area.rings(ring.attached.slot).first;
     let store = |turn: u32| {
         let place = u64::from(turn % SMALL.count) << SMALL.bits;
-        // SAFETY: the ring's header is mapped; an atomic.
+        // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
         unsafe { &*first }.head.store((u64::from(turn) << 32) + place + 80, SeqCst);
     };
     let turns = |ring: &mut Sparse| {
@@ -252,7 +254,7 @@ fn a_sub_buffer_whose_pages_cannot_be_made_present_is_opened_with_its_memory() {
     ring.end();
 }
 
-/// Two sub-buffers' words lie on one page, and say how much of them was committed altogether.
+/// The commit words of two sub-buffers lie on one page, and count all bytes that were committed in them.
 #[test]
 fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     let harness = Harness::new();
@@ -275,11 +277,11 @@ fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     assert_eq!(read, written);
 }
 
-/// Page faults of this thread that no disk was needed for.
+/// The minor page faults of this thread.
 fn minor_faults() -> usize {
-    // SAFETY: zeros are a rusage.
+    // SAFETY: a rusage consists of integers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel fills it in.
+    // SAFETY: the kernel writes `usage`, which outlives the call.
     assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
     usage.ru_minflt as usize
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
-/// See `newest.rs`.
+/// Records of 16 bytes of payload in a CPU's sub-buffer: see `newest.rs`.
 const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn numbers(reader: &Reader, bytes: &[u8]) -> Vec<u64> {
@@ -26,7 +26,7 @@ fn part(reader: &mut Reader) -> Option<Vec<u64>> {
 
 fn take(reader: &mut Reader) -> Option<Vec<u64>> {
     let bytes = reader.take().unwrap()?.copy();
-    // Asked again, it has the same one.
+    // A second request returns the same sub-buffer.
     assert_eq!(reader.take().unwrap().unwrap().copy(), bytes);
     assert_eq!(part(reader), None);
     let numbers = numbers(reader, &bytes);
@@ -61,7 +61,7 @@ fn parts_and_what_is_taken_behind_them_are_all_records_once() {
         let (mut read, mut parts) = (Vec::new(), 0);
         for number in 0..20 * RECORDS {
             harness.write(slot, number << 32, &[number as u8; 13]);
-            // A part for each record, for some time; then sub-buffers of which there was one part, several, or none.
+            // A part for each record, for some time; then sub-buffers with one part, several, or none.
             let sub_buffer = number / RECORDS;
             let every: u64 =
                 if sub_buffer.is_multiple_of(4) { 1 } else { [800, 97, 1300][sub_buffer as usize % 3] };
@@ -79,7 +79,7 @@ fn parts_and_what_is_taken_behind_them_are_all_records_once() {
                 assert_eq!(part(reader), Some(vec![]));
                 parts += 1;
             } else if sub_buffer % 4 == 3 {
-                // Without a part of what comes next.
+                // Gets a sub-buffer without a part of the next one.
                 read.extend(take(reader).into_iter().flatten());
             }
         }
@@ -162,7 +162,7 @@ fn parts_are_whole_while_a_writer_goes_on() {
                     parts += u64::from(packet.bytes.len() > 80);
                 }
             }
-            // Not by the scope's end, which the thread sanitizer does not see.
+            // Joined here, because the thread sanitizer does not see the scope's end.
             writer.join().unwrap();
         });
         reader.salvage(END_OF_TIME, |packet| check(reader, &packet.bytes)).unwrap();

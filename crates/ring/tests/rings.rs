@@ -1,4 +1,4 @@
-//! What a program writes, its collector reads: once, in order, and what is missing is counted.
+//! A collector reads a program's records once and in order, and missing ones are counted.
 mod support;
 
 use sordino_ring::layout::Geometry;
@@ -34,7 +34,7 @@ fn records_come_out_as_they_went_in() {
 fn a_full_ring_counts_what_it_loses_and_goes_on() {
     let harness = Harness::new();
     pin(0);
-    // Every wrap of the turn's counter happens on the way.
+    // The sequence number wraps on the way.
     let mut attached = harness.attach(SMALL, u32::MAX - 5);
     let payload = [7u8; 16];
     let per_sub_buffer = (SMALL.size() - 80 - 8) / 32;
@@ -58,7 +58,7 @@ fn a_full_ring_counts_what_it_loses_and_goes_on() {
     numbers.extend(records(bytes, 16).iter().map(|record| record.tag));
     assert_eq!(numbers.len() as u64 + content.lost.total, written);
     assert!(numbers.is_sorted_by_key(|tag| tag >> 32));
-    // Each record says how many were lost before it.
+    // Each record has the count of records lost before it.
     let mut lost_before = 0;
     for (index, tag) in (0u64..).zip(&numbers) {
         lost_before = (tag >> 32) - index;
@@ -111,7 +111,7 @@ fn records_of_every_length_stay_inside_their_sub_buffer() {
     let mut attached = harness.attach(SMALL, 0);
     for length in (0..300).chain([4000, 8000, 12_000]) {
         let payload: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
-        // Fill up to the end of the first sub-buffer and over it.
+        // Fills the first sub-buffer up to its end, and goes beyond.
         while attached.readers[0].waiting().unwrap() == 0 {
             harness.write(attached.slot, (length as u64) << 32, &payload);
         }
@@ -153,7 +153,7 @@ fn a_thread_on_a_cpu_without_a_ring_uses_the_shared_one() {
 #[test]
 fn a_cpu_that_is_left_out_leaves_no_record() {
     if cpus() < 2 {
-        // Past the test harness, which swallows the output of tests that pass.
+        // Written past the test harness, which swallows the output of tests that pass.
         let _ =
             writeln!(std::io::stderr(), "not measured here: a CPU that is left out, for there is only one");
         return;
@@ -239,7 +239,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
                     let harness = &harness;
                     scope.spawn(move || {
                         for number in 0..EACH {
-                            // The payload verifies itself: who, which, and a length that follows from it.
+                            // The payload verifies itself: writer, number, and a length that follows from the number.
                             let mut payload = vec![writer as u8; 16 + (number % 32) as usize];
                             payload[..8].copy_from_slice(&number.to_ne_bytes());
                             harness.write(slot, writer << 32, &payload);
@@ -263,7 +263,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
     }
 }
 
-/// Checks each record of a sub-buffer; who wrote them.
+/// Checks each record of a sub-buffer. Returns the records' writers.
 fn verify(bytes: &[u8], shared: bool) -> Vec<u64> {
     let mut writers = Vec::new();
     let (mut at, mut stamp) = (80, 0);

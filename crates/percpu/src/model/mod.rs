@@ -58,7 +58,7 @@ pub fn begin() {
 /// The memory that a mapping of these bytes of the model's one file leads to.
 ///
 /// # Panics
-/// Panics if the model needs more than [`SIZE`] bytes.
+/// Panics if the model needs more than `SIZE` bytes.
 pub fn memory(offset: usize, length: usize) -> NonNull<u8> {
     assert!(offset + length <= SIZE, "the model's memory ends at {SIZE}, not {}", offset + length);
     let first = MEMORY.with_borrow_mut(|memory| NonNull::from(&mut memory.bytes[..]).cast::<u8>());

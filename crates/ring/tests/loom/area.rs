@@ -1,4 +1,4 @@
-//! A program that starts, and a collector that finds it.
+//! A program that starts, and a collector that discovers it.
 
 use crate::support::*;
 use loom::thread;
@@ -10,8 +10,8 @@ use sordino_ring::map::create_file;
 #[test]
 fn who_finds_an_area_finds_all_of_it() {
     check(|| {
-        // Every file of a model is the same memory: this one stands for the program's, which exists before it is written
-        // to. That it was once makes its words known to loom.
+        // Every file of a model is the same memory. This file stands for the program's, which exists before it is
+        // written to; making it once makes its words known to loom.
         let file = create_file(60 << 10).unwrap();
         drop(Area::create(&REQUEST).unwrap());
         model::clear(0, 60 << 10);
@@ -28,7 +28,7 @@ fn who_sees_the_catalogue_s_length_sees_its_text() {
         let (area, program) = area();
         assert!(program.catalogue(0).is_empty());
         let writer = thread::spawn(move || {
-            // SAFETY: the only caller.
+            // SAFETY: this thread is the only caller, and the first tracepoint's count is not less than before.
             assert!(unsafe { area.append(b"abcdefgh", 1) });
         });
         let text = program.catalogue(0);

@@ -1,4 +1,4 @@
-//! Writers while their session begins, ends, and another one takes its place.
+//! Writers while their session begins, ends, and another one uses its memory.
 
 use crate::support::*;
 use loom::thread;
@@ -10,7 +10,8 @@ use sordino_ring::layout::{Geometry, SLOTS};
 use sordino_ring::position::Head;
 use sordino_ring::want::{Sessions, Wants};
 
-/// Two collectors of different processes; the second has attached. Loom knows what the first will use.
+/// Two collectors of different processes, of which the second has attached. Loom knows the words that the first will
+/// use.
 fn two_collectors() -> (Area, [Program; 2], Attached) {
     let (area, file) = Area::create(&REQUEST).unwrap();
     let programs = [(); 2].map(|()| Program::open(&file).unwrap());
@@ -24,7 +25,7 @@ fn two_collectors() -> (Area, [Program; 2], Attached) {
     (area, programs, attached)
 }
 
-/// Writes a record to each session that wants it, as a tracepoint does; which those were.
+/// Writes a record to each session that enabled it, as a tracepoint does. Returns these sessions.
 fn hit(area: Area) -> u8 {
     let all = Wants(area.point(0).load(Acquire)).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
@@ -72,7 +73,7 @@ fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
     });
 }
 
-/// Another session's wish: larger sub-buffers, so that what the first one's header says of them is wrong.
+/// Another session's request: larger sub-buffers, so that the sizes in the first one's header are wrong for it.
 fn other(cpus: &[u32]) -> Wanted<'_> {
     Wanted { geometry: Geometry { bits: 10, ..SMALL }, ..wanted(cpus, 11) }
 }
@@ -126,10 +127,10 @@ fn a_cpu_ring_that_closes_stays_closed() {
         let writer = thread::spawn(move || emit(area.rings(slot), 1, HALF));
         program.detach(&attached).unwrap();
         writer.join().unwrap();
-        // SAFETY: the model's memory stays.
+        // SAFETY: the model's memory stays as long as the execution; all fields are atomics.
         let head = || Head(unsafe { &*area.rings(slot).at(0) }.head.load(Relaxed));
         let closed = head();
-        // The section of a writer that was in it publishes; nobody took the closed ring for an open one.
+        // A writer that was in its section publishes; none took the closed ring for an open one.
         assert!(closed.is_closed() || closed.turn() == 1, "{closed:x?}");
         emit(area.rings(slot), 2, HALF);
         assert_eq!(head(), closed);
@@ -141,7 +142,7 @@ fn a_cpu_ring_s_writer_sleeps_through_a_session_s_end() {
     check(|| {
         let (area, program, attached) = attached(&other(&[0]));
         let slot = attached.slot;
-        // Only the first session's sub-buffers take such a record.
+        // Only the first session's sub-buffers have room for such a record.
         let writer = thread::spawn(move || emit(area.rings(slot), 1, 2 * WHOLE));
         program.detach(&attached).unwrap();
         model::outlast_sections();

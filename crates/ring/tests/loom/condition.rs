@@ -1,4 +1,4 @@
-//! Conditions that are replaced while hits look at them, and hits that ask for a snapshot.
+//! Conditions that are replaced while hits look at them, and hits that request a snapshot.
 
 use crate::support::*;
 use loom::thread;
@@ -17,7 +17,7 @@ const NEW: Code<'_> = Code { filter: When::If(b"the newer one"), trigger: When::
 fn filter(table: Table) -> Vec<u8> {
     let When::If(code) = table.place(0).filter() else { return Vec::new() };
     let mut copied: Copied = [MaybeUninit::uninit(); _];
-    // SAFETY: its place said so.
+    // SAFETY: `code` is the range that the tracepoint's place returned.
     unsafe { table.copy(code, &mut copied) }.to_vec()
 }
 
@@ -25,7 +25,7 @@ fn filter(table: Table) -> Vec<u8> {
 fn who_sees_a_condition_s_word_sees_its_code() {
     check(|| {
         let (area, program, mut before) = attached(&wanted(&[], 1));
-        // So that loom knows the words of both.
+        // Makes the words of both known to loom.
         for code in [OLD, NEW] {
             before.conditions.set(0, &code).unwrap();
             let table = area.slots().conditions(before.slot as u32).unwrap();
@@ -47,7 +47,7 @@ fn who_sees_a_condition_s_word_sees_its_code() {
 fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
     check(|| {
         let (area, program, mut before) = attached(&wanted(&[], 1));
-        // So that loom knows the words.
+        // Makes the words known to loom.
         before.conditions.gate(0, 1, 1, 1);
         program.enable(before.slot, 0, Want::No);
         program.detach(&before).unwrap();
@@ -56,7 +56,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
         let hit = thread::spawn(move || {
             let wants = Wants(word.load(Acquire));
             let at = (&raw const *word).cast::<u8>().wrapping_add(wants.distance());
-            // SAFETY: a gate of the area, which stays mapped; all atomics.
+            // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
             let gate = wants.is_gated().then(|| unsafe { &*at.cast::<Gate>() });
             gate.map(|gate| (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed)))
         });

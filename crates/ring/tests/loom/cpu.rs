@@ -35,7 +35,7 @@ fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
         let writer = thread::spawn(move || emit(rings(), 2, WHOLE));
         let mut numbers = Vec::new();
         while numbers.is_empty() {
-            // As the collector does: the words before the rings.
+            // Like the collector: the wake words before the rings.
             let word = program.wake_word(attached.slot);
             let seen = word.load(Acquire);
             numbers = take(&mut attached.readers[0], WHOLE);

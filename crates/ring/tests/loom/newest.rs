@@ -6,7 +6,7 @@ use sordino_percpu::primitive::plain;
 use sordino_ring::read::Reader;
 use sordino_ring::write::Rings;
 
-/// A ring with three records that `write` wrote, each in a sub-buffer of its own: the fourth overwrites the second.
+/// A ring with three records that `write` wrote, each in a sub-buffer of its own: the fourth will overwrite the second.
 fn filled(cpus: &[u32], write: impl Fn(Rings, u64)) -> (Rings, Reader) {
     let (area, _, mut attached) = attached(&overwriting(cpus));
     plain::keep_for_guesses();
@@ -15,7 +15,8 @@ fn filled(cpus: &[u32], write: impl Fn(Rings, u64)) -> (Rings, Reader) {
     (rings, attached.readers.swap_remove(0))
 }
 
-/// Copies; the numbers of the records, of which the newest is at least the third, and those before it are without a gap.
+/// Copies the newest records and returns their numbers: the newest is at least the third, and none is missing before
+/// it.
 fn copy(reader: &Reader) -> Vec<u64> {
     let newest = reader.newest(0, usize::MAX, || END_OF_TIME).unwrap();
     let found: Vec<u64> = newest.packets.iter().flat_map(|packet| numbers(reader, packet, WHOLE)).collect();
@@ -54,7 +55,7 @@ fn a_writer_that_did_not_claim_overwrites_no_copy_unnoticed() {
         plain::keep_for_guesses();
         let (rings, reader) = (area.rings(attached.slot), &attached.readers[0]);
         (1..=6).for_each(|number| share(rings, number, HALF, None));
-        // One of them claims the sub-buffer of the third and the fourth, the other follows.
+        // One of the writers claims the sub-buffer of the third and the fourth record, the other follows.
         let writers = [7, 8].map(|number| thread::spawn(move || share(rings, number, HALF, None)));
         let newest = reader.newest(0, usize::MAX, || END_OF_TIME).unwrap();
         let found: Vec<u64> =

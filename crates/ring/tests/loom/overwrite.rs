@@ -18,7 +18,7 @@ fn a_cpu_s_writer_and_the_reader_never_have_the_same_sub_buffer() {
         let reader = &mut attached.readers[0];
         let mut numbers = take(reader, WHOLE);
         thread::yield_now();
-        // Gives the sub-buffer that was taken first.
+        // The exchange gives the sub-buffer that was got first.
         numbers.extend(take(reader, WHOLE));
         writer.join().unwrap();
         numbers.extend(finish(reader, WHOLE));

@@ -1,4 +1,4 @@
-//! Rings whose sub-buffers get memory, and give it back, while a writer is at work.
+//! Rings whose sub-buffers get and lose memory while a writer is at work.
 
 use crate::support::*;
 use loom::thread;
@@ -7,7 +7,7 @@ use sordino_ring::area::Area;
 use sordino_ring::control::{Attached, Portion, Program, Wanted};
 use sordino_ring::layout::Geometry;
 
-/// The program's process, of which loom's file system knows nothing.
+/// The program's process id, which loom's file system ignores.
 const PID: i32 = 1;
 
 /// Four sub-buffers, of which two have pages at first.
@@ -29,7 +29,7 @@ fn a_writer_goes_on_where_the_reader_has_given_back_and_the_pager_has_opened() {
         emit(rings(), 2, WHOLE);
         let mut pager = attached.pagers.swap_remove(0);
         let mut reader = attached.readers.swap_remove(0);
-        // The reader makes room for the fifth, and the pager, who comes second, opens it.
+        // The reader makes room for the fifth record, and the pager, which comes second, opens it.
         let writer = thread::spawn(move || [3, 4, 5].map(|number| emit(rings(), number, WHOLE)));
         let pages = thread::spawn(move || pager.extend(&program, PID, 4).unwrap());
         let mut numbers = take(&mut reader, WHOLE);

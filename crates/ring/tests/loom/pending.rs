@@ -11,10 +11,10 @@ use sordino_ring::layout::SLOTS;
 const NOW: u64 = 1;
 const LATE: u64 = u64::MAX;
 
-/// A session that was attached before and is again; no tracepoint is enabled.
+/// A session that was attached before and is attached again; no tracepoint is enabled.
 fn session() -> (Area, Program, Attached) {
     let (area, program, attached) = attached(&wanted(&[], 1));
-    // So that loom knows the words.
+    // Makes the words known to loom.
     area.slots().pending().begin(0..1, NOW);
     area.slots().pending().answer();
     assert!(!program.pending().has_uncounted());

@@ -12,15 +12,15 @@ use sordino_ring::write::{
 };
 use std::sync::Arc;
 
-/// Two sub-buffers, the fewest.
+/// Two sub-buffers, the smallest number.
 pub(crate) const SMALL: Geometry = Geometry { bits: 9, count: 2, overwrite: false };
-/// A payload of which a sub-buffer of 512 bytes takes two, and of which it takes one; in either kind of ring.
+/// Payloads of which a sub-buffer of 512 bytes takes two, and one; in either kind of ring.
 pub(crate) const HALF: usize = 168;
 pub(crate) const WHOLE: usize = 216;
-/// A stamp behind all others.
+/// A timestamp behind all others.
 pub(crate) const END_OF_TIME: u64 = 1 << 32;
 
-/// Checks `model`. How many preemptions each order may have, `LOOM_MAX_PREEMPTIONS` says.
+/// Checks `model`. `LOOM_MAX_PREEMPTIONS` limits the preemptions in each order.
 pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 10_000;
@@ -43,24 +43,24 @@ pub(crate) const REQUEST: Request = Request {
 
 pub(crate) fn area() -> (Area, Program) {
     let (area, file) = Area::create(&REQUEST).unwrap();
-    // It is registered before it is hit.
+    // A tracepoint is registered before it is hit.
     area.header().points.store(1, Relaxed);
     let program = Program::open(&file).unwrap();
     (area, program)
 }
 
-/// What a session wants that has a ring for each of `cpus`.
+/// The request of a session with a ring for each of `cpus`.
 pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
     Wanted::new("", SMALL, cpus, first_turn)
 }
 
-/// The same where the ring overwrites.
+/// The same request for rings that overwrite.
 pub(crate) fn overwriting(cpus: &[u32]) -> Wanted<'_> {
     Wanted { geometry: SMALL.overwriting(), ..wanted(cpus, u32::MAX) }
 }
 
-/// The area of a program that was recorded before, by a session that wanted the same: so loom knows every word that the
-/// threads will use before they start.
+/// The area of a program that was recorded before, by a session with the same request: so loom knows every word that
+/// the threads will use before they start.
 pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
     let (area, program) = area();
     area.point(0).load(Relaxed);
@@ -75,14 +75,14 @@ pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
     (area, program)
 }
 
-/// The same with a session.
+/// The same area with a session.
 pub(crate) fn attached(wanted: &Wanted<'_>) -> (Area, Program, Attached) {
     let (area, program) = recorded_area(wanted);
     let attached = program.attach(wanted).unwrap();
     (area, program, attached)
 }
 
-/// A clock that other threads may see move on later than this one.
+/// A clock whose progress other threads may see later than this one.
 #[derive(Clone)]
 pub(crate) struct Time(Arc<AtomicU64>);
 
@@ -100,7 +100,7 @@ impl Time {
     }
 }
 
-/// Reads a [`Time`], or the one time there is.
+/// The clock of records: a [`Time`], or the constant 1.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a>(Option<&'a Time>);
 
@@ -116,47 +116,48 @@ impl Stamp for Reading<'_> {
     }
 }
 
-/// The writer's `number`th record, with a payload of `length` bytes, handed to `write`.
+/// Passes `write` the writer's record `number`, with a payload of `length` bytes.
 fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
     let payload = vec![number; length.div_ceil(8)];
     let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
     write(Record { tag: number << 32, payload, shape: Shape::of(length) })
 }
 
-/// Writes it to the shared ring.
+/// Writes a record to the shared ring.
 pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
-    // SAFETY: the model's memory stays; the payload has whole words.
+    // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
     let written =
         record(number, length, |record| unsafe { write_shared(rings, &record, Reading(time), IfFull::Lose) });
     written.unwrap();
 }
 
-/// Writes it to the ring of CPU 0, which this thread runs on, as the probe does.
+/// Writes a record to the ring of CPU 0, which this thread runs on, as the probe does.
 pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
     try_emit(rings, number, length, IfFull::Lose).unwrap();
 }
 
-/// The same, or says that there is no room.
+/// Writes a record like [`emit`], or returns that there is no room.
 pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull) -> Result<(), Full> {
     model::run_on(0);
     record(number, length, |record| {
         let ring = rings.at(0);
-        // SAFETY: the model's memory stays; the payload has whole words.
+        // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
         let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
         else {
             return Ok(());
         };
-        // SAFETY: likewise.
+        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `stamp` was read
+        // after `head`.
         if !stays && unsafe { cross(ring, record, head, stamp) } {
             return Ok(());
         }
         let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
-        // SAFETY: likewise.
+        // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
         unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
     })
 }
 
-/// The stamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.
+/// The timestamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.
 pub(crate) fn records(bytes: &[u8], header: usize, length: usize) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     for record in bytes[PACKET_HEADER..].chunks((header + length).next_multiple_of(8)) {
@@ -170,7 +171,7 @@ pub(crate) fn records(bytes: &[u8], header: usize, length: usize) -> Vec<(u64, u
     found
 }
 
-/// Takes the next sub-buffer, if there is one, and gives it back: the numbers of its records.
+/// Gets the next sub-buffer, if there is one, and puts it. Returns the numbers of its records.
 pub(crate) fn take(reader: &mut Reader, length: usize) -> Vec<u64> {
     let header = if reader.cpu().is_some() { 16 } else { 24 };
     let Some(sub_buffer) = reader.take().unwrap() else { return Vec::new() };
@@ -179,7 +180,7 @@ pub(crate) fn take(reader: &mut Reader, length: usize) -> Vec<u64> {
     numbers
 }
 
-/// All that is left in a ring whose writers are gone.
+/// The numbers of all records left in a ring that has no writers any more.
 pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
     loop {
@@ -194,7 +195,7 @@ pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
     [numbers, salvaged].concat()
 }
 
-/// The numbers of the complete records in a ring that was not drained, and in how many places others are unfinished.
+/// The numbers of the complete records in a ring that was not drained, and the number of places with unfinished ones.
 pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
     let mut all = Vec::new();
     let unfinished =
@@ -202,7 +203,7 @@ pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
     (all, unfinished)
 }
 
-/// Those of a copy's records.
+/// The numbers of a copied packet's records.
 pub(crate) fn numbers(reader: &Reader, packet: &Packet, length: usize) -> Vec<u64> {
     let header = if reader.cpu().is_some() { 16 } else { 24 };
     records(&packet.bytes, header, length).into_iter().map(|(_, number)| number).collect()

@@ -1,4 +1,4 @@
-//! What threads say of themselves, while a collector copies it.
+//! Annotations of threads that change while a collector copies them.
 
 use crate::support::*;
 use loom::thread;

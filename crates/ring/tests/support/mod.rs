@@ -32,21 +32,21 @@ impl Stamp for Counting {
     }
 }
 
-/// The largest stamp there is.
+/// The largest possible timestamp.
 pub const END_OF_TIME: u64 = u64::MAX;
 
 pub fn cpus() -> u32 {
-    // SAFETY: no preconditions.
+    // SAFETY: sysconf has no preconditions.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap()
 }
 
 /// Keeps the calling thread on `cpu`.
 pub fn pin(cpu: u32) {
-    // SAFETY: a zeroed set is an empty one.
+    // SAFETY: a cpu_set_t consists of integers, and zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `cpu` is below the size of a set on any machine that runs this.
     unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: an initialised set of the size given.
+    // SAFETY: reads an initialised set of the given size.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
     assert_eq!(result, 0, "cannot run on cpu {cpu}");
 }
@@ -57,7 +57,7 @@ pub struct Harness {
     pub program: Program,
 }
 
-/// Tracepoints that a harness's area has.
+/// Number of tracepoints for which a harness's area has room.
 pub const POINTS: u32 = 8192;
 
 impl Harness {
@@ -77,7 +77,7 @@ impl Harness {
             allows_blocking: true,
         };
         let (area, file) = Area::create(&request).unwrap();
-        // SAFETY: nobody else appends.
+        // SAFETY: this thread is the only caller, and the first tracepoint's count is not less than before.
         assert!(unsafe { area.append(&[], POINTS) });
         let program = Program::open(&file).unwrap();
         Self { area, file, program }
@@ -98,18 +98,19 @@ impl Harness {
         let bytes = Bytes { from: staged.as_ptr(), length: shape.copied() };
         let record = Record { tag, payload: bytes, shape };
         let rings = self.area.rings(slot);
-        // As the probe does: the short way, to the ring of the CPU that this thread was on last.
+        // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
         let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(place, record, Counting) }) else {
             return Ok(());
         };
-        // SAFETY: likewise.
+        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `stamp` was read after
+        // `head`.
         if !stays && unsafe { cross(place, record, head, stamp) } {
             return Ok(());
         }
         let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
-        // SAFETY: likewise.
+        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
         thread::set_place(cpu().min(cpus() - 1) as usize);
         Ok(())
@@ -125,7 +126,7 @@ pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
     Wanted::new("test", geometry, all_cpus(), first_turn)
 }
 
-/// One record as it lies in a sub-buffer.
+/// One record of a sub-buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     pub stamp: u64,
@@ -138,7 +139,7 @@ pub fn records(bytes: &[u8], length: usize) -> Vec<Read> {
     parse(bytes, |_| (16, length))
 }
 
-/// The records of a shared sub-buffer, which say how long they are.
+/// The records of a shared sub-buffer, each of which gives its length.
 pub fn shared_records(bytes: &[u8]) -> Vec<Read> {
     parse(bytes, |record| {
         let length = u32::from_ne_bytes(record[20..24].try_into().unwrap());
@@ -163,7 +164,7 @@ fn parse(bytes: &[u8], shape: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
     records
 }
 
-/// Everything that the readers can take now, in order for each ring: content and bytes.
+/// All sub-buffers that the readers can get now, in order for each ring: content and bytes.
 pub fn drain(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     let mut taken = Vec::new();
     for reader in &mut attached.readers {
@@ -176,7 +177,7 @@ pub fn drain(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     taken
 }
 
-/// As [`drain`], and what the sub-buffers hold that are being filled.
+/// Drains like [`drain`], and salvages the sub-buffers that are being filled.
 pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     let mut taken = drain(attached);
     for reader in &mut attached.readers {
