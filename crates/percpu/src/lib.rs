@@ -10,8 +10,8 @@
 //! registers. [`init`] finds it. If there is none, [`cpu`] returns [`NO_CPU`] and the caller uses another algorithm (in
 //! sordino: the shared ring's, which needs no help from the kernel).
 //!
-//! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic` is named in
-//! [`primitive`] alone.
+//! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic`
+//! is named in [`primitive`] alone.
 
 #[cfg(loom)]
 pub mod model;

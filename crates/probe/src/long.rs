@@ -53,8 +53,8 @@ unsafe fn emit_in(slots: Slots, slot: u32, cpu: Option<u32>, record: &Record, st
         // SAFETY: a collector enabled the event after it had made the slot's rings, which stay mapped; `cpu` is below
         // their number; the caller guarantees a readable payload.
         Some(cpu) => unsafe { emit_by_short_way(slots.rings(slot).at(cpu), record.tag, staged) },
-        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's #
-        // Safety).
+        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
+        // # Safety).
         None => unsafe { emit_shared(slots, slot, record) },
     }
 }
@@ -165,8 +165,8 @@ unsafe fn emit_shared(slots: Slots, slot: u32, record: &Record) {
     let if_full = if thread::borrowed() == 0 { IfFull::Tell } else { IfFull::Lose };
     // SAFETY: the caller guarantees a slot whose rings a collector made, which stay mapped, and a readable payload.
     if let Err(full) = unsafe { write::write_shared(slots.rings(slot), record, Clocks, if_full) } {
-        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's #
-        // Safety).
+        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
+        // # Safety).
         unsafe { emit_waiting(slots, slot, record, &Attempt::NONE, full) };
     }
 }

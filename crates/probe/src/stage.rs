@@ -16,7 +16,8 @@ const MEDIUM: usize = 4096;
 #[repr(align(16))]
 struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 
-/// Stages a payload of `length` bytes that `fill` writes, and [`emit`](crate::emit::emit)s it. `fill` is not called if there is no room.
+/// Stages a payload of `length` bytes that `fill` writes, and [`emit`](crate::emit::emit)s it. `fill` is not called if
+/// there is no room.
 ///
 /// # Safety
 /// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields are declared; `wanted` is the enable word

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 
 /// A value that has the same size in every record.
 ///
-/// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations declared
-/// with [`enumeration!`](crate::enumeration).
+/// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations
+/// declared with [`enumeration!`](crate::enumeration).
 pub trait Scalar: Copy {
     /// The type's name in a trace.
     const NAME: &'static CStr;

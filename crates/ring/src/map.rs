@@ -247,8 +247,8 @@ fn map_shared(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<No
 /// The range is a mapping of the caller's, and nobody uses it any more.
 #[cfg(not(loom))]
 unsafe fn unmap(start: NonNull<u8>, length: usize) {
-    // SAFETY: the caller guarantees that it is the caller's own mapping, which nobody uses any more (this function's #
-    // Safety).
+    // SAFETY: the caller guarantees that it is the caller's own mapping, which nobody uses any more (this function's
+    // # Safety).
     unsafe { libc::munmap(start.as_ptr().cast(), length) };
 }
 

@@ -1,10 +1,10 @@
-//! Hits between a tracepoint's registration and the recorders' answers: counted in its enable word, for the recorders that
-//! answer late.
+//! Hits between a tracepoint's registration and the recorders' answers: counted in its enable word, for the recorders
+//! that answer late.
 //!
-//! A tracepoint is *pending* from its registration with recorders on. Its hits take the slow path, which in one step counts them and
-//! reads the sessions that have answered; they are recorded for these. A session that enters the word takes the count of exactly the
-//! hits that are not in its rings. The last answer ends the pending state; without one, the first hit after [`LONGEST`] ends it and
-//! marks later hits as uncounted.
+//! A tracepoint is *pending* from its registration with recorders on. Its hits take the slow path, which in one step
+//! counts them and reads the sessions that have answered; they are recorded for these. A session that enters the word
+//! takes the count of exactly the hits that are not in its rings. The last answer ends the pending state; without one,
+//! the first hit after [`LONGEST`] ends it and marks later hits as uncounted.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
@@ -36,8 +36,9 @@ impl<'a> Pending<'a> {
         Self { header, words, cpus }
     }
 
-    /// Makes these tracepoints pending at the time `now`, in nanoseconds of `CLOCK_MONOTONIC`. The program itself counts as an awaited
-    /// recorder, which keeps them pending until it has registered with all and [answers](Self::answer).
+    /// Makes these tracepoints pending at the time `now`, in nanoseconds of `CLOCK_MONOTONIC`. The program itself
+    /// counts as an awaited recorder, which keeps them pending until it has registered with all and
+    /// [answers](Self::answer).
     ///
     /// Not for the recording path: a compare-and-swap for each tracepoint.
     pub fn begin(self, ids: Range<u16>, now: u64) {
@@ -72,8 +73,8 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// Takes one from the count of awaited recorders, and returns true if it was the last. A count of 0, which only a hostile program
-    /// shows, stays.
+    /// Takes one from the count of awaited recorders, and returns true if it was the last. A count of 0, which only a
+    /// hostile program shows, stays.
     fn is_last(self) -> bool {
         let mut awaited = self.header.awaited.load(Relaxed);
         while awaited != 0 {
@@ -85,11 +86,11 @@ impl<'a> Pending<'a> {
         false
     }
 
-    /// Counts a hit of tracepoint `id` if it is pending, and returns the sessions that have answered. `now` reads `CLOCK_MONOTONIC`,
-    /// in nanoseconds.
+    /// Counts a hit of tracepoint `id` if it is pending, and returns the sessions that have answered. `now` reads
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
     ///
-    /// Real-time: no system call, no lock, no allocation; lock-free, but not wait-free: another try for each hit that another thread
-    /// counts, and each answer, in between.
+    /// Real-time: no system call, no lock, no allocation; lock-free, but not wait-free: another try for each hit that
+    /// another thread counts, and each answer, in between.
     pub fn count(self, id: u16, now: impl Fn() -> u64) -> Wants {
         let Some(word) = self.words.get(usize::from(id)) else { return Wants(0) };
         // ORDER(pending:B) pairs with pending:A and control:A: if the load sees it pending, then it sees until when; if
@@ -114,8 +115,8 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// The time at which the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`; 0 before the first. The program
-    /// writes it: any number.
+    /// The time at which the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`; 0 before the
+    /// first. The program writes it: any number.
     pub fn since(self) -> u64 {
         self.header.pending_since.load(Relaxed)
     }
@@ -125,7 +126,8 @@ impl<'a> Pending<'a> {
         self.header.uncounted.load(Relaxed) != 0
     }
 
-    /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that many or more.
+    /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that
+    /// many or more.
     pub fn hits(self, id: u16) -> u32 {
         self.words.get(usize::from(id)).map_or(0, |word| Wants(word.load(Relaxed)).hits())
     }

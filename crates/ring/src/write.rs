@@ -25,7 +25,7 @@ use sordino_percpu::{
 pub const TRIES: u32 = 16;
 
 /// Distance in bytes from a record to the memory that is prefetched for later records: some thirty records of two
-/// words, the time that a cache line takes to come back from the CPU that the collector read it on. Without the
+/// words, the time that a cache line takes to come back from where the collector's write left it. Without the
 /// prefetch, a record in a ring larger than the cache cost 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to
 /// 2048: 11.5, 4096: 12).
 const AHEAD: usize = 1024;
@@ -279,8 +279,8 @@ pub unsafe fn write_fully<S: Stamp>(
         }
         // SAFETY: `cpu < cpus`, and the caller guarantees mapped headers for all of `rings`.
         let ring = unsafe { rings.get(cpu) };
-        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's #
-        // Safety); `ring` is that of `cpu`.
+        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
+        // # Safety); `ring` is that of `cpu`.
         match unsafe { try_write(ring, cpu, record, stamp, &mut attempt, if_full) }? {
             Done::Yes => return Ok(()),
             Done::NotYet => {}
@@ -293,7 +293,7 @@ pub unsafe fn write_fully<S: Stamp>(
 
 /// The outcome of one try.
 enum Done {
-    /// The record is in the ring, counted as lost, or not wanted from this CPU.
+    /// The record is in the ring, counted as lost, or left out on this CPU.
     Yes,
     /// The thread was interrupted or the head has changed: the caller tries again.
     NotYet,

@@ -175,8 +175,8 @@ pub unsafe fn read_performance_counter(number: u32) -> u64 {
 /// it tries again.
 ///
 /// # Safety
-/// - `destination` is valid for writing 16 bytes and the payload's length, and a payload in memory for reading it, also when the
-///   thread is no longer on that CPU by now.
+/// - `destination` is valid for writing 16 bytes and the payload's length, and a payload in memory for reading it, also
+///   when the thread is no longer on that CPU by now.
 /// - Only sections that name the same CPU write to `head`, or to `destination` between `head`'s two values.
 /// - [`init`] was called.
 ///

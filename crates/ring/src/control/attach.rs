@@ -39,8 +39,8 @@ pub struct Attached {
     pub conditions: Conditions,
     /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
-    /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have pages, the slot's
-    /// gates and its ring headers.
+    /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
+    /// pages, the slot's inline filters and its ring headers.
     pub present: Vec<(u64, u64)>,
 }
 
@@ -52,10 +52,12 @@ impl Attached {
 }
 
 impl Program {
-    /// Takes a slot and makes rings. No tracepoint is enabled yet. Waits up to [`PATIENCE`] for others that attach or detach.
+    /// Takes a slot and makes rings. No tracepoint is enabled yet. Waits up to [`PATIENCE`] for others that attach or
+    /// detach.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no slot or no room, or the program does not let its threads wait; nothing stays changed then.
+    /// A [`Refusal`] if there is no slot or no room, or the program does not let its threads wait; nothing stays
+    /// changed then.
     pub fn attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
         let end = Instant::now() + PATIENCE;
         loop {

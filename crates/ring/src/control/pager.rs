@@ -111,7 +111,8 @@ impl Pager {
         is_possible.then_some(Use { head, ahead: ahead.max(0) as u32, is_whole })
     }
 
-    /// Sets the mark at which the [reader](crate::read::Reader::calls_pager) calls: `bytes` beyond the start of the sub-buffer of `head`.
+    /// Sets the mark at which the [reader](crate::read::Reader::calls_pager) calls: `bytes` beyond the start of the
+    /// sub-buffer of `head`.
     pub fn call_behind(&self, head: Head, bytes: u64) {
         let turns = (bytes >> self.geometry.bits) as u32;
         let turn = head.turn().wrapping_add(turns);
@@ -144,7 +145,8 @@ impl Pager {
     /// long as the program likes.
     ///
     /// # Errors
-    /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is opened then.
+    /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is
+    /// opened then.
     pub fn extend(&mut self, program: &Program, pid: i32, most: u32) -> io::Result<u64> {
         let (bounds, top, low) = self.extent();
         let (count, present) = (self.geometry.count, top.wrapping_sub(low));
