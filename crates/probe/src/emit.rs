@@ -42,7 +42,7 @@ pub unsafe trait Content: Copy {
     fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T;
 }
 
-/// A payload in memory, readable for as many bytes as `shape` has copied.
+/// A payload in memory, of which `shape.copied()` bytes are readable.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
     /// Address of the first byte.
