@@ -239,7 +239,9 @@ mod tests {
     fn of(domain: &str, tracer: &str, numbering: Option<Setting>) -> Option<PriorityNumbering> {
         let mut environment = Environment::default();
         environment.set("domain", domain).set("tracer_name", tracer);
-        numbering.into_iter().for_each(|it| drop(environment.set(PriorityNumbering::ENTRY, it)));
+        if let Some(numbering) = numbering {
+            environment.set(PriorityNumbering::ENTRY, numbering);
+        }
         priorities(&environment)
     }
 
