@@ -3,10 +3,12 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`scene`] | one test: its directory, the programs and recorders it starts, the machine as it was before |
+//! | [`session`] | a session of `sordino start` that ends with its test |
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
 //! | [`boot`] | a machine that boots with systemd and sordino's units |
 //! | [`sandbox`] | a machine of its own for one attack |
+//! | [`disk`] | a small file system in memory, which is soon full |
 //! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
 //! | [`terminal`] | a pseudo-terminal, and what is written to it |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |

@@ -5,6 +5,10 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `options`, `error`, `command` | the settings of a recording, its errors, the command that it starts |
+//! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
+//! | `summary`, `count`, `unanswered`, `exit` | `recording.json`: counts of events, unrecorded hits, how programs ended |
+//! | `clock` | the clock of a recording, and its relation to the time of day |
 //! | `session` | a recording from its first second to its last |
 //! | `discover`, `listen`, `backlog` | finds programs in `/proc` or by registration; detects a full queue |
 //! | `process_events` | detects new processes, so that `/proc` is not read needlessly |
@@ -13,7 +17,8 @@
 //! | `runtime` | the directories in which programs register with sessions |
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `coverage`, `shortfall`, `similar` | matches of rules; missing events and the reasons; suggestions for names |
-//! | `drain`, `output` | the thread that empties rings into files |
+//! | `drain`, `output`, `supply` | the threads that empty rings into files, and that give rings their pages |
+//! | `history` | the kernel's events that a flight recorder keeps between snapshots |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, its trace afterwards |
 //! | `dump`, `symbols`, `steal`, `interrupted` | the state dump, kernel functions, stolen time, cost of interrupts |
 //! | `quota` | the CPU time that a cgroup allows a program |

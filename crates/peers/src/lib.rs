@@ -6,6 +6,7 @@
 //! | [`sordino`] | programs under `sordino record` |
 //! | [`lttng`] | LTTng's daemons and sessions |
 //! | [`bpftrace`] | a counter of the hits of a statically defined tracepoint |
+//! | `command` | runs the programs of other tracers, and keeps what they print when they fail |
 //! | [`rate`] | the search for the highest rate without a lost event |
 //!
 //! This crate is linked with no other tracer: if one is not installed, an [`Error`] names the package.

@@ -15,6 +15,7 @@
 //! | `pending` | hits before the recorders' answers |
 //! | `value` | the annotations of threads |
 //! | `slots` | a program's view of its area at a hit |
+//! | `view` | one side's mapping of a ring: its header, and what the header's offsets point to |
 //! | `write` | a CPU's ring: one restartable section a record |
 //! | `commit` | the shared ring: the papers' reserve and commit |
 //! | `read` | the collector's side of both |

@@ -1,41 +1,98 @@
 //! Holds the workspace to its architecture: what `ARCHITECTURE.md` promises and no compiler checks.
 
+mod code;
+mod comments;
 pub mod contract;
 mod edges;
+mod modules;
 mod orders;
+mod ratchet;
+mod size;
 mod sources;
+mod terms;
 mod texts;
 mod tree;
+mod types;
 
+use code::{ENDINGS, Source};
+use ratchet::{FILE, Limits, Measure};
 use std::process::ExitCode;
 pub use tree::Tree;
 
-/// What is wrong, where.
+/// Descriptions of faults, each with its place.
 type Findings = Vec<String>;
 type Check = fn(&Tree) -> Findings;
+type Count = fn(&[Source]) -> Measure;
 
-/// Runs every check.
+/// The checks that refuse each single fault.
+const CHECKS: [(&str, Check); 6] = [
+    ("edges between crates", edges::check),
+    ("sources", sources::check),
+    ("tables of modules", modules::check),
+    ("memory orders", orders::check),
+    ("the contract of the shared memory", contract::check),
+    ("texts", texts::check),
+];
+/// The checks that refuse more faults than `xtask/ratchet.txt` lists.
+const COUNTS: [Count; 6] =
+    [comments::short, comments::clauses, comments::safety, terms::check, types::check, size::check];
+
+/// Runs every check and prints what it found; fails if one found anything.
 pub fn run(tree: &Tree) -> ExitCode {
-    let checks: [(&str, Check); 5] = [
-        ("edges between crates", edges::check),
-        ("sources", sources::check),
-        ("memory orders", orders::check),
-        ("the contract of the shared memory", contract::check),
-        ("texts", texts::check),
-    ];
-    let mut found = 0;
-    for (name, check) in checks {
-        let findings = check(tree);
+    let mut is_tidy = true;
+    let mut tell = |name: &str, findings: &Findings| {
         println!("tidy: {name}: {}", if findings.is_empty() { "ok" } else { "not tidy" });
-        for finding in &findings {
-            println!("  {finding}");
+        findings.iter().for_each(|finding| println!("  {finding}"));
+        is_tidy &= findings.is_empty();
+    };
+    CHECKS.iter().for_each(|(name, check)| tell(name, &check(tree)));
+    match Limits::of(tree) {
+        Ok(limits) => {
+            let measures = measures(tree);
+            for measure in &measures {
+                let name = format!("{} ({})", measure.name, measure.summary());
+                tell(&name, &limits.exceeded(measure));
+            }
+            let fewer = limits.changes(&limits.lowered(&measures));
+            if !fewer.is_empty() {
+                println!("tidy: {FILE} can be lowered (cargo run -p xtask -- ratchet): {}", fewer.join("; "));
+            }
         }
-        found += findings.len();
+        Err(error) => tell(FILE, &vec![error]),
     }
     if let Some(skipped) = skipped(&tree.untracked) {
         println!("tidy: {skipped}");
     }
-    if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_tidy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the faults that are counted: all, those of a measure, or those of one of its groups.
+pub fn list(tree: &Tree, name: Option<&str>, group: Option<&str>) {
+    for measure in measures(tree) {
+        let groups = measure.groups.iter().filter(|_| name.is_none_or(|name| name == measure.name));
+        for (own, found) in groups.filter(|(own, _)| group.is_none_or(|group| group == **own)) {
+            println!("{} {own} {}", measure.name, found.count);
+            found.places.iter().for_each(|place| println!("    {place}"));
+        }
+    }
+}
+
+/// Lowers the limits of `xtask/ratchet.txt` to what was counted.
+///
+/// # Errors
+/// A limit that makes no sense, or a file that cannot be written.
+pub fn lower(tree: &Tree) -> Result<(), String> {
+    let limits = Limits::of(tree)?;
+    let lowered = limits.lowered(&measures(tree));
+    limits.changes(&lowered).iter().for_each(|change| println!("{change}"));
+    std::fs::write(tree.root.join(FILE), lowered.text()).map_err(|error| format!("{FILE}: {error}"))
+}
+
+/// Counts the faults of each kind.
+fn measures(tree: &Tree) -> [Measure; 6] {
+    let texts = tree.texts(ENDINGS);
+    let sources = Source::of(&texts);
+    COUNTS.map(|count| count(&sources))
 }
 
 /// Names the files that were not looked at, because no commit would hold them yet.

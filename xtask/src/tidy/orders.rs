@@ -6,9 +6,9 @@
 use super::{Findings, Tree};
 use std::collections::BTreeSet;
 
-/// Stronger than relaxed.
+/// Orders that are stronger than relaxed.
 const STRONG: &[&str] = &["Acquire", "Release", "AcqRel", "SeqCst"];
-/// Where every stronger order needs a label.
+/// Folders in which every stronger order needs a label.
 const LABELLED: &[&str] = &["crates/ring/src/", "crates/probe/src/"];
 
 pub(super) fn check(tree: &Tree) -> Findings {

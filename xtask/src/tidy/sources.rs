@@ -1,4 +1,4 @@
-//! What source files may contain, and where.
+//! Source files: the constructs that only some of them may contain.
 
 use super::{Findings, Tree};
 
@@ -21,7 +21,7 @@ const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
 /// Crates that run with all rights beside hostile programs: what they write goes through `dirfd`.
 const RECORDER: &[&str] = &["crates/collect/src", "crates/cli/src", "crates/undo/src"];
-/// What writes, makes or removes by path.
+/// Calls that write, make or remove by path.
 const BY_PATH: &[&str] = &[
     "fs::write(",
     "fs::rename(",
@@ -46,7 +46,7 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
 ];
 /// The one file of the command line that writes to standard output and standard error.
 const TERMINAL: &str = "crates/cli/src/terminal.rs";
-/// What sordino counts: written behind a number by `event::text::count`, which knows of one.
+/// Nouns that sordino counts: `event::text::count` writes them behind a number, in the singular for one.
 const COUNTED: &[&str] = &[
     "chunks",
     "events",
@@ -117,8 +117,8 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// Whether a line of code writes to standard output or standard error, or gets hold of them. The descriptors of `rustix::stdio`,
-/// which are duplicated and redirected, are not meant.
+/// Returns true for a line of code that writes to standard output or standard error, or gets hold of them. The descriptors of
+/// `rustix::stdio`, which are duplicated and redirected, are not meant.
 fn prints(line: &str) -> bool {
     let code = line.trim_start();
     let is_word = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
@@ -129,7 +129,7 @@ fn prints(line: &str) -> bool {
     !code.starts_with("//") && (has_macro || ["stdout", "stderr"].into_iter().any(names))
 }
 
-/// Whether a line of code puts a number in front of a noun in the plural.
+/// Returns true for a line of code that puts a number in front of a noun in the plural.
 fn counts_by_hand(line: &str) -> bool {
     let mut rest = line.trim_start();
     if rest.starts_with("//") {
@@ -177,7 +177,7 @@ fn without_tests(text: &str) -> String {
     text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned()
 }
 
-/// Whether it occurs outside of comments.
+/// Returns true if the word occurs outside of comments.
 fn has_code(text: &str, word: &str) -> bool {
     text.lines().map(str::trim_start).any(|line| !line.starts_with("//") && line.contains(word))
 }

@@ -8,9 +8,9 @@ use std::process::Command;
 
 /// The workspace that the current directory lies in.
 pub struct Tree {
-    /// Its directory.
+    /// The directory of the workspace's `Cargo.toml`.
     pub(super) root: PathBuf,
-    /// Its packages, as `cargo metadata` lists them.
+    /// The packages, as `cargo metadata` lists them.
     pub(super) packages: Vec<Value>,
     /// The files that a commit would hold, relative to the root. Recordings, builds and notes that lie between them are not tracked.
     pub(super) files: Vec<String>,

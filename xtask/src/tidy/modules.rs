@@ -1,0 +1,87 @@
+//! Tables of modules in a module's documentation: one row for each module that the file declares, and no other.
+
+use super::code::{docs, lines, without_tests};
+use super::{Findings, Tree};
+
+/// First cells of such a table's heading.
+const HEADINGS: &[&str] = &["| file |", "| module |"];
+
+pub(super) fn check(tree: &Tree) -> Findings {
+    let has_modules = |file: &str| file.ends_with("/lib.rs") || file.ends_with("/mod.rs");
+    let texts = tree.texts(&["rs"]).into_iter().filter(|(file, _)| has_modules(file));
+    texts.flat_map(|(file, text)| compare(file, &text)).collect()
+}
+
+/// The differences between a file's table of modules and its declarations; none for a file without a table.
+fn compare(file: &str, text: &str) -> Findings {
+    let lines = lines(text);
+    let Some(listed) = listed(&lines) else { return Vec::new() };
+    let declared: Vec<(usize, &str)> = without_tests(&lines)
+        .into_iter()
+        .filter_map(|(number, line)| Some((number, declared(&line.code)?)))
+        .collect();
+    let mut findings = Vec::new();
+    for (number, module) in &declared {
+        if !listed.iter().any(|(_, name)| name == module) {
+            findings
+                .push(format!("{file}:{number}: `{module}` is not in the table of modules above: add a row"));
+        }
+    }
+    for (number, name) in &listed {
+        if !declared.iter().any(|(_, module)| module == name) {
+            findings.push(format!(
+                "{file}:{number}: the table has `{name}`, and the file declares no such module: delete it"
+            ));
+        }
+    }
+    findings
+}
+
+/// The modules that the table lists, with their lines.
+fn listed<'a>(lines: &[super::code::Line<'a>]) -> Option<Vec<(usize, &'a str)>> {
+    let docs = docs(lines);
+    let (doc, heading) = docs.iter().find_map(|doc| {
+        let is_heading = |line: &&str| HEADINGS.iter().any(|heading| line.trim_start().starts_with(heading));
+        Some((doc, doc.lines.iter().position(is_heading)?))
+    })?;
+    let rows = doc.lines.iter().enumerate().skip(heading + 2);
+    let rows = rows.take_while(|(_, line)| line.trim_start().starts_with('|'));
+    let names = rows.flat_map(|(index, row)| {
+        let cell = row.split('|').nth(1).unwrap_or_default();
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(move |name| (doc.line + index, name.trim_start_matches("mod@")))
+    });
+    Some(names.collect())
+}
+
+/// The module that a line of code declares with `mod NAME;`.
+fn declared(code: &str) -> Option<&str> {
+    let code = code.trim().strip_suffix(';')?;
+    let (before, name) = code.rsplit_once("mod ").unwrap_or_default();
+    let is_visibility = before.is_empty() || before.starts_with("pub") && before.ends_with(' ');
+    (is_visibility && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_lists_what_the_file_declares() {
+        let table =
+            "//! A crate.\n//!\n//! | module | what it is |\n//! |---|---|\n//! | [`a`], `b` | `x` |\n";
+        let code = "\npub mod a;\npub(crate) mod b;\n#[cfg(test)]\nmod tests;\n";
+        assert!(compare("lib.rs", &format!("{table}{code}")).is_empty());
+        assert_eq!(
+            compare("lib.rs", &format!("{table}{code}mod c;\n")),
+            ["lib.rs:11: `c` is not in the table of modules above: add a row"]
+        );
+        let found = compare("lib.rs", &format!("{table}\nmod a;\n"));
+        assert_eq!(found, ["lib.rs:5: the table has `b`, and the file declares no such module: delete it"]);
+        assert!(
+            compare("lib.rs", "//! | word | meaning |\n//! |---|---|\n//! | `x` | y |\nmod a;\n").is_empty()
+        );
+    }
+}

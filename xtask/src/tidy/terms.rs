@@ -1,0 +1,213 @@
+//! Terms that are gone: `STYLE.md` has the word that replaces each, and identifiers and file names use it.
+//!
+//! Prose is not looked at, and neither are identifiers that are sentences, as the names of tests are.
+
+use super::code::{Line, Source};
+use super::ratchet::Measure;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A term that is gone.
+struct Term {
+    /// Name of the term in the ratchet.
+    name: &'static str,
+    /// Forms of the term, in lower case, as parts of an identifier.
+    forms: &'static [&'static str],
+    /// The term to write.
+    write: &'static str,
+    /// The crates in which it is gone; elsewhere the word means another thing.
+    rooms: &'static [&'static str],
+    /// Identifiers in which the word means another thing, and all that begin with one of them.
+    spared: &'static [&'static str],
+}
+
+const ALL: &[&str] = &["ring", "percpu", "probe", "probe-c", "collect"];
+const RINGS: &[&str] = &["ring", "percpu", "probe", "probe-c"];
+
+const TERMS: &[Term] = &[
+    Term {
+        name: "stamp",
+        forms: &["stamp", "stamps", "stamped"],
+        write: "timestamp",
+        rooms: ALL,
+        spared: &[],
+    },
+    Term {
+        name: "meet",
+        forms: &["meet", "meets", "meeting", "hello", "introduce", "introduced", "introduction"],
+        write: "register, registration, discovery",
+        rooms: ALL,
+        spared: &[],
+    },
+    Term {
+        name: "gate",
+        forms: &["gate", "gates", "gated"],
+        write: "inline filter",
+        rooms: ALL,
+        spared: &[],
+    },
+    Term {
+        name: "turn",
+        forms: &["turn", "turns"],
+        write: "sub-buffer sequence number",
+        rooms: ALL,
+        spared: &["in_turn", "is_in_turn", "set_turn", "TURN"],
+    },
+    Term {
+        name: "leave",
+        forms: &["leave", "leaves", "leaving", "cross", "crosses", "crossing"],
+        write: "sub-buffer switch",
+        rooms: RINGS,
+        spared: &["leave_out"],
+    },
+    Term {
+        name: "shape",
+        forms: &["shape", "shapes", "extent", "extents"],
+        write: "encoded length, record size",
+        rooms: ALL,
+        spared: &[],
+    },
+    Term {
+        name: "want",
+        forms: &["want", "wants", "wanted"],
+        write: "enabled, enable mask",
+        rooms: ALL,
+        spared: &["is_for_want_of"],
+    },
+    Term {
+        name: "place",
+        forms: &["place", "places"],
+        write: "offset",
+        rooms: RINGS,
+        spared: &["in_its_place"],
+    },
+    Term {
+        name: "told",
+        forms: &["told", "said", "heard", "hear", "hears"],
+        write: "Observed, Reported, or the noun that it is",
+        rooms: ALL,
+        spared: &["ends_are_told_apart"],
+    },
+    Term {
+        name: "follower",
+        forms: &["follower", "followers"],
+        write: "live reader",
+        rooms: ALL,
+        spared: &[],
+    },
+];
+
+/// Names of types that are no nouns, in every crate.
+const NO_NOUNS: &[&str] =
+    &["What", "Who", "Whose", "Kept", "Barred", "Rest", "Look", "Past", "Seen", "Told", "Said", "Heard"];
+/// An identifier of more words is a sentence.
+const MOST_WORDS: usize = 4;
+
+/// Counts the identifiers and file names that have a term that is gone, each once a crate.
+pub(super) fn check(sources: &[Source]) -> Measure {
+    let mut measure = Measure {
+        name: "term",
+        faults: "identifiers and file names with a term that is gone",
+        remedy: "STYLE.md has the term to write",
+        free: 0,
+        bar: None,
+        groups: BTreeMap::new(),
+    };
+    let mut known = BTreeSet::new();
+    for source in sources {
+        let (file, room) = (source.file, source.room());
+        let Some(below) = file.strip_prefix("crates/") else { continue };
+        let path = below.split(['/', '.']).skip(1).map(|part| (1, part.to_owned()));
+        for (line, name) in path.chain(identifiers(&source.lines)) {
+            let Some((term, write)) = gone(room, &name) else { continue };
+            if known.insert((room, name.clone())) {
+                measure.add(term, format!("{file}:{line}: `{name}`: write {write}"));
+            }
+        }
+    }
+    measure
+}
+
+/// The term in a name that is gone in this crate, and what to write for it.
+fn gone(room: &str, name: &str) -> Option<(&'static str, &'static str)> {
+    if NO_NOUNS.contains(&name) {
+        return Some(("no-noun", "the noun that the type is"));
+    }
+    let words = words(name);
+    if words.len() > MOST_WORDS {
+        return None;
+    }
+    let has = |term: &&Term| {
+        let is_spared = term.spared.iter().any(|spared| name.starts_with(spared));
+        let has_form = words.iter().any(|word| term.forms.contains(&word.as_str()));
+        term.rooms.contains(&room) && has_form && !is_spared
+    };
+    TERMS.iter().find(has).map(|term| (term.name, term.write))
+}
+
+/// The identifiers of a file with their lines.
+fn identifiers(lines: &[Line]) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(lines) {
+        let names = line.code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let names = names.filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+        found.extend(names.map(|name| (number, name.to_owned())));
+    }
+    found
+}
+
+/// The words of `snake_case`, `CamelCase` and `SCREAMING_CASE`, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = '_';
+    for c in name.chars() {
+        let begins = before == '_' || c.is_uppercase() && !before.is_uppercase();
+        match words.last_mut() {
+            _ if c == '_' => {}
+            Some(word) if !begins => word.extend(c.to_lowercase()),
+            _ => words.push(c.to_lowercase().collect()),
+        }
+        before = c;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::code::lines;
+
+    #[test]
+    fn names_fall_into_words() {
+        assert_eq!(words("first_stamp"), ["first", "stamp"]);
+        assert_eq!(words("RingStamp2"), ["ring", "stamp2"]);
+        assert_eq!(words("_SORDINO_GATED"), ["sordino", "gated"]);
+    }
+
+    #[test]
+    fn terms_that_are_gone_are_found_where_they_are() {
+        let term = |room, name| gone(room, name).map(|(term, _)| term);
+        assert_eq!(term("ring", "last_stamp"), Some("stamp"));
+        assert_eq!(term("probe-c", "SORDINO_GATED"), Some("gate"));
+        assert_eq!(term("collect", "HELLO"), Some("meet"));
+        assert_eq!(term("cli", "What"), Some("no-noun"));
+        assert_eq!(term("ring", "place"), Some("place"));
+        for (room, name) in [
+            ("ring", "timestamp"),
+            ("collect", "place"),
+            ("npt", "Turn"),
+            ("collect", "is_in_turn"),
+            ("ring", "a_hit_that_meets_an_answer"),
+            ("cli", "what"),
+            ("collect", "ends_are_told_apart"),
+        ] {
+            assert_eq!(term(room, name), None, "{room} {name}");
+        }
+    }
+
+    #[test]
+    fn prose_has_no_identifiers() {
+        let found = identifiers(&lines("fn stamp(a: u64) { b(\"turn\") } // gate\n"));
+        let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["fn", "stamp", "a", "u64", "b"]);
+    }
+}
