@@ -44,6 +44,14 @@ pub fn assert_fits(text: &str, columns: usize, what: &str) {
     }
 }
 
+/// Returns the names of the commands that a command's help lists, in groups or not; without `help`.
+pub fn commands_in(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| !line.starts_with("Usage:"));
+    let lines = lines.take_while(|line| *line != "Options:").filter_map(|line| line.strip_prefix("  "));
+    let rows = lines.filter(|row| row.starts_with(|c: char| c.is_ascii_lowercase()));
+    rows.filter_map(|row| row.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
 /// Nouns that are counted in sordino's outputs.
 const COUNTED: &[&str] = &[
     "chunks",

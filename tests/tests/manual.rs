@@ -1,6 +1,7 @@
 //! What `make install` makes of the command line: manual pages and completion.
 
 use sordino_tests::install::{library, sordino};
+use sordino_tests::terminal::commands_in;
 use sordino_tests::{Scene, installed};
 use std::fs;
 use std::path::Path;
@@ -9,14 +10,8 @@ use std::process::Command;
 /// Every command that help lists, with its subcommands, as pages are named.
 fn commands(scene: &Scene, path: &[&str]) -> Vec<String> {
     let help = scene.run(scene.command(path).arg("--help"));
-    let lines = help.succeeded().lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = lines
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names: Vec<&str> =
-        names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
     let mut all = vec![["sordino"].iter().chain(path).copied().collect::<Vec<_>>().join("-")];
-    for name in names {
+    for name in commands_in(help.succeeded()) {
         all.extend(commands(scene, &[path, &[name]].concat()));
     }
     all
@@ -44,6 +39,12 @@ fn every_command_has_a_page_that_groff_reads_without_a_warning() {
             "{page}: {}",
             String::from_utf8_lossy(&read.stderr)
         );
+    }
+    let all = fs::read_to_string(pages.join("sordino.1")).unwrap();
+    for words in
+        [".SH COMMANDS\n.SS Record\n.TP\nsordino\\-record(1)\n", ".SS Understand\n.TP\nsordino\\-events(1)\n"]
+    {
+        assert!(all.contains(words), "{words}: {all}");
     }
     let record = fs::read_to_string(pages.join("sordino-record.1")).unwrap();
     for words in [".SH EXAMPLES", "sudo sordino record \\-\\-kernel", "\\fB\\-\\-subbuf\\-size\\fR"] {

@@ -3,7 +3,9 @@
 use rustix::process::Signal;
 use sordino_tests::listing::{items, named};
 use sordino_tests::session::Session;
-use sordino_tests::terminal::{assert_fits, assert_numbers_agree, has_colors, on_terminal, plain_lines};
+use sordino_tests::terminal::{
+    assert_fits, assert_numbers_agree, commands_in, has_colors, on_terminal, plain_lines,
+};
 use sordino_tests::{Scene, last_cpu};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +14,7 @@ use std::process::Command;
 /// The commands below `above`, as its help lists them.
 fn commands(scene: &Scene, above: &[&str]) -> Vec<String> {
     let help = scene.sordino(&[above, &["--help"]].concat());
-    let lines = help.succeeded().lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = lines.take_while(|line| !line.is_empty()).filter(|line| line.chars().nth(2) != Some(' '));
-    names
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .map(str::to_owned)
-        .collect()
+    commands_in(help.succeeded()).into_iter().map(str::to_owned).collect()
 }
 
 #[test]

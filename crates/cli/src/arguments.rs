@@ -1,5 +1,9 @@
 //! The command line: its parsing, and its errors.
 
+mod groups;
+
+pub(crate) use groups::{GROUPS, about};
+
 use crate::Failure;
 use crate::commands::{
     become_user, check, compare, demo, disturb, events, explain, grant, list, manual, npt, record, recover,
@@ -113,7 +117,8 @@ pub(crate) enum Misunderstood {
 impl Arguments {
     /// Parses a command line.
     pub(crate) fn of(words: &[OsString]) -> Result<Self, Misunderstood> {
-        let command = Self::command().term_width(layout_columns().min(MOST_COLUMNS));
+        let columns = layout_columns().min(MOST_COLUMNS);
+        let command = groups::grouped(Self::command().term_width(columns), columns);
         let matches = command.try_get_matches_from(words);
         let arguments = matches.and_then(|matches| Self::from_arg_matches(&matches));
         let arguments = arguments.map_err(|error| match with_dashes(words, &error) {

@@ -1,6 +1,6 @@
 //! The commands `sordino completion` and `sordino man-page`, whose output `make install` installs.
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, GROUPS, about};
 use crate::commands::print;
 use crate::{Failure, failure::UNUSABLE};
 use clap::{Args, Command, CommandFactory};
@@ -75,13 +75,31 @@ fn text_of(command: &Command) -> io::Result<Vec<u8>> {
     if command.get_arguments().any(|argument| !argument.is_hide_set()) {
         page.render_options_section(&mut text)?;
     }
-    if command.get_subcommands().any(|subcommand| !subcommand.is_hide_set()) {
+    if command.get_name() == "sordino" {
+        groups_of(command).to_writer(&mut text)?;
+    } else if command.get_subcommands().any(|subcommand| !subcommand.is_hide_set()) {
         page.render_subcommands_section(&mut text)?;
     }
     if let Some(examples) = command.get_after_help() {
         examples_of(&examples.to_string()).to_writer(&mut text)?;
     }
     Ok(text)
+}
+
+/// Returns the commands in the groups of help, each with the name of its page.
+fn groups_of(command: &Command) -> Roff {
+    let mut page = Roff::new();
+    page.control("SH", ["COMMANDS"]);
+    for (group, names) in GROUPS {
+        page.control("SS", [group]);
+        // `help` has no page: `man` is what helps there.
+        for name in names.iter().filter(|name| **name != "help") {
+            page.control("TP", [])
+                .text([roman(format!("sordino-{name}(1)"))])
+                .text([roman(about(command, name))]);
+        }
+    }
+    page
 }
 
 /// Returns the examples of a command's help, line by line.
