@@ -19,8 +19,8 @@ use rustix::net::{
 use rustix::process::{Uid, geteuid};
 use sordino_registration::trust::{is_token_right, may_register, takes_descriptors};
 use sordino_registration::{
-    BUFFER_SIZE, Malformed, PACKET_TIME, Packet, Recorder, Reply, SOCKET, Socket, SocketPath, Token, WENT_ON,
-    private_name,
+    BUFFER_SIZE, PACKET_TIME, PacketError, RecorderAddress, RecorderReply, RegistrationPacket, SOCKET,
+    Socket, SocketPath, Token, WENT_ON, private_name,
 };
 use sordino_ring::control::FileId;
 use std::collections::HashMap;
@@ -106,7 +106,7 @@ impl Listener {
         let socket = bound(&address)?;
         listen(&socket, backlog::MOST).map_err(cannot_listen)?;
         let token = Some(Token::new([first, second]));
-        let recorder = Recorder { socket: Socket::Abstract(name.as_bytes()), token };
+        let recorder = RecorderAddress { socket: Socket::Abstract(name.as_bytes()), token };
         Ok(Self::of(socket, OsString::from_vec(recorder.to_bytes()), None, token))
     }
 
@@ -187,7 +187,7 @@ impl Listener {
             match self.receive(&peer) {
                 // It hung up.
                 Ok(None) => {}
-                Ok(Some(Received { packet: Packet { inode, descriptor, .. }, file })) => {
+                Ok(Some(Received { packet: RegistrationPacket { inode, descriptor, .. }, file })) => {
                     let Peer { connection, pid, user } = peer;
                     registrations.push(Registration {
                         pid,
@@ -277,11 +277,12 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR) => return Err(None),
             Err(_) => return Ok(None),
         };
-        let packet =
-            Packet::decode(buffer.get(..length).unwrap_or_default()).map_err(|error| match error {
-                Malformed::Version => Offence::Version,
-                Malformed::Nonsense => Offence::Nonsense,
-            })?;
+        let packet = RegistrationPacket::decode(buffer.get(..length).unwrap_or_default()).map_err(
+            |error| match error {
+                PacketError::Version => Offence::Version,
+                PacketError::Nonsense => Offence::Nonsense,
+            },
+        )?;
         match is_token_right(self.token, packet.token) {
             true => Ok(Some(Received { packet, file })),
             false if self.is_private() => Err(Some(Offence::Token)),
@@ -292,7 +293,7 @@ impl Listener {
 
 /// A packet and the descriptor that came with it.
 struct Received {
-    packet: Packet,
+    packet: RegistrationPacket,
     file: Option<OwnedFd>,
 }
 
@@ -398,7 +399,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         // A program that has stopped waiting does not matter.
-        let reply = if self.is_answered { Reply::Answered } else { Reply::GoOn };
+        let reply = if self.is_answered { RecorderReply::Answered } else { RecorderReply::GoOn };
         let _ = send(&self.connection, &reply.encode(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
@@ -448,7 +449,7 @@ mod tests {
     }
 
     fn packet(token: Option<Token>) -> Vec<u8> {
-        Packet { inode: 7, descriptor: Some(3), token }.encode().as_bytes().to_vec()
+        RegistrationPacket { inode: 7, descriptor: Some(3), token }.encode().as_bytes().to_vec()
     }
 
     #[test]
@@ -464,7 +465,7 @@ mod tests {
         assert_eq!(registrations.len(), 1);
         assert_eq!((registrations[0].inode, registrations[0].pid), (7, std::process::id() as i32));
         drop(registrations);
-        assert_eq!(reply(&ours), Reply::GoOn.encode());
+        assert_eq!(reply(&ours), RecorderReply::GoOn.encode());
         assert!(others.iter().all(|connection| reply(connection).is_empty()));
         let notes: Vec<String> = listener.refused().collect();
         let expected = format!(
@@ -485,7 +486,7 @@ mod tests {
 
         let mut listener = Listener::new().unwrap();
         let value = listener.environment().as_encoded_bytes().to_owned();
-        let recorder = Recorder::parse(&value).unwrap();
+        let recorder = RecorderAddress::parse(&value).unwrap();
         let Socket::Abstract(name) = recorder.socket else { panic!("{recorder:?}") };
         let address = SocketAddrUnix::new_abstract_name(name).unwrap();
         let [first, second] = recorder.token.unwrap().words();
@@ -496,7 +497,7 @@ mod tests {
         assert_eq!(registrations.len(), 1);
         registrations[0].is_answered = true;
         drop(registrations);
-        assert_eq!(reply(&accepted), Reply::Answered.encode());
+        assert_eq!(reply(&accepted), RecorderReply::Answered.encode());
         assert!(refused.iter().all(|connection| reply(connection).is_empty()));
         let notes: Vec<String> = listener.refused().collect();
         assert!(notes.len() == 1 && notes[0].starts_with("refused 2 connections of user "), "{notes:?}");

@@ -1,4 +1,4 @@
-//! The discovery of recorders that did not start this program: in a [directory of sessions](sordino_registration::Base)
+//! The discovery of recorders that did not start this program: in a [directory of sessions](sordino_registration::RuntimeBase)
 //! there is a directory for each session, in which its recorder listens. The recorder's side is
 //! `crates/collect/src/runtime.rs`.
 //!
@@ -119,7 +119,7 @@ impl<'a> Iterator for Names<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_registration::Base;
+    use sordino_registration::RuntimeBase;
 
     #[test]
     fn entries_are_read_as_the_kernel_writes_them_and_garbage_ends_them() {
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn paths_are_made_without_allocation_or_not_at_all() {
         let mut room = [0; 64];
-        assert_eq!(path(&mut room, Base::Temporary(u32::MAX)), Some(c"/tmp/sordino-4294967295"));
-        assert_eq!(path(&mut room, Base::LoggedIn(u32::MAX)), Some(c"/run/user/4294967295/sordino"));
+        assert_eq!(path(&mut room, RuntimeBase::Temporary(u32::MAX)), Some(c"/tmp/sordino-4294967295"));
+        assert_eq!(path(&mut room, RuntimeBase::LoggedIn(u32::MAX)), Some(c"/run/user/4294967295/sordino"));
         assert_eq!(path(&mut room, format_args!("{:64}", 1)), None);
         let longest = path(&mut room, SocketPath(i32::MAX)).unwrap();
         assert!(Address::of(Socket::Path(longest.to_bytes())).is_some());

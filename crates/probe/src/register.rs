@@ -18,8 +18,8 @@ use crate::discovery;
 use crate::emit::Clocks;
 use crate::system::{self, AreaFile};
 use sordino_registration::{
-    MAX_ADDRESS, MAX_RECORDERS, Packet, Patience, Recorder, Reply, Socket, Token, WENT_ON, environment,
-    is_runtime_dir,
+    MAX_ADDRESS, MAX_RECORDERS, Patience, RecorderAddress, RecorderReply, RegistrationPacket, Socket, Token,
+    WENT_ON, environment, is_runtime_dir,
 };
 use sordino_ring::pending::Pending;
 use sordino_ring::write::Stamp;
@@ -67,7 +67,7 @@ impl Recorders {
         let descriptor = file.get();
         let packet = |token| {
             let descriptor = descriptor.map(RawFd::cast_unsigned);
-            Packet { inode: file.inode(), descriptor, token }.encode()
+            RegistrationPacket { inode: file.inode(), descriptor, token }.encode()
         };
         let mut silent = false;
         let mut register_with = |address: &Address, token: Option<Token>, file: Option<RawFd>| {
@@ -93,8 +93,8 @@ impl Recorders {
         discovery::each_session(self.runtime_dir.as_deref(), |session| register_with(session, None, None));
         for recorder in registered.iter().flatten() {
             match reply(recorder, until) {
-                Some(Reply::Answered) => {}
-                Some(Reply::GoOn) => pending.answer(),
+                Some(RecorderReply::Answered) => {}
+                Some(RecorderReply::GoOn) => pending.answer(),
                 None => {
                     // If it looks after this program has ended, it knows that there may be hits that it lacks.
                     send_now(recorder.as_raw_fd(), WENT_ON);
@@ -111,7 +111,7 @@ impl Recorders {
 
 /// The recorder that `SORDINO_SESSION` names.
 fn starter_of(value: &[u8]) -> Option<(Address, Option<Token>)> {
-    let recorder = Recorder::parse(value)?;
+    let recorder = RecorderAddress::parse(value)?;
     Some((Address::of(recorder.socket)?, recorder.token))
 }
 
@@ -193,7 +193,7 @@ fn limit_waiting(socket: RawFd, until: Instant) {
 }
 
 /// Waits for a recorder's reply, not longer than `until`; `None` if it is silent.
-fn reply(recorder: &OwnedFd, until: Instant) -> Option<Reply> {
+fn reply(recorder: &OwnedFd, until: Instant) -> Option<RecorderReply> {
     let mut reply = libc::pollfd { fd: recorder.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let spoke = uninterrupted(until, || {
         let left = until.saturating_duration_since(Instant::now()).as_millis() as _;
@@ -206,7 +206,7 @@ fn reply(recorder: &OwnedFd, until: Instant) -> Option<Reply> {
     let mut byte = 0u8;
     // SAFETY: room for the one byte that is asked for; never waits.
     let received = unsafe { libc::recv(recorder.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
-    Some(Reply::decode(if received == 1 { std::slice::from_ref(&byte) } else { &[] }))
+    Some(RecorderReply::decode(if received == 1 { std::slice::from_ref(&byte) } else { &[] }))
 }
 
 /// Makes a system call again that a signal has interrupted, until this time. Where a socket has a timeout, a handler's

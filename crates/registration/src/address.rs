@@ -90,14 +90,14 @@ impl<'a> Socket<'a> {
 
 /// The value of `SORDINO_SESSION`: the recorder that started a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorder<'a> {
+pub struct RecorderAddress<'a> {
     /// The socket to which the program connects.
     pub socket: Socket<'a>,
     /// The token for its packets; `None` if the socket is not private.
     pub token: Option<Token>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> RecorderAddress<'a> {
     /// Returns the recorder that the variable's value names. `None` if the value makes no sense.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let end = value.iter().rposition(|byte| *byte == b'/').filter(|_| value.starts_with(b"@"));
@@ -134,11 +134,11 @@ mod tests {
         let value = b"@sordino-1-2/00000000000000010123456789abcDEF";
         let token = Some(Token::new([1, 0x0123_4567_89ab_cdef]));
         let socket = Socket::Abstract(b"sordino-1-2");
-        assert_eq!(Recorder::parse(value), Some(Recorder { socket, token }));
-        let path = Recorder { socket: Socket::Path(b"/run/a/programs"), token: None };
-        assert_eq!(Recorder::parse(b"/run/a/programs"), Some(path));
-        let open = Recorder { socket: Socket::Abstract(b"nobody"), token: None };
-        assert_eq!(Recorder::parse(b"@nobody"), Some(open));
+        assert_eq!(RecorderAddress::parse(value), Some(RecorderAddress { socket, token }));
+        let path = RecorderAddress { socket: Socket::Path(b"/run/a/programs"), token: None };
+        assert_eq!(RecorderAddress::parse(b"/run/a/programs"), Some(path));
+        let open = RecorderAddress { socket: Socket::Abstract(b"nobody"), token: None };
+        assert_eq!(RecorderAddress::parse(b"@nobody"), Some(open));
         let wrong = [
             "",
             "@",
@@ -150,7 +150,7 @@ mod tests {
             "@a/00000000000000010123456789abcdef0",
         ];
         for value in wrong {
-            assert_eq!(Recorder::parse(value.as_bytes()), None, "{value}");
+            assert_eq!(RecorderAddress::parse(value.as_bytes()), None, "{value}");
         }
     }
 
@@ -159,11 +159,11 @@ mod tests {
         let token = Token::new([u64::MAX, 0]);
         let name = private_name(u32::MAX, u64::MAX);
         for recorder in [
-            Recorder { socket: Socket::Abstract(name.as_bytes()), token: Some(token) },
-            Recorder { socket: Socket::Abstract(name.as_bytes()), token: None },
-            Recorder { socket: Socket::Path(b"/run/sordino/sessions/s/programs"), token: None },
+            RecorderAddress { socket: Socket::Abstract(name.as_bytes()), token: Some(token) },
+            RecorderAddress { socket: Socket::Abstract(name.as_bytes()), token: None },
+            RecorderAddress { socket: Socket::Path(b"/run/sordino/sessions/s/programs"), token: None },
         ] {
-            assert_eq!(Recorder::parse(&recorder.to_bytes()), Some(recorder));
+            assert_eq!(RecorderAddress::parse(&recorder.to_bytes()), Some(recorder));
         }
     }
 

@@ -19,7 +19,7 @@ use std::fmt;
 /// The name of a recorder's socket in its session's directory.
 pub const SOCKET: &str = "programs";
 
-/// The name of the directory of sessions below a [`Base`].
+/// The name of the directory of sessions below a [`RuntimeBase`].
 pub const SESSIONS: &CStr = c"sessions";
 
 /// The longest name of a session, in bytes.
@@ -27,7 +27,7 @@ pub const MAX_SESSION_NAME: usize = 48;
 
 /// The directory that holds a directory of [`SESSIONS`]. Its text is the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
+pub enum RuntimeBase {
     /// Root's, for the programs of every user.
     Root,
     /// That of a user, by id, who is logged in.
@@ -36,7 +36,7 @@ pub enum Base {
     Temporary(u32),
 }
 
-impl fmt::Display for Base {
+impl fmt::Display for RuntimeBase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("/run/sordino"),
@@ -49,7 +49,7 @@ impl fmt::Display for Base {
 /// The path of the directory that a user, by id, has while logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginDirectory(
-    /// The user's id.
+    /// The id of the user.
     pub u32,
 );
 
@@ -61,23 +61,23 @@ impl fmt::Display for LoginDirectory {
 
 /// Returns the base in which a recorder of `user` makes its session's directory, if `SORDINO_RUNTIME_DIR` names no
 /// other directory. `is_logged_in` says that the [`LoginDirectory`] is there and belongs to the user.
-pub const fn chosen(user: u32, is_logged_in: bool) -> Base {
+pub const fn chosen(user: u32, is_logged_in: bool) -> RuntimeBase {
     match (user, is_logged_in) {
-        (0, _) => Base::Root,
-        (_, true) => Base::LoggedIn(user),
-        (_, false) => Base::Temporary(user),
+        (0, _) => RuntimeBase::Root,
+        (_, true) => RuntimeBase::LoggedIn(user),
+        (_, false) => RuntimeBase::Temporary(user),
     }
 }
 
 /// Returns the bases in which a program of `user` looks for sessions, in this order. With `SORDINO_RUNTIME_DIR`
 /// (`is_named`) it looks into root's, and then into the named directory.
-pub fn searched(user: u32, is_named: bool) -> impl Iterator<Item = Base> {
+pub fn searched(user: u32, is_named: bool) -> impl Iterator<Item = RuntimeBase> {
     let own = if user == 0 || is_named {
         [None; 2]
     } else {
-        [Some(Base::LoggedIn(user)), Some(Base::Temporary(user))]
+        [Some(RuntimeBase::LoggedIn(user)), Some(RuntimeBase::Temporary(user))]
     };
-    std::iter::once(Base::Root).chain(own.into_iter().flatten())
+    std::iter::once(RuntimeBase::Root).chain(own.into_iter().flatten())
 }
 
 /// Returns true if a value of `SORDINO_RUNTIME_DIR` names a directory of sessions: an absolute path. Programs ignore
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_program_searches_where_its_user_s_recorders_and_root_s_are() {
         for user in [0, 1, 1000, u32::MAX] {
-            let searched: Vec<Base> = searched(user, false).collect();
+            let searched: Vec<RuntimeBase> = searched(user, false).collect();
             for is_logged_in in [false, true] {
                 assert!(searched.contains(&chosen(user, is_logged_in)), "{user}");
                 assert!(searched.contains(&chosen(0, is_logged_in)), "{user}");
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_named_directory_takes_the_place_of_the_user_s_own() {
         for user in [0, 1000] {
-            assert_eq!(searched(user, true).collect::<Vec<_>>(), [Base::Root]);
+            assert_eq!(searched(user, true).collect::<Vec<_>>(), [RuntimeBase::Root]);
         }
         assert!(is_runtime_dir(b"/") && is_runtime_dir(b"/tmp/x"));
         assert!(!is_runtime_dir(b"") && !is_runtime_dir(b"tmp") && !is_runtime_dir(b"./x"));

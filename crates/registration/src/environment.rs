@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable(&'static CStr);
 
-/// The [recorder](crate::Recorder) that started the program.
+/// The [recorder](crate::RecorderAddress) that started the program.
 pub const SESSION: Variable = Variable(c"SORDINO_SESSION");
 
 /// The same for a command that another command starts (a prefix, such as one that changes the user). Whoever executes

@@ -16,11 +16,11 @@
 //! ```
 //! use sordino_registration::Packet;
 //!
-//! let packet = Packet { inode: 4711, descriptor: Some(3), token: None };
-//! assert_eq!(Packet::decode(packet.encode().as_bytes()), Ok(packet));
+//! let packet = RegistrationPacket { inode: 4711, descriptor: Some(3), token: None };
+//! assert_eq!(RegistrationPacket::decode(packet.encode().as_bytes()), Ok(packet));
 //! ```
 //!
-//! Real-time: but for [`private_name`] and [`Recorder::to_bytes`], which are the recorder's, nothing here allocates,
+//! Real-time: but for [`private_name`] and [`RecorderAddress::to_bytes`], which are the recorder's, nothing here allocates,
 //! locks, makes a system call or panics. It may run in a fork's child.
 #![forbid(unsafe_code)]
 
@@ -31,10 +31,12 @@ mod packet;
 mod times;
 pub mod trust;
 
-pub use address::{MAX_ADDRESS, Recorder, Socket, Token, private_name};
+pub use address::{MAX_ADDRESS, RecorderAddress, Socket, Token, private_name};
 pub use directories::{
-    Base, LoginDirectory, MAX_SESSION_NAME, SESSIONS, SOCKET, SocketPath, chosen, is_runtime_dir,
+    LoginDirectory, MAX_SESSION_NAME, RuntimeBase, SESSIONS, SOCKET, SocketPath, chosen, is_runtime_dir,
     is_session_name, searched,
 };
-pub use packet::{BUFFER_SIZE, Encoded, MAX_PACKET, Malformed, Packet, Reply, VERSION, WENT_ON};
+pub use packet::{
+    BUFFER_SIZE, Encoded, MAX_PACKET, PacketError, RecorderReply, RegistrationPacket, VERSION, WENT_ON,
+};
 pub use times::{ANSWER_TIME, MAX_ENTRIES, MAX_RECORDERS, PACKET_TIME, Patience};

@@ -32,7 +32,7 @@ const NO_DESCRIPTOR: u64 = u64::MAX;
 
 /// The registration of a program's area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct RegistrationPacket {
     /// The area's inode number. A recorder chooses among the program's own areas by it, and believes it in nothing
     /// else.
     pub inode: u64,
@@ -44,10 +44,10 @@ pub struct Packet {
 
 /// The reason for which bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum PacketError {
     /// A packet of another version; its other bytes were not looked at.
     Version,
-    /// No packet of any version, or a packet of this version that [`Packet::encode`] does not make.
+    /// No packet of any version, or a packet of this version that [`RegistrationPacket::encode`] does not make.
     Nonsense,
 }
 
@@ -76,7 +76,7 @@ impl Encoded {
     }
 }
 
-impl Packet {
+impl RegistrationPacket {
     /// Returns the packet's bytes, of the current version.
     pub fn encode(&self) -> Encoded {
         let mut encoded = Encoded { bytes: [0; MAX_PACKET], length: 0 };
@@ -97,17 +97,19 @@ impl Packet {
     /// Returns the packet that [`encode`](Self::encode) makes these bytes of. The bytes may come from anybody.
     ///
     /// # Errors
-    /// [`Malformed`], if there is no such packet.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let (version, rest) =
-            bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first()).ok_or(Malformed::Nonsense)?;
+    /// [`PacketError`], if there is no such packet.
+    pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
+        let (version, rest) = bytes
+            .strip_prefix(&MAGIC)
+            .and_then(|behind| behind.split_first())
+            .ok_or(PacketError::Nonsense)?;
         if *version != b'0' + VERSION {
-            return Err(Malformed::Version);
+            return Err(PacketError::Version);
         }
-        let (words, []) = rest.as_chunks() else { return Err(Malformed::Nonsense) };
+        let (words, []) = rest.as_chunks() else { return Err(PacketError::Nonsense) };
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         // A number of more than 32 bits is no descriptor's.
-        let number = |bytes: &[u8; 8]| u32::try_from(word(bytes)).map_err(|_| Malformed::Nonsense);
+        let number = |bytes: &[u8; 8]| u32::try_from(word(bytes)).map_err(|_| PacketError::Nonsense);
         match words {
             [inode] => Ok(Self { inode: word(inode), descriptor: None, token: None }),
             [inode, descriptor] => {
@@ -119,21 +121,21 @@ impl Packet {
                 let token = Some(Token::new([word(first), word(second)]));
                 Ok(Self { inode: word(inode), descriptor, token })
             }
-            _ => Err(Malformed::Nonsense),
+            _ => Err(PacketError::Nonsense),
         }
     }
 }
 
 /// The recorder's reply to a registration: one byte, after which the program goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum RecorderReply {
     /// The recorder has taken the area's count of awaited recorders over: it has answered there.
     Answered,
     /// The recorder has not answered in the area and will not.
     GoOn,
 }
 
-impl Reply {
+impl RecorderReply {
     /// Returns the reply's bytes, to be sent as one packet.
     pub const fn encode(self) -> [u8; 1] {
         match self {

@@ -1,18 +1,20 @@
 //! Bytes of anybody's: the decoder panics on none of them, and accepts only those that the encoder makes.
 
 use proptest::prelude::*;
-use sordino_registration::{BUFFER_SIZE, MAX_PACKET, Malformed, Packet, Recorder, Socket, Token};
+use sordino_registration::{
+    BUFFER_SIZE, MAX_PACKET, PacketError, RecorderAddress, RegistrationPacket, Socket, Token,
+};
 
 /// Accepted bytes are those of the packet that they were decoded to.
 fn accepts_only_what_is_encoded(bytes: &[u8]) {
-    if let Ok(packet) = Packet::decode(bytes) {
+    if let Ok(packet) = RegistrationPacket::decode(bytes) {
         assert_eq!(packet.encode().as_bytes(), bytes);
     }
 }
 
-fn packet() -> impl Strategy<Value = Packet> {
+fn packet() -> impl Strategy<Value = RegistrationPacket> {
     let token = proptest::option::of(any::<[u64; 2]>().prop_map(Token::new));
-    (any::<u64>(), any::<Option<u32>>(), token).prop_map(|(inode, descriptor, token)| Packet {
+    (any::<u64>(), any::<Option<u32>>(), token).prop_map(|(inode, descriptor, token)| RegistrationPacket {
         inode,
         descriptor,
         token,
@@ -20,12 +22,12 @@ fn packet() -> impl Strategy<Value = Packet> {
 }
 
 /// Packets with numbers at their bounds, of each length.
-fn samples() -> Vec<Packet> {
+fn samples() -> Vec<RegistrationPacket> {
     let mut packets = Vec::new();
     for inode in [0, 1, u64::MAX] {
         for descriptor in [None, Some(0), Some(3), Some(u32::MAX)] {
             for token in [None, Some(Token::new([0, u64::MAX]))] {
-                packets.push(Packet { inode, descriptor, token });
+                packets.push(RegistrationPacket { inode, descriptor, token });
             }
         }
     }
@@ -46,7 +48,7 @@ fn what_is_close_to_a_packet_is_one_or_is_refused() {
         longer[..bytes.len()].copy_from_slice(bytes);
         (0..longer.len()).for_each(|length| accepts_only_what_is_encoded(&longer[..length]));
         for length in MAX_PACKET + 1..longer.len() {
-            assert_eq!(Packet::decode(&longer[..length]), Err(Malformed::Nonsense));
+            assert_eq!(RegistrationPacket::decode(&longer[..length]), Err(PacketError::Nonsense));
         }
         for at in 0..bytes.len() {
             for byte in 0..=u8::MAX {
@@ -65,18 +67,18 @@ fn each_packet_is_written_in_one_way() {
         [&b"sordino1"[..], &7u64.to_le_bytes(), &word.to_le_bytes(), token].concat()
     };
     for word in [1 << 32, u64::MAX - 1, u64::MAX] {
-        assert_eq!(Packet::decode(&packet(word, &[])), Err(Malformed::Nonsense));
+        assert_eq!(RegistrationPacket::decode(&packet(word, &[])), Err(PacketError::Nonsense));
     }
-    assert_eq!(Packet::decode(&packet(1 << 32, &[0; 16])), Err(Malformed::Nonsense));
-    assert_eq!(Packet::decode(&packet(u64::MAX, &[0; 8])), Err(Malformed::Nonsense));
-    let closed = Packet::decode(&packet(u64::MAX, &[0; 16])).unwrap();
+    assert_eq!(RegistrationPacket::decode(&packet(1 << 32, &[0; 16])), Err(PacketError::Nonsense));
+    assert_eq!(RegistrationPacket::decode(&packet(u64::MAX, &[0; 8])), Err(PacketError::Nonsense));
+    let closed = RegistrationPacket::decode(&packet(u64::MAX, &[0; 16])).unwrap();
     assert_eq!((closed.descriptor, closed.token), (None, Some(Token::new([0, 0]))));
 }
 
 proptest! {
     #[test]
     fn packets_are_decoded_as_they_were_encoded(packet in packet()) {
-        prop_assert_eq!(Packet::decode(packet.encode().as_bytes()), Ok(packet));
+        prop_assert_eq!(RegistrationPacket::decode(packet.encode().as_bytes()), Ok(packet));
     }
 
     #[test]
@@ -94,7 +96,7 @@ proptest! {
     #[test]
     fn values_of_the_environment_are_read_back(value in proptest::collection::vec(any::<u8>(), 0..160)) {
         for value in [&value[..], &[b"@", &value[..]].concat()] {
-            if let Some(recorder) = Recorder::parse(value) {
+            if let Some(recorder) = RecorderAddress::parse(value) {
                 prop_assert!(recorder.to_bytes().eq_ignore_ascii_case(value));
                 prop_assert!(matches!(recorder.socket, Socket::Path([_, ..]) | Socket::Abstract([_, ..])));
             }

@@ -2,8 +2,8 @@
 
 use sordino_registration::environment::{READ_BY_PROGRAMS, SESSION_OF_COMMAND};
 use sordino_registration::{
-    ANSWER_TIME, MAX_ENTRIES, MAX_RECORDERS, MAX_SESSION_NAME, Malformed, PACKET_TIME, Packet, Recorder,
-    Reply, Socket, Token, VERSION, WENT_ON, private_name, searched,
+    ANSWER_TIME, MAX_ENTRIES, MAX_RECORDERS, MAX_SESSION_NAME, PACKET_TIME, PacketError, RecorderAddress,
+    RecorderReply, RegistrationPacket, Socket, Token, VERSION, WENT_ON, private_name, searched,
 };
 use std::fmt::Write;
 
@@ -39,8 +39,8 @@ fn token() -> Option<Token> {
     Some(Token::new([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]))
 }
 
-fn packets() -> [(&'static str, Packet, &'static [u8]); 4] {
-    let packet = |descriptor, token| Packet { inode: 4711, descriptor, token };
+fn packets() -> [(&'static str, RegistrationPacket, &'static [u8]); 4] {
+    let packet = |descriptor, token| RegistrationPacket { inode: 4711, descriptor, token };
     [
         ("To a session's directory", packet(Some(3), None), USUAL),
         ("To a session's directory, descriptor closed", packet(None, None), SHORT),
@@ -53,22 +53,25 @@ fn packets() -> [(&'static str, Packet, &'static [u8]); 4] {
 fn packets_have_these_bytes() {
     for (name, packet, bytes) in packets() {
         assert_eq!(packet.encode().as_bytes(), bytes, "{name}");
-        assert_eq!(Packet::decode(bytes), Ok(packet), "{name}");
+        assert_eq!(RegistrationPacket::decode(bytes), Ok(packet), "{name}");
     }
     assert_eq!(VERSION, 1);
 }
 
 #[test]
 fn other_bytes_are_these() {
-    assert_eq!((Reply::Answered.encode(), Reply::GoOn.encode(), WENT_ON), (*b"a", *b"g", *b"w"));
-    assert_eq!(Reply::decode(b"a"), Reply::Answered);
+    assert_eq!(
+        (RecorderReply::Answered.encode(), RecorderReply::GoOn.encode(), WENT_ON),
+        (*b"a", *b"g", *b"w")
+    );
+    assert_eq!(RecorderReply::decode(b"a"), RecorderReply::Answered);
     for other in [&b""[..], b"g", b"b", b"aa", b"A", b"\0"] {
-        assert_eq!(Reply::decode(other), Reply::GoOn, "{other:?}");
+        assert_eq!(RecorderReply::decode(other), RecorderReply::GoOn, "{other:?}");
     }
     let name = private_name(4710, 0xdead_beef);
-    let recorder = Recorder { socket: Socket::Abstract(name.as_bytes()), token: token() };
+    let recorder = RecorderAddress { socket: Socket::Abstract(name.as_bytes()), token: token() };
     assert_eq!(recorder.to_bytes(), VALUE);
-    assert_eq!(Recorder::parse(VALUE), Some(recorder));
+    assert_eq!(RecorderAddress::parse(VALUE), Some(recorder));
 }
 
 /// Eight bytes a line, with their offset.
@@ -123,9 +126,9 @@ fn another_version_is_told_from_nonsense() {
             let mut bytes = [0xa5; 64];
             bytes[..7].copy_from_slice(b"sordino");
             bytes[7] = version;
-            assert_eq!(Packet::decode(&bytes[..length]), Err(Malformed::Version));
+            assert_eq!(RegistrationPacket::decode(&bytes[..length]), Err(PacketError::Version));
         }
     }
-    assert_eq!(Packet::decode(b"sordino"), Err(Malformed::Nonsense));
-    assert_eq!(Packet::decode(b"Sordino2"), Err(Malformed::Nonsense));
+    assert_eq!(RegistrationPacket::decode(b"sordino"), Err(PacketError::Nonsense));
+    assert_eq!(RegistrationPacket::decode(b"Sordino2"), Err(PacketError::Nonsense));
 }
