@@ -170,6 +170,11 @@ fn the_papers_letters_mean_what_they_meant() {
         "{}",
         ended.errors
     );
+    // Two do nothing, and are not in help.
+    for option in ["--eval-cpu-speed", "--allow-interrupts"] {
+        assert!(ended.errors.contains(&format!("{option} has no effect")), "{}", ended.errors);
+        assert!(!scene.sordino(&["npt", "--help"]).succeeded().contains(option));
+    }
     let hits = value["cpus"][0]["tracepoint_hits"].as_u64().unwrap();
     assert!((1..=2010).contains(&hits), "{hits}");
     let version = scene.sordino(&["npt", "-V"]);

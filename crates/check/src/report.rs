@@ -1,6 +1,6 @@
 //! The report's data model, which all output formats are written from and saved reports are read into.
 
-use crate::{Distribution, MachineInfo, Settings};
+use crate::{Distribution, MachineInfo, Settings, time};
 use serde::{Deserialize, Serialize};
 use sordino_event::text::count;
 use std::fmt;
@@ -202,6 +202,16 @@ impl Step {
     /// Returns the measurement with the longest time.
     pub fn worst(&self) -> Option<&Measurement> {
         self.measurements.iter().max_by(|a, b| a.times.maximum_ns.total_cmp(&b.times.maximum_ns))
+    }
+
+    /// Sets the reason from the worst measurement: `what` and its time. Without one, the step was not measured.
+    pub fn tell_worst(&mut self, what: &str) {
+        let worst =
+            self.worst().map(|worst| format!("{what} {}, on {}", time(worst.times.maximum_ns), worst.what));
+        self.reason = worst.unwrap_or_else(|| {
+            self.verdict = Verdict::NotMeasured;
+            "ended before anything was measured".to_owned()
+        });
     }
 }
 

@@ -1,8 +1,6 @@
 //! The command line: its parsing, and its errors.
 
-mod groups;
-
-pub(crate) use groups::{GROUPS, about};
+pub(crate) mod groups;
 
 use crate::Failure;
 use crate::commands::{
@@ -11,12 +9,12 @@ use crate::commands::{
 };
 use crate::failure::UNUSABLE;
 use crate::terminal::layout_columns;
+use crate::words::typed;
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use sordino_event::text::printable;
 use std::ffi::{OsStr, OsString};
-use std::time::Duration;
 
 /// Most columns of help, however wide the terminal is.
 const MOST_COLUMNS: usize = 100;
@@ -44,21 +42,6 @@ pub(crate) struct Arguments {
     /// Use colours: always, never, or automatically (auto): on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, display_order = 998)]
     color: ColorChoice,
-}
-
-/// Returns the value of `--color`, or the default if there is none or it is invalid.
-pub(crate) fn color(words: &[OsString]) -> ColorChoice {
-    let mut own = words.iter().take_while(|word| *word != "--");
-    let mut choice = None;
-    while let Some(argument) = own.next() {
-        let value = match argument.to_str() {
-            Some("--color") => own.next().and_then(|value| value.to_str()),
-            Some(argument) => argument.strip_prefix("--color="),
-            None => None,
-        };
-        choice = value.and_then(|value| ColorChoice::from_str(value, false).ok()).or(choice);
-    }
-    choice.unwrap_or_default()
 }
 
 #[derive(Debug, Subcommand)]
@@ -167,69 +150,6 @@ fn nothing_behind(words: &[OsString]) -> Failure {
     )
 }
 
-/// Returns words as they are typed into a shell.
-fn typed(words: &[OsString]) -> String {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    quoted(words.iter().map(|word| &**word))
-}
-
-/// Returns words, quoted for a shell and printable.
-pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    // A word of a command line has no zero byte, the only one that can't be quoted.
-    let text = shlex::try_join(words).unwrap_or_default();
-    printable(&text).into_owned()
-}
-
-/// Returns the arguments without `--color`, which does not belong to a session's definition.
-pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    let (mut is_own, mut is_value) = (true, false);
-    arguments.into_iter().filter(move |argument| {
-        is_own &= argument != "--";
-        let is_color = is_own && argument == "--color";
-        let is_whole = is_own && argument.to_str().is_some_and(|argument| argument.starts_with("--color="));
-        !std::mem::replace(&mut is_value, is_color) && !is_color && !is_whole
-    })
-}
-
-/// Parses a duration such as `200us`, `1.5s` or `2min`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let fraction = text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end));
-    if let Some((number, unit)) = fraction.filter(|(number, _)| number.contains('.')) {
-        let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
-        let one = humantime::parse_duration(&format!("1{unit}")).map_err(|error| error.to_string())?;
-        return Duration::try_from_secs_f64(one.as_secs_f64() * number).map_err(|error| error.to_string());
-    }
-    humantime::parse_duration(text).map_err(|error| match error {
-        humantime::DurationError::UnknownUnit { unit, .. } if unit.is_empty() => {
-            format!("a time has a unit: {text}us, {text}ms, {text}s or {text}min")
-        }
-        error => format!("{error}; write it as 200us, 1.5s or 2min"),
-    })
-}
-
-/// Parses the id of a process, such as `4711`.
-pub(crate) fn pid(text: &str) -> Result<i32, String> {
-    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
-        let name = quoted([text]);
-        format!("expected the id of a process, which 'pidof {name}' or 'sordino list' prints")
-    })
-}
-
-/// Parses a size such as `4096`, `64K`, `1M` or `2G`; units are powers of 1,024.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bad = || format!("'{text}' is no size; write it as 64K, 1M or 2G");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
-        "" => 1,
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1 << 30,
-        _ => return Err(bad()),
-    };
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(bad)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,40 +204,5 @@ mod tests {
         }
         let both = ["sordino", "record", "--kernel", "sched", "--no-user", "--user", "motor"];
         assert!(Arguments::try_parse_from(both).is_err());
-    }
-
-    #[test]
-    fn the_last_color_before_a_command_s_own_arguments_holds() {
-        let color = |line: &str| color(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(color("sordino list"), ColorChoice::Auto);
-        assert_eq!(color("sordino --color never list"), ColorChoice::Never);
-        assert_eq!(color("sordino list --color=never --color always"), ColorChoice::Always);
-        assert_eq!(color("sordino record -- ls --color=never"), ColorChoice::Auto);
-        assert_eq!(color("sordino --color sometimes"), ColorChoice::Auto);
-    }
-
-    #[test]
-    fn color_is_taken_out_of_what_describes_a_session_and_left_in_its_command() {
-        let left = |line: &str| {
-            let words = without_color(line.split(' ').map(OsString::from));
-            words.collect::<Vec<_>>().join(" ".as_ref()).into_string().unwrap()
-        };
-        assert_eq!(left("motor --color never --overwrite --color=always"), "motor --overwrite");
-        assert_eq!(left("motor -- ls --color always"), "motor -- ls --color always");
-    }
-
-    #[test]
-    fn durations_and_sizes_are_read_as_people_write_them() {
-        assert_eq!(duration("200us"), Ok(Duration::from_micros(200)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2min"), Ok(Duration::from_secs(120)));
-        assert!(duration("5").is_err() && duration("x").is_err() && duration("1.5x").is_err());
-        assert_eq!(
-            [size("4096"), size("64K"), size("1MiB"), size("2g")],
-            [Ok(4096), Ok(65_536), Ok(1 << 20), Ok(2 << 30)]
-        );
-        for bad in ["", "K", "-1", "1.5M", "1T", "99999999999G"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
     }
 }

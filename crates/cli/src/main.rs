@@ -11,21 +11,24 @@ mod missing;
 mod names;
 mod privilege;
 mod progress;
+mod quantities;
 mod signals;
 mod temporary;
 mod throttle;
 mod trace;
 mod what;
+mod words;
 
 use arguments::{Arguments, Command, Misunderstood};
+use clap::CommandFactory;
 use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     signals::survive_file_size_limit();
-    let words: Vec<_> = std::env::args_os().collect();
-    terminal::choose_color(arguments::color(&words));
-    let arguments = match Arguments::of(&words) {
+    let line: Vec<_> = std::env::args_os().collect();
+    terminal::choose_color(words::color(&line));
+    let arguments = match Arguments::of(&line) {
         Ok(arguments) => arguments,
         Err(Misunderstood::Failure(failure)) => return failure.report(),
         Err(Misunderstood::Clap(error)) => {
@@ -57,8 +60,8 @@ fn main() -> ExitCode {
         Command::Recover(options) => commands::recover::run(options),
         Command::Demo(options) => commands::demo::run(options),
         Command::Disturb(options) => commands::disturb::run(options),
-        Command::Completion(options) => commands::manual::completion(options),
-        Command::ManPage(options) => commands::manual::page(options),
+        Command::Completion(options) => commands::manual::completion(options, &Arguments::command()),
+        Command::ManPage(options) => commands::manual::page(options, Arguments::command()),
         Command::DemoLoad(options) => commands::demo::run_load(options),
         Command::UndoGuard => commands::guard::run(),
         Command::Keep(options) => commands::check::keep(options),

@@ -1,6 +1,6 @@
 //! Text about data that could not be written.
 
-use crate::commands::record::bytes;
+use crate::quantities::bytes;
 use sordino_collect::Missing;
 use sordino_event::text::{count, printable};
 

@@ -1,10 +1,10 @@
 //! The options that choose the events to record and how to record them, shared by `sordino record` and `sordino start`.
 
 use crate::Failure;
-use crate::arguments::{duration, pid, size};
 use crate::commands::shield;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, is_root, target};
+use crate::quantities::{duration, pid, size};
 use clap::Args;
 use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
 use sordino_ring::layout::Geometry;

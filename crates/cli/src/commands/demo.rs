@@ -4,12 +4,12 @@ mod load;
 mod planted;
 
 use crate::Failure;
-use crate::arguments::quoted;
 use crate::commands::{explain, record, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::is_root;
 use crate::terminal::show;
 use crate::trace::Recording;
+use crate::words::quoted;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
 use sordino_analyze::{Findings, Options as Wanted, Rule};

@@ -3,8 +3,8 @@
 mod packets;
 
 use crate::Failure;
-use crate::arguments::duration;
 use crate::failure::UNUSABLE;
+use crate::quantities::duration;
 use clap::{Args, ValueEnum};
 use packets::Network;
 use rustix::time::{

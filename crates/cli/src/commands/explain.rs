@@ -1,12 +1,13 @@
 //! The command `sordino explain`.
 
 use crate::Failure;
-use crate::arguments::{duration, quoted};
 use crate::commands::events::Times;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
+use crate::quantities::duration;
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::Recording;
+use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, Explainer, Finder, Findings, IsWanted, Key, Options as Wanted, Other, Point, Rule,

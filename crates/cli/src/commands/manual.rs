@@ -1,9 +1,9 @@
 //! The commands `sordino completion` and `sordino man-page`, whose output `make install` installs.
 
-use crate::arguments::{Arguments, GROUPS, about};
+use crate::arguments::groups::{GROUPS, about};
 use crate::commands::print;
 use crate::{Failure, failure::UNUSABLE};
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use roff::{Roff, roman};
@@ -31,9 +31,8 @@ pub(crate) struct PageOptions {
     name: Option<String>,
 }
 
-pub(crate) fn completion(options: &CompletionOptions) -> Result<ExitCode, Failure> {
+pub(crate) fn completion(options: &CompletionOptions, all: &Command) -> Result<ExitCode, Failure> {
     // Hidden commands are left out, which shells would offer otherwise.
-    let all = Arguments::command();
     let shown = all.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let mut command = Command::new("sordino").version(env!("CARGO_PKG_VERSION"));
     command = command.args(all.get_arguments()).subcommands(shown);
@@ -43,8 +42,8 @@ pub(crate) fn completion(options: &CompletionOptions) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn page(options: &PageOptions) -> Result<ExitCode, Failure> {
-    let mut command = Arguments::command().disable_help_subcommand(true);
+pub(crate) fn page(options: &PageOptions, command: Command) -> Result<ExitCode, Failure> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     let pages = pages(&command);
     let Some(name) = &options.name else {

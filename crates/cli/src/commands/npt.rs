@@ -2,6 +2,7 @@
 
 mod arguments;
 mod compare;
+mod contender;
 mod marker;
 mod max_rate;
 mod output;
@@ -15,8 +16,8 @@ mod trigger;
 pub(crate) use run::lift_throttle;
 
 use crate::Failure;
-use crate::arguments::duration;
 use crate::failure::{NO, UNUSABLE};
+use crate::quantities::duration;
 use crate::terminal::answer;
 use arguments::{Part, Sink, body, frequency, sink};
 use clap::Args;
@@ -76,12 +77,11 @@ pub(crate) struct Options {
     /// Number of loops that warm up caches before the measurement begins
     #[arg(short = 'n', long, visible_alias = "nocount", value_name = "N", default_value_t = 1000)]
     warm_up: u64,
-    /// Measure the cycle counter's frequency. Has no effect: it is always measured, on a busy CPU, and /proc/cpuinfo is
-    /// only reported
-    #[arg(short, long)]
+    /// An option of the papers' npt, for old scripts: the cycle counter's frequency is always measured
+    #[arg(short, long, hide = true)]
     eval_cpu_speed: bool,
-    /// Leave interrupts enabled. Has no effect: they are enabled unless --interrupts-off is given
-    #[arg(short = 'i', long, conflicts_with = "interrupts_off")]
+    /// An option of the papers' npt, for old scripts: interrupts are enabled unless --interrupts-off is given
+    #[arg(short = 'i', long, hide = true, conflicts_with = "interrupts_off")]
     allow_interrupts: bool,
     /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module in
     /// crates/npt/module
@@ -186,6 +186,18 @@ fn bind() -> Result<(), Failure> {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.bound {
         bind()?;
+    }
+    for (is_given, option, reason) in [
+        (options.eval_cpu_speed, "--eval-cpu-speed", "the cycle counter's frequency is always measured"),
+        (
+            options.allow_interrupts,
+            "--allow-interrupts",
+            "interrupts are enabled unless --interrupts-off is given",
+        ),
+    ] {
+        if is_given {
+            message!("sordino: {option} has no effect: {reason}");
+        }
     }
     // clap's `requires` does not do it: it is ignored if the required option conflicts with another one that is given.
     if options.trigger.is_none() && options.trigger_output.is_some() {

@@ -6,15 +6,16 @@ mod stream;
 pub(crate) use programs::unwritten;
 
 use crate::Failure;
-use crate::arguments::quoted;
 use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
+use crate::quantities::bytes;
 use crate::signals;
 use crate::terminal::{is_terminal, show_as_message};
 use crate::what::What;
+use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{
     Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record, unanswered_lines,
@@ -215,14 +216,5 @@ pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
         (0, true) => "some, not counted".to_owned(),
         (counted, true) => format!("{counted} and more"),
         (counted, false) => counted.to_string(),
-    }
-}
-
-/// Returns a size in the unit that fits.
-pub(crate) fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
     }
 }

@@ -10,9 +10,9 @@ pub(crate) use around::{JoinOptions, go_to, join, keep_off, measured_cpu};
 pub(crate) use switches::Switches;
 
 use crate::Failure;
-use crate::arguments::duration;
 use crate::failure::NO;
 use crate::progress::Progress;
+use crate::quantities::duration;
 use crate::signals;
 use crate::terminal::{answer, show_as_message};
 use clap::{Args, Subcommand};

@@ -7,7 +7,7 @@ use crate::commands::guard;
 use crate::commands::shield::Switches;
 use crate::privilege::is_root;
 use sordino_check::tracers::Tracer;
-use sordino_check::{Interrupter, Measurement, Samples, Step, Verdict, time};
+use sordino_check::{Interrupter, Measurement, Samples, Step};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, Right, set_policy};
 use std::cmp::Reverse;
@@ -38,7 +38,7 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
         }
     }
     step.notes.push(format!("a loop that reads the cycle counter, {policy}"));
-    tell(&mut step, "longest gap");
+    step.tell_worst("longest gap");
     step.next = step.worst().map(|worst| {
         let cpu = worst.what.trim_start_matches("CPU ");
         let us = (worst.times.maximum_ns / 2e3).max(1.0);
@@ -65,7 +65,7 @@ pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
         "instead, a loop in user space ({policy}, no load): it can't tell gaps of hardware or hypervisor from those of the kernel's \
          interrupts and threads; what is counted as interrupting is an upper bound for the latter"
     ));
-    tell(&mut step, "longest gap, of whatever cause,");
+    step.tell_worst("longest gap, of whatever cause,");
     Ok(step)
 }
 
@@ -139,14 +139,4 @@ fn policy() -> Policy {
     let wanted = Policy::Fifo(PRIORITY);
     let may = is_root() || thread::spawn(move || set_policy(wanted).is_ok()).join().unwrap_or(false);
     if may { wanted } else { Policy::Other }
-}
-
-/// Sets the step's reason from its worst measurement.
-pub(super) fn tell(step: &mut Step, what: &str) {
-    let Some(worst) = step.worst() else {
-        step.verdict = Verdict::NotMeasured;
-        step.reason = "ended before anything was measured".to_owned();
-        return;
-    };
-    step.reason = format!("{what} {}, on {}", time(worst.times.maximum_ns), worst.what);
 }

@@ -3,9 +3,9 @@
 use super::load::is_source;
 use super::names;
 use crate::Failure;
-use crate::arguments::duration;
 use crate::commands::shield;
 use crate::failure::UNUSABLE;
+use crate::quantities::duration;
 use clap::{Args, ValueEnum};
 use sordino_check::loads::Load;
 use sordino_check::{Limit, Limits};

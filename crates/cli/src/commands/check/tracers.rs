@@ -1,7 +1,6 @@
 //! Steps that the kernel's tracers make: time taken by the hardware, sources of interruptions, timer latency.
 
 use super::Run;
-use super::loops::tell;
 use super::tracing::{Knob, Tracing};
 use crate::Failure;
 use humantime::format_duration;
@@ -46,7 +45,7 @@ pub(super) fn hardware(run: &mut Run, mut step: Step) -> Result<Step, String> {
         format_duration(WINDOW),
         format_duration(gap)
     ));
-    tell(&mut step, "longest gap");
+    step.tell_worst("longest gap");
     if step.measurements.is_empty() && !run.watch.is_interrupted() {
         (step.verdict, step.reason) = without_gaps(run.hardware_limit, gap);
     }
@@ -139,7 +138,7 @@ fn under_load(
             break;
         }
     }
-    tell(&mut step, what);
+    step.tell_worst(what);
     Ok(unless_lost(step, losses))
 }
 

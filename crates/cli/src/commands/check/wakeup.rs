@@ -2,7 +2,6 @@
 
 use super::Run;
 use super::culprit;
-use super::loops::tell;
 use super::tool::{self, Ended};
 use crate::Failure;
 use crate::privilege::is_root;
@@ -47,7 +46,7 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
         }
     }
     if step.verdict != Verdict::NotMeasured {
-        tell(&mut step, "latest wake-up");
+        step.tell_worst("latest wake-up");
         if step.worst().is_some_and(|worst| worst.times.maximum_ns > BOUND as f64 * 1e3) {
             let bound = time(BOUND as f64 * 1e3);
             step.notes.push(format!(
@@ -235,7 +234,7 @@ pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
         }
     }
     step.notes.push("8 threads of rising SCHED_FIFO priorities on one CPU, each wakes the next".to_owned());
-    tell(&mut step, "latest preemption");
+    step.tell_worst("latest preemption");
     if out_of_order > 0 {
         step.verdict = Verdict::Fail;
         step.reason = format!(

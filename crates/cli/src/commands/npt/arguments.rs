@@ -2,9 +2,9 @@
 
 use super::{Options, contradiction};
 use crate::Failure;
-use crate::arguments::size;
 use crate::commands::shield;
 use crate::failure::UNUSABLE;
+use crate::quantities::size;
 use sordino_npt::{Body, Plan};
 use sordino_peers::provider::Kind;
 use sordino_sched::{CpuList, Lock, Policy, Right};

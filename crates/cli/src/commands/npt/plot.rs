@@ -1,6 +1,6 @@
 //! The plot of `sordino npt --compare`.
 
-use super::compare::Contender;
+use super::contender::Contender;
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use plotters::prelude::*;

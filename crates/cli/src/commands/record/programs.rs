@@ -1,6 +1,6 @@
 //! Text about the programs of a summary.
 
-use super::bytes;
+use crate::quantities::bytes;
 use sordino_collect::{ProgramSummary, StreamSummary};
 use sordino_event::text::{count, printable};
 use std::collections::BTreeMap;

@@ -4,10 +4,10 @@
 use super::place::{Life, Place};
 use super::text::{lines, recordings};
 use crate::Failure;
-use crate::arguments::{duration, pid};
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::progress::Progress;
+use crate::quantities::{duration, pid};
 use crate::terminal::{answer, show};
 use clap::Args;
 use serde_json::json;

@@ -3,6 +3,7 @@
 mod ask;
 mod files;
 mod follow;
+mod known;
 mod place;
 mod recorder;
 mod start;

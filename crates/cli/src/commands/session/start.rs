@@ -2,11 +2,12 @@
 
 use super::place::{Definition, Place};
 use crate::Failure;
-use crate::arguments::{duration, size, without_color};
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
+use crate::quantities::{duration, size};
 use crate::terminal::show;
 use crate::what::What;
+use crate::words::without_color;
 use clap::Args;
 use sordino_collect::{
     End, Keep, Options as Recording, Programs, Reply, Request, Rotation, SessionOptions, Snapshots,

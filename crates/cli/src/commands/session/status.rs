@@ -1,12 +1,13 @@
 //! The command `sordino status`.
 
+use super::known::Known;
 use super::place::{Life, Place};
 use super::text;
 use crate::Failure;
 use crate::terminal::answer;
 use clap::Args;
 use serde_json::{Value, json};
-use sordino_collect::{Directory, Reply, Request, Status, user_events_so_far};
+use sordino_collect::{Directory, Reply, Request, user_events_so_far};
 use std::process::ExitCode;
 
 /// Show the state of sessions
@@ -20,15 +21,6 @@ pub(crate) struct Options {
     /// Print the state as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// A session and, if its recorder replies, its status.
-pub(crate) struct Known {
-    pub(super) place: Place,
-    pub(super) life: Life,
-    pub(super) status: Option<Status>,
-    /// The reason why a running recorder did not reply.
-    pub(super) silent: Option<String>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {

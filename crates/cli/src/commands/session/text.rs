@@ -1,9 +1,10 @@
 //! Text reports on sessions.
 
+use super::known::Known;
 use super::place::Life;
-use super::status::Known;
-use crate::commands::record::{self, bytes};
+use crate::commands::record;
 use crate::missing;
+use crate::quantities::bytes;
 use sordino_collect::{
     ProgramStatus, RecorderCpus, RecordingStatus, RingStatus, Shortfall, Status, unanswered_lines,
 };
