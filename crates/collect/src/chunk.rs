@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::context::Told;
-use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
+use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
 use crate::interrupted::Gap;
@@ -12,22 +12,14 @@ use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
-use crate::session::{Watch, cpu_seconds};
 use crate::steal::Stolen;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
 use crate::threads;
+use crate::threads::cpu_seconds;
+use crate::watch::Watch;
 use crate::why::{ASKED, last_asked};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
-
-/// The purpose of a recording, which decides how much is added to its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// The recording is kept: names are resolved and its events counted.
-    Keeping,
-    /// The recording is shown at once to a live reader that has the previous records: its events alone.
-    Showing,
-}
 
 /// A recording that is being put together. Any thread that owns it can finish it.
 #[derive(Debug)]

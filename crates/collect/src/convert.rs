@@ -3,16 +3,15 @@
 mod beside;
 
 use crate::Error;
-use crate::chunk::Purpose;
 use crate::clock::TraceClock;
+use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, names};
 use crate::dump::{self, Dump};
-use crate::kernel::{Emptied, FORMATS, PAGE_SIZE, page_name};
-use crate::summary::KernelStream;
+use crate::kernel::{Emptied, FORMATS, PAGE_SIZE};
+use crate::summary::{KernelStream, Pending};
 use crate::symbols::Functions;
 use crate::threads;
 use beside::write_whole;
-use serde::{Deserialize, Serialize};
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
@@ -38,14 +37,13 @@ pub(crate) struct KernelTrace {
     dump: Option<JoinHandle<Result<Vec<String>, Error>>>,
 }
 
-/// The facts needed to convert a recording's pages later, which the pages do not hold.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pending {
-    /// The timestamps at which recording began and ended.
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
-    /// The state of each CPU's kernel buffer.
-    pub(crate) kernel: Vec<Emptied>,
+/// The purpose of a recording, which decides how much is added to its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The recording is kept: names are resolved and its events counted.
+    Keeping,
+    /// The recording is shown at once to a live reader that has the previous records: its events alone.
+    Showing,
 }
 
 /// The end of a recording: its time and the kernel's buffers.

@@ -1,8 +1,8 @@
 //! Counts the events of a recording.
 
 use crate::directory::{Directory, USER};
-use crate::session::Watch;
 use crate::summary::Summary;
+use crate::watch::Watch;
 use sordino_ctf::read::{Stream, Trace};
 use sordino_event::{Cause, Classes, Event, Step};
 use std::path::{Component, Path};

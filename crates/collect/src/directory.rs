@@ -13,9 +13,11 @@
 use crate::Error;
 use crate::similar::listed;
 use sordino_dirfd::{Dir, Made};
+use sordino_event::Cpu;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -296,6 +298,16 @@ pub(crate) fn append(dir: &Dir, name: &str, text: &str) -> io::Result<()> {
     let mut file = dir.edit(name)?;
     let before = file.seek(SeekFrom::End(0))?;
     file.write_all(text.as_bytes()).inspect_err(|_| _ = file.set_len(before))
+}
+
+/// Returns the name of a CPU's file of pages, below [`RAW`].
+pub(crate) fn page_name(cpu: Cpu) -> String {
+    format!("cpu{cpu}")
+}
+
+/// Creates the file of a CPU's pages in the directory `raw`.
+pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> io::Result<OwnedFd> {
+    Ok(raw.create(page_name(cpu))?.into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! next one, too.
 
 use crate::Error;
-use crate::kernel::page_file;
+use crate::directory::page_file;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;

@@ -325,12 +325,3 @@ impl Formats {
         raw.replace(PAGE_SIZE, size.as_bytes()).map_err(failed(&raw, PAGE_SIZE))
     }
 }
-
-/// Returns the name of a CPU's file of pages, below [`RAW`].
-pub(crate) fn page_name(cpu: Cpu) -> String {
-    format!("cpu{cpu}")
-}
-
-pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> std::io::Result<OwnedFd> {
-    Ok(raw.create(page_name(cpu))?.into())
-}

@@ -15,7 +15,7 @@
 //! | `intake` | attaches to programs beside the session's loop, each user's by a thread of its own |
 //! | `limits`, `refused` | the recorder's limits; programs that were refused |
 //! | `runtime` | the directories in which programs register with sessions |
-//! | `program` | one program: its rings, its tracepoints, its trace |
+//! | `program`, `detachment` | one program: its rings, its tracepoints, its trace; the end of that |
 //! | `coverage`, `shortfall`, `similar` | matches of rules; missing events and the reasons; suggestions for names |
 //! | `drain`, `output`, `supply` | the threads that empty rings into files, and that give rings their pages |
 //! | `history` | the kernel's events that a flight recorder keeps between snapshots |
@@ -27,8 +27,9 @@
 //! | `threads`, `rights` | the recorder's own threads, and their rights |
 //! | `place`, `placement` | the CPUs of these threads |
 //! | `missing` | data that could not be written |
-//! | `recover`, `received` | finishes a recording whose recorder was killed, or of which a part did not arrive |
+//! | `recover`, `received`, `cut` | finishes a recording whose recorder was killed, or of which a part did not arrive |
 //! | `list` | the programs that could be recorded |
+//! | `watch` | the progress of a recording, as its caller sees it |
 #![forbid(unsafe_code)]
 
 mod backlog;
@@ -39,6 +40,8 @@ mod context;
 mod convert;
 mod count;
 mod coverage;
+mod cut;
+mod detachment;
 mod directory;
 pub mod discover;
 mod drain;
@@ -77,6 +80,7 @@ mod supply;
 mod symbols;
 mod threads;
 mod unanswered;
+mod watch;
 mod why;
 
 pub use context::Contexts;
@@ -98,8 +102,8 @@ pub use rights::keep_needed_rights;
 pub use runtime::{find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
-    Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, Watch,
-    ask, keep_session, record,
+    Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, ask,
+    keep_session, record,
 };
 pub use shortfall::{
     NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,
@@ -107,6 +111,7 @@ pub use shortfall::{
 pub use similar::similar;
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
 pub use unanswered::{Unanswered, Unrecorded, unanswered_lines};
+pub use watch::Watch;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_ctf::Uuid;

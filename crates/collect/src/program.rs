@@ -8,7 +8,8 @@ pub(crate) use learn::{Declared, Learned, Reader};
 pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
 
 use crate::clock::TraceClock;
-use crate::context::Contexts;
+use crate::context::kinds::Contexts;
+use crate::detachment::{Detachment, close};
 use crate::discover::Identity;
 use crate::drain::{Order, Stream, StreamState, Streams};
 use crate::intake::{Claim, Taken, is_trusted};
@@ -20,7 +21,7 @@ use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
 use sordino_event::condition::{Condition, Context, Gate};
 use sordino_event::{Pid, Schema};
-use sordino_ring::control::{Attached, Code, Conditions, FileId, Hold, PATIENCE, Program, Want, When};
+use sordino_ring::control::{Attached, Code, Conditions, FileId, PATIENCE, Program, Want, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;
@@ -54,18 +55,6 @@ pub(crate) struct Traced {
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
     contexts: Contexts,
-}
-
-/// A program that is not detached yet: its area is locked, or it could delay the detachment.
-#[derive(Clone, Debug)]
-pub(crate) struct Detachment {
-    name: String,
-    program: Arc<Program>,
-    hold: Hold,
-    supplied: Option<Arc<Supplied>>,
-    /// The claim for the rings' memory, held until they are freed.
-    claim: Arc<Claim>,
-    until: Instant,
 }
 
 impl Traced {
@@ -371,11 +360,6 @@ pub(crate) fn unanswered_of(
     unanswered
 }
 
-/// Stops the supply of pages before the rings are removed. Returns true if it has stopped.
-fn close(supplied: Option<&Arc<Supplied>>, wait: bool) -> bool {
-    supplied.is_none_or(|member| member.close(wait))
-}
-
 /// Converts a condition to the form that programs receive.
 fn when(condition: &Condition) -> When<&[u8]> {
     match condition {
@@ -392,28 +376,4 @@ fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: 
         _ => None,
     };
     gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
-}
-
-impl Detachment {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Tries again to detach; if the lock was held for too long, detaches without it. Returns `None` if it must be
-    /// tried again, otherwise a note if there was an error.
-    pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
-        let is_overdue = must_end || Instant::now() >= self.until;
-        if !close(self.supplied.as_ref(), is_trusted(self.claim.user())) {
-            let note = || format!("the rings of {} could not be given back: it delays its pages", self.name);
-            return is_overdue.then(|| Some(note()));
-        }
-        let result = match self.program.try_detach(self.hold) {
-            Ok(true) => Ok(()),
-            Ok(false) if !is_overdue => return None,
-            Ok(false) => self.program.detach_unlocked(self.hold),
-            Err(error) => Err(error),
-        };
-        let Self { name, .. } = self;
-        Some(result.err().map(|error| format!("the rings of {name} could not be given back: {error}")))
-    }
 }

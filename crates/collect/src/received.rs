@@ -3,9 +3,9 @@
 use crate::Error;
 use crate::convert::unconverted;
 use crate::count::whole_events_of;
+use crate::cut::cut_trace;
+use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, SUMMARY};
-use crate::kernel::page_name;
-use crate::recover::cut_trace;
 use crate::summary::{KernelStream, ProgramSummary, SCHEMA, State, StreamSummary, Summary};
 use sordino_ctf::read::Trace;
 use sordino_dirfd::Dir;

@@ -3,19 +3,17 @@
 use crate::clock::TraceClock;
 use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::{count_events, whole_events_of};
+use crate::cut::{Cut, cut, cut_trace};
+use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, USER, names};
-use crate::kernel::page_name;
-use crate::program::{METADATA, MOST_METADATA, UNANSWERED};
+use crate::program::UNANSWERED;
 use crate::received;
-use crate::session::Watch;
 use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary};
 use crate::unanswered::Unanswered;
+use crate::watch::Watch;
 use crate::{Error, discover};
 use sordino_ctf::read::{Trace, find};
-use sordino_ctf::write::PacketHeader;
-use sordino_dirfd::Dir;
 use sordino_event::{Classes, Cpu};
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Completes a recording that a killed recorder left: cuts off incomplete packets, converts the kernel's pages, and
@@ -189,72 +187,6 @@ fn stream(file: &Cut) -> StreamSummary {
 fn unanswered(file: &Cut) -> Unanswered {
     let hits = file.last.as_ref().map_or(0, |last| last.discarded);
     Unanswered { hits, uncounted: file.skipped > 0 }
-}
-
-/// A stream's file that was cut to its last complete packet.
-pub(crate) struct Cut {
-    pub(crate) name: String,
-    /// Number of bytes that stay.
-    pub(crate) bytes: u64,
-    /// Number of missing packets, from the packet sequence numbers.
-    skipped: u64,
-    /// The last packet's header.
-    last: Option<PacketHeader>,
-}
-
-/// Cuts incomplete ends off a trace's files: the metadata to its last complete block, the streams to their last
-/// complete packet.
-pub(crate) fn cut_trace(dir: &Dir) -> Result<Vec<Cut>, Error> {
-    let mut files = Vec::new();
-    for name in names(dir)?.into_iter().filter(|name| !name.starts_with('.')) {
-        let failed = Error::output(dir.path().join(&name));
-        if name == METADATA {
-            cut_metadata(dir).map_err(failed)?;
-        } else {
-            files.push(cut(dir, name).map_err(failed)?);
-        }
-    }
-    Ok(files)
-}
-
-/// The end of a block of metadata.
-const END_OF_BLOCK: &str = "\n};\n";
-
-fn cut_metadata(dir: &Dir) -> std::io::Result<()> {
-    let mut text = Vec::new();
-    let mut file = dir.edit(METADATA)?;
-    (&mut file).take(MOST_METADATA).read_to_end(&mut text)?;
-    let end = END_OF_BLOCK.as_bytes();
-    let whole = text.windows(end.len()).rposition(|window| window == end).map(|place| place + end.len());
-    match whole {
-        Some(whole) if whole < text.len() => file.set_len(whole as u64),
-        _ => Ok(()),
-    }
-}
-
-/// Cuts an incomplete packet off.
-fn cut(dir: &Dir, name: String) -> std::io::Result<Cut> {
-    let mut file = dir.edit(&name)?;
-    let length = file.metadata()?.len();
-    let mut cut = Cut { name, bytes: 0, skipped: 0, last: None };
-    let mut bytes = [0; sordino_ctf::write::FIRST_EVENT];
-    while cut.bytes + bytes.len() as u64 <= length {
-        file.seek(SeekFrom::Start(cut.bytes))?;
-        file.read_exact(&mut bytes)?;
-        match PacketHeader::decode(&bytes) {
-            Some(header) if header.packet_bytes > 0 && cut.bytes + header.packet_bytes <= length => {
-                let next = cut.last.as_ref().map_or(0, |last| last.sequence.saturating_add(1));
-                cut.skipped = cut.skipped.saturating_add(header.sequence.saturating_sub(next));
-                cut.bytes += header.packet_bytes;
-                cut.last = Some(header);
-            }
-            _ => break,
-        }
-    }
-    if cut.bytes < length {
-        file.set_len(cut.bytes)?;
-    }
-    Ok(cut)
 }
 
 /// Adds the streams of CPUs whose pages were converted by a recorder that was killed before it could write them into a

@@ -4,7 +4,6 @@
 //! count never changes.
 
 use crate::proc;
-use crate::session::TICK;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -58,10 +57,10 @@ impl Steal {
         Self { stat, text: vec![0; 4 << 10], ..Self::default() }
     }
 
-    /// Returns true if the times are due to be read again, `since` the last reading.
-    pub(crate) fn is_due(&self, since: Duration) -> bool {
+    /// Returns true if the times are due to be read again, `since` the last reading, of which `shortest` has to pass.
+    pub(crate) fn is_due(&self, since: Duration, shortest: Duration) -> bool {
         // An interrupted reading may have appeared to take long.
-        self.stat.is_some() && since >= (self.cost * SHARE).clamp(TICK, LONGEST)
+        self.stat.is_some() && since >= (self.cost * SHARE).clamp(shortest, LONGEST)
     }
 
     /// Reads the counts, at the time `at` in the recording's clock and `window_ns` after the last reading.
@@ -145,7 +144,7 @@ mod tests {
     fn nothing_is_read_where_no_hypervisor_can_steal() {
         assert!(has_hypervisor("processor : 0\nflags\t\t: fpu hypervisor sse\n") && has_hypervisor(""));
         assert!(!has_hypervisor("processor : 0\nflags\t\t: fpu sse\nbugs : hypervisor\n"));
-        assert!(!Steal::default().is_due(Duration::MAX));
+        assert!(!Steal::default().is_due(Duration::MAX, Duration::ZERO));
     }
 
     #[test]
@@ -154,7 +153,8 @@ mod tests {
         steal.look(1, 1);
         let online = sordino_sched::CpuList::online().unwrap();
         assert_eq!(steal.last.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), online.as_slice());
-        assert!(steal.cost > Duration::ZERO && steal.is_due(TICK + SHARE * steal.cost));
-        assert!(!steal.is_due(TICK / 2) && !steal.is_due(steal.cost));
+        let shortest = Duration::from_millis(100);
+        assert!(steal.cost > Duration::ZERO && steal.is_due(shortest + SHARE * steal.cost, shortest));
+        assert!(!steal.is_due(shortest / 2, shortest) && !steal.is_due(steal.cost, shortest));
     }
 }

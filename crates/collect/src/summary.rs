@@ -2,9 +2,8 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::convert::Pending;
 use crate::directory::Directory;
-use crate::kernel::Kernel;
+use crate::kernel::{Emptied, Kernel};
 use crate::missing::Missing;
 use crate::options::Options;
 use crate::placement::RecorderCpus;
@@ -341,4 +340,14 @@ impl Summary {
         }
         Ok(summary)
     }
+}
+
+/// The facts needed to convert a recording's pages later, which the pages do not hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    /// The timestamps at which recording began and ended.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// The state of each CPU's kernel buffer.
+    pub(crate) kernel: Vec<Emptied>,
 }

@@ -3,6 +3,7 @@
 
 use crate::rights;
 use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
 use sordino_clock::{Clock, nanoseconds};
 use sordino_sched::{CpuList, Thread, set_affinity};
 use std::io;
@@ -101,6 +102,12 @@ impl Drop for Entry {
             own.remove(oldest);
         }
     }
+}
+
+/// Returns the CPU time that a clock shows, in seconds.
+pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]

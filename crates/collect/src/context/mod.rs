@@ -7,7 +7,7 @@
 //! annotations.
 
 mod history;
-mod kinds;
+pub(crate) mod kinds;
 mod look;
 
 pub use kinds::Contexts;

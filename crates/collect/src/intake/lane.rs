@@ -1,8 +1,8 @@
 //! One user's queue of programs to attach to, and its thread.
 
 use super::hold::{Taken, Wishes};
+use super::job::{Job, Progress};
 use super::ledger::Ledger;
-use super::work::{Job, Progress};
 use crate::threads;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;

@@ -1,6 +1,6 @@
 //! The known areas, and each user's share of the recorder's resources.
 
-use super::is_trusted;
+use super::accounts::is_trusted;
 use crate::limits;
 use sordino_ring::control::FileId;
 use std::collections::{HashMap, VecDeque};

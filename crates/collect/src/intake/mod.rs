@@ -10,28 +10,30 @@
 //! |---|---|
 //! | `accounts` | the user whose limits apply to a user id |
 //! | `lane` | one user's queue and its thread, which is given up when a program makes it hang |
-//! | `work` | the steps of a job |
+//! | `job`, `work` | a process to examine; the steps for it |
 //! | `hold` | attaching to one area |
 //! | `ledger` | the known areas, and each user's limits |
 //! | `pages` | the pages of a program's rings |
 //! | `portion` | the part of their pages with which rings begin |
 
-mod accounts;
+pub(crate) mod accounts;
 mod hold;
+mod job;
 mod lane;
-mod ledger;
+pub(crate) mod ledger;
 mod pages;
 mod portion;
 mod work;
 
+pub(crate) use accounts::is_trusted;
 pub(crate) use hold::{Candidate, Taken, Wishes};
+pub(crate) use job::{Job, Source};
 pub(crate) use ledger::{Claim, Ledger, Limits, Memory};
-pub(crate) use work::{Job, LOOKS_UNTIL_MADE, Source};
+pub(crate) use work::LOOKS_UNTIL_MADE;
 
-use crate::program::Detachment;
+use crate::detachment::Detachment;
 use accounts::Accounts;
 use lane::{Lane, Shared};
-use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -55,11 +57,6 @@ pub(crate) struct Intake {
     /// The number of jobs that have not returned.
     outstanding: usize,
     tickets: u64,
-}
-
-/// Returns true for users without limits: those who could stop the recorder anyway.
-pub(crate) fn is_trusted(user: u32) -> bool {
-    user == 0 || user == geteuid().as_raw()
 }
 
 impl Intake {

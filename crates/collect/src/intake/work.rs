@@ -2,16 +2,15 @@
 
 use super::hold::{Attach, Candidate, Taken};
 use super::is_trusted;
+use super::job::{Job, Progress, Source};
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
-use crate::discover::{Found, Hidden, Incarnation, areas, is_command_of_ours, user_of};
-use crate::listen::{Registration, Whereabouts};
+use crate::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
+use crate::listen::Whereabouts;
 use crate::proc;
-use crate::program::Detachment;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
-
 /// Longest time for finding a process's areas: reading `/proc` and vetting files.
 const FINDING: Duration = Duration::from_secs(2);
 /// Longest time for detaching from a program, which frees its rings' memory.
@@ -19,62 +18,6 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 /// The number of checks of a process after which an incomplete area is an error: the program may have been interrupted
 /// while it created the area.
 pub(crate) const LOOKS_UNTIL_MADE: u8 = 3;
-
-/// The reason for examining a process.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// The program has registered, and waits.
-    Registered(Registration),
-    /// The user has named the process, and waits.
-    Named,
-    /// A scan has found the process: the number of this check, and the program that it executes.
-    Seen { looks: u8, incarnation: Incarnation },
-    /// The program is to be detached from.
-    Leaves(Detachment),
-}
-
-/// A process whose areas are to be attached to, and the results.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) ticket: u64,
-    pub(crate) pid: i32,
-    pub(crate) user: u32,
-    /// The user whose limits apply.
-    account: u32,
-    pub(crate) source: Source,
-    /// The areas that were attached to.
-    pub(crate) taken: Vec<Taken>,
-    /// Areas that are recorded already.
-    pub(crate) known: Vec<FileId>,
-    /// Areas that are not recorded, as far as they could be identified, with the reason.
-    pub(crate) skipped: Vec<(Option<FileId>, String)>,
-    /// Areas that were opened but could not be attached to, with the reason.
-    pub(crate) refused: Vec<(Candidate, String)>,
-    /// Areas of an earlier program of the process, which are no longer mapped.
-    pub(crate) replaced: Vec<FileId>,
-    /// The reason that its areas could not be found.
-    pub(crate) hidden: Option<Hidden>,
-    /// Areas that are not attached to yet; `None` before the search.
-    todo: Option<VecDeque<Candidate>>,
-    /// The area that is being attached to.
-    attaching: Option<FileId>,
-    /// The time at which the job was submitted.
-    pub(crate) since: Instant,
-    /// The end of the wait for locks, from the first one that was held.
-    until: Option<Instant>,
-}
-
-/// The result of a step of a lane's thread.
-pub(super) enum Progress {
-    /// The job is complete.
-    Done(Job),
-    /// The job's areas are open; its next steps are slower.
-    Opened(Job),
-    /// A lock is held by another process.
-    Locked(Job),
-    /// The step took too long, and another thread continues the job.
-    GivenUp,
-}
 
 /// The parameters of a search, copied, while the job itself is stored where it can be given up.
 struct Search {
@@ -99,72 +42,6 @@ struct Findings {
 }
 
 impl Job {
-    pub(super) fn new(ticket: u64, pid: i32, user: u32, account: u32, source: Source) -> Self {
-        Self {
-            ticket,
-            pid,
-            user,
-            account,
-            source,
-            taken: Vec::new(),
-            known: Vec::new(),
-            skipped: Vec::new(),
-            refused: Vec::new(),
-            replaced: Vec::new(),
-            hidden: None,
-            todo: None,
-            attaching: None,
-            since: Instant::now(),
-            until: None,
-        }
-    }
-
-    /// Returns true if its areas have yet to be opened.
-    pub(super) const fn is_to_be_opened(&self) -> bool {
-        self.todo.is_none() && !matches!(self.source, Source::Leaves(_))
-    }
-
-    /// Ends the job without an attempt.
-    pub(super) fn refuse(&mut self, reason: String) {
-        let reason = match &self.source {
-            Source::Leaves(detachment) => {
-                format!("the rings of {} could not be given back: {reason}", detachment.name())
-            }
-            _ => reason,
-        };
-        let opened = self.todo.take().unwrap_or_default();
-        if opened.is_empty() {
-            return self.skipped.push((None, reason));
-        }
-        // Their counters are still read.
-        self.refused.extend(opened.into_iter().map(|candidate| (candidate, reason.clone())));
-    }
-
-    /// Records the timeout of the present step: searching, attaching, or making pages present. Returns true if the job
-    /// is complete.
-    pub(super) fn give_up(&mut self) -> bool {
-        if let Source::Leaves(_) = self.source {
-            self.refuse("timed out".to_owned());
-            return true;
-        }
-        match (&self.todo, self.attaching.take(), self.taken.last_mut()) {
-            (Some(todo), Some(id), _) => {
-                self.skipped.push((Some(id), "it could not be attached to (timed out)".to_owned()));
-                todo.is_empty()
-            }
-            (Some(todo), None, Some(last)) => {
-                last.notes.push(
-                    "its rings could not be made present (timed out): it faults on each page once".to_owned(),
-                );
-                todo.is_empty()
-            }
-            _ => {
-                self.refuse("it could not be looked into (timed out)".to_owned());
-                true
-            }
-        }
-    }
-
     fn search(&self, shared: &Shared) -> Search {
         Search {
             pid: self.pid,

@@ -1,7 +1,6 @@
 //! The session's handle of the collector's thread.
 
 use super::bell::Bell;
-use super::cpu_seconds;
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::drain::{self, Order, Orderer, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
@@ -9,6 +8,7 @@ use crate::options::Options;
 use crate::output::Output;
 use crate::place::Place;
 use crate::threads;
+use crate::threads::cpu_seconds;
 use rustix::thread::ClockId;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;

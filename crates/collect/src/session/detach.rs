@@ -1,8 +1,9 @@
 //! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
 use super::Session;
+use crate::detachment::Detachment;
 use crate::intake::{Job, Source, is_trusted};
-use crate::program::{Detachment, Traced};
+use crate::program::Traced;
 use sordino_ring::control::PATIENCE;
 use std::time::{Duration, Instant};
 

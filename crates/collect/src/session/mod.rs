@@ -32,6 +32,7 @@ use crate::clock::TraceClock;
 use crate::command;
 use crate::context::Watcher;
 use crate::coverage::Coverage;
+use crate::detachment::Detachment;
 use crate::directory::Directory;
 use crate::intake::{Intake, Job};
 use crate::interrupted::{self, Gap};
@@ -42,20 +43,20 @@ use crate::missing::Missing;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
 use crate::placement::Placement;
-use crate::program::{Detachment, Traced};
+use crate::program::Traced;
 use crate::rights;
 use crate::series::{Ground, Series};
 use crate::shortfall::Shortfall;
 use crate::steal::Steal;
 use crate::summary::Summary;
 use crate::supply::Supply;
+use crate::watch::{Nobody, Watch};
 use bell::Bell;
 use collector::Collector;
 use control::{Asker, Control};
 use live::Live;
 use requests::Attaching;
 use rustix::process::Rlimit;
-use rustix::time::{ClockId, clock_gettime};
 use search::Search;
 use sightings::Sightings;
 use skipped::Skipped;
@@ -80,22 +81,6 @@ const LAST_PROGRAMS: Duration = Duration::from_millis(500);
 
 /// Preparation time beyond which the summary gets a note.
 const SLOW_START: Duration = Duration::from_secs(3);
-
-/// Receives the progress of a recording.
-pub trait Watch {
-    /// Reports the time since recording began, and the number of programs.
-    fn recording(&mut self, since: Duration, programs: usize);
-    /// Reports the progress of `what`, an operation on the recorded data: `done` of `total` bytes.
-    fn working(&mut self, what: &'static str, done: u64, total: u64);
-}
-
-/// Ignores the progress of a recording.
-struct Nobody;
-
-impl Watch for Nobody {
-    fn recording(&mut self, _: Duration, _: usize) {}
-    fn working(&mut self, _: &'static str, _: u64, _: u64) {}
-}
 
 /// The result of a recording.
 #[derive(Debug)]
@@ -427,9 +412,4 @@ impl<'a> Session<'a> {
         let gaps = std::mem::take(&mut self.gaps);
         Rest { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
     }
-}
-
-pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {
-    let time = clock_gettime(clock);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

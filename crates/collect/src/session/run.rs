@@ -1,11 +1,12 @@
 //! A session's loop while it records.
 
 use super::search::{BETWEEN_STEPS, STEP};
-use super::{Session, Sink, TICK, Watch};
+use super::{Session, Sink, TICK};
 use crate::Error;
 use crate::drain::Report;
 use crate::kernel::{Kernel, Problem};
 use crate::options::Programs;
+use crate::watch::Watch;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -130,7 +131,7 @@ impl Session<'_> {
     }
 
     fn is_steal_due(&self) -> bool {
-        self.steal.is_due(self.looked.elapsed())
+        self.steal.is_due(self.looked.elapsed(), TICK)
     }
 
     /// Checks for errors in writing the kernel's pages, and for events that the kernel overwrote meanwhile.

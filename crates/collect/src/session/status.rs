@@ -1,6 +1,6 @@
 //! The status of a session.
 
-use super::{Session, Sink, cpu_seconds};
+use super::{Session, Sink};
 use crate::drain::{ProgramFill, StreamFill};
 use crate::intake::Memory;
 use crate::missing::Missing;
@@ -9,6 +9,7 @@ use crate::program::Traced;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
 use crate::summary::{ProgramSummary, Summary};
+use crate::threads::cpu_seconds;
 use crate::unanswered::{Unanswered, Unrecorded};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};

@@ -8,9 +8,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `supplier` | one user's thread |
-//! | `supplied` | one program's rings |
+//! | `supplied`, `recipient` | one program's rings, and that program |
 //! | `ring` | one ring: the times at which it gets pages and gives them back |
 
+mod recipient;
 mod ring;
 mod supplied;
 mod supplier;
@@ -18,7 +19,8 @@ mod supplier;
 pub(crate) use supplied::Supplied;
 pub(crate) use supplier::Waker;
 
-use crate::intake::{Claim, is_trusted};
+use crate::intake::accounts::is_trusted;
+use crate::intake::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! | in use so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
 //! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
 
-use super::supplied::Recipient;
+use super::recipient::Recipient;
 use sordino_ring::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
 use sordino_ring::position::Head;

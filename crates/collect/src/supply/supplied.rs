@@ -1,8 +1,9 @@
 //! The supply of one program's rings with pages.
 
 use super::Waker;
+use super::recipient::Recipient;
 use super::ring::{Ring, Urgency};
-use crate::intake::Claim;
+use crate::intake::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use sordino_ring::layout::Geometry;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,14 +28,6 @@ struct Rings {
     rings: Vec<Ring>,
     /// The number of rings of all programs.
     all: Arc<AtomicUsize>,
-}
-
-/// The program that owns the rings.
-#[derive(Debug)]
-pub(super) struct Recipient {
-    pub(super) pid: i32,
-    pub(super) program: Arc<Program>,
-    pub(super) claim: Arc<Claim>,
 }
 
 impl Supplied {
