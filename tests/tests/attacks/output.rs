@@ -298,7 +298,7 @@ fn a_working_directory_that_is_exchanged_leads_nowhere_else() {
     ));
     precious.assert_whole(&ended.errors);
     assert!(!ended.output.contains("accepted"), "{}\n{}", ended.output, ended.errors);
-    assert!(ended.errors.contains("which is gone"), "{}", ended.errors);
+    assert!(ended.errors.contains("which does not exist any more"), "{}", ended.errors);
 }
 
 /// What worked before anything was refused: with the umask of many distributions, and for who called sudo.
