@@ -1,4 +1,4 @@
-//! What the shared library says of itself to the dynamic linker, and the layout's version for the names that it exports.
+//! The shared library's properties for the dynamic linker, and the layout's version for the names that it exports.
 
 /// The header, which compiles parts of the layout into programs.
 const HEADER: &str = "include/sordino/tracepoint.h";
@@ -9,7 +9,7 @@ fn main() {
     let version = version.expect("the header says which layout it is for");
     println!("cargo::rustc-env=SORDINO_LAYOUT_VERSION={version}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libsordino.so.{version}");
-    // Plug-ins come and go; the program's area, and what its threads remember of it, stays.
+    // Plug-ins may be unloaded, but the program's area, and the threads' cached pointers into it, stay.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={HEADER}");

@@ -1,4 +1,5 @@
-//! The connections that the kernel keeps for a socket until they are accepted: was there room for all who came?
+//! The backlog of a socket: the connections that the kernel keeps until they are accepted. A full one may have turned
+//! programs down.
 
 use rustix::fs::fstat;
 use rustix::net::{
@@ -8,29 +9,30 @@ use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 
-/// The most that a socket asks for.
+/// The backlog that a socket requests, in connections.
 pub(crate) const MOST: i32 = 4096;
 
 /// The backlog of one socket.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// The most that the kernel keeps: what the socket asked for, or `net.core.somaxconn`, and one.
+    /// The most connections that the kernel keeps: one more than the smaller of [`MOST`] and `net.core.somaxconn`.
     room: usize,
-    /// Connections that were accepted since there were none.
+    /// Connections that were accepted since the backlog was last empty.
     accepted: usize,
     was_full: bool,
 }
 
 impl Backlog {
-    /// Returns the backlog of a socket that asks for [`MOST`].
+    /// Returns the backlog of a socket that requests [`MOST`].
     pub(crate) fn new() -> Self {
         let limit = fs::read_to_string("/proc/sys/net/core/somaxconn");
         let limit = limit.ok().and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(usize::MAX);
         Self { room: limit.min(MOST as usize) + 1, accepted: 0, was_full: false }
     }
 
-    /// So many were accepted from `socket` in one go, and whether there are no more. If there are, their number tells whether there
-    /// was room before; where the kernel does not say it (`sock_diag`), there was none if as many as that were accepted without an end.
+    /// Notes that `number` connections were accepted from `socket` in one go, and if these were all. If they were not,
+    /// the backlog was full if those left and those accepted now are as many as it has room for. If the kernel does not
+    /// return the number of those left (`sock_diag`), it was full if so many were accepted since it was last empty.
     pub(crate) fn accepted(&mut self, number: usize, are_all: bool, socket: impl AsFd) {
         self.accepted += number;
         self.was_full |= self.room
@@ -43,18 +45,18 @@ impl Backlog {
         }
     }
 
-    /// Returns true if there were no more connections in the last go.
+    /// Returns true if no connections were left after the last go.
     pub(crate) const fn is_empty(&self) -> bool {
         self.accepted == 0
     }
 
-    /// Returns true if it may have been full since this was last asked.
+    /// Returns true if the backlog may have been full since the last call.
     pub(crate) const fn take_was_full(&mut self) -> bool {
         std::mem::replace(&mut self.was_full, false)
     }
 }
 
-/// The number of connections that wait at a listening socket, by `sock_diag(7)`. Waits for nobody.
+/// Returns the number of connections that wait at a listening socket, by `sock_diag(7)`. Never waits.
 fn length(socket: impl AsFd) -> io::Result<usize> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let asking = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
@@ -65,10 +67,10 @@ fn length(socket: impl AsFd) -> io::Result<usize> {
     waiting.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// `SOCK_DIAG_BY_FAMILY` of the kernel's `linux/sock_diag.h`.
+/// The message type `SOCK_DIAG_BY_FAMILY` of the kernel's `linux/sock_diag.h`.
 const BY_FAMILY: u16 = 20;
 
-/// A `struct nlmsghdr` and a `struct unix_diag_req`, in the machine's byte order.
+/// Returns a `struct nlmsghdr` and a `struct unix_diag_req`, in the machine's byte order.
 fn request(inode: u32) -> [u8; 40] {
     const NLM_F_REQUEST: u16 = 1;
     const UDIAG_SHOW_RQLEN: u32 = 16;
@@ -78,7 +80,7 @@ fn request(inode: u32) -> [u8; 40] {
     put(4, &BY_FAMILY.to_ne_bytes());
     put(6, &NLM_F_REQUEST.to_ne_bytes());
     put(16, &[AddressFamily::UNIX.as_raw() as u8]);
-    // In any state; no cookie.
+    // Sockets in any state; no cookie, which follows at offset 32.
     put(20, &[0xff; 4]);
     put(24, &inode.to_ne_bytes());
     put(28, &UDIAG_SHOW_RQLEN.to_ne_bytes());
@@ -86,7 +88,7 @@ fn request(inode: u32) -> [u8; 40] {
     bytes
 }
 
-/// The length of the queue in a reply: a `struct nlmsghdr`, a `struct unix_diag_msg`, and attributes.
+/// Returns the length of the queue that a reply states: a `struct nlmsghdr`, a `struct unix_diag_msg`, and attributes.
 fn waiting(reply: &[u8]) -> Option<usize> {
     const HEADERS: usize = 32;
     const UNIX_DIAG_RQLEN: u16 = 4;
@@ -133,7 +135,7 @@ mod tests {
         };
         let connect = |_| UnixStream::connect(&path).unwrap();
         let _waiting: Vec<UnixStream> = (0..3).map(connect).collect();
-        // Somebody who connects all the time does not fill it.
+        // A client that connects all the time does not fill the backlog.
         assert_eq!(was_full(6, &[(2, false), (2, false), (2, false), (2, true)]), (false, true, false));
         assert_eq!(was_full(5, &[(2, false)]), (true, false, false));
         assert_eq!(was_full(5, &[(4, true)]), (false, true, false));

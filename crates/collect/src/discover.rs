@@ -1,4 +1,4 @@
-//! Finding programs that can be recorded: those that have an area, seen through `/proc`.
+//! The search for programs that can be recorded: those with an area that `/proc` shows.
 
 use crate::proc::{self, Stat, innermost, status_line};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, StatxFlags, statx};
@@ -13,38 +13,38 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The field of a `stat` that says when its process started, in clock ticks since boot.
+/// The field of a `stat` with the start time of its process, in clock ticks since boot.
 const START: usize = 22;
 
-/// Areas of one process that are looked for: each one takes a descriptor of ours.
+/// The most areas of one process that are opened: each one takes a descriptor of the collector's.
 const MOST_AREAS: usize = 64;
 
-/// How `/proc` shows an area's file.
+/// The target of a link in `/proc` to an area's file.
 const LINK: &str = "/memfd:sordino (deleted)";
 
-/// What looks like a program's area, and which file it is.
+/// A file that has the name of an area, in a program that has it open or mapped.
 #[derive(Debug)]
 pub struct Found {
-    /// The process.
+    /// The process id of the program.
     pub pid: i32,
-    /// The file, mostly open with `O_PATH`: [`Program::open`](sordino_ring::control::Program::open) vets it.
+    /// The file, usually open with `O_PATH`: [`Program::open`](sordino_ring::control::Program::open) vets it.
     pub file: OwnedFd,
     /// The file's identity, the same for every descriptor of one area.
     pub id: FileId,
 }
 
-/// Why a program that has an area can't be reached.
+/// The reason why a program's area can't be reached.
 #[derive(Debug)]
 pub enum Hidden {
-    /// Not without the right to trace the process.
+    /// The recorder lacks the right to trace the process.
     NotPermitted,
-    /// It has closed its descriptor; with `CAP_CHECKPOINT_RESTORE` there is another way.
+    /// The program has closed its descriptor; with `CAP_CHECKPOINT_RESTORE` there is another way.
     Closed,
-    /// It registered another file's inode number than that of the area it has open.
+    /// The program registered the inode number of a file that is none of the areas that it has open.
     NotItsOwn,
-    /// It has ended, or is about to: nothing of it is left to look at.
+    /// The process has ended, or is about to end: it has no descriptors and no memory any more.
     Ended,
-    /// `/proc` says something unexpected.
+    /// Reading `/proc` failed in another way.
     Io(io::Error),
 }
 
@@ -77,13 +77,13 @@ impl From<io::Error> for Hidden {
     }
 }
 
-/// All processes that `/proc` shows.
+/// Returns all processes that `/proc` shows.
 pub fn processes() -> Vec<i32> {
     let Ok(mut walk) = Walk::begin() else { return Vec::new() };
     std::iter::from_fn(|| walk.next_few()).flatten().collect()
 }
 
-/// The processes that `/proc` shows, a few at a time: to list a thousand takes the kernel a millisecond.
+/// A list of the processes that `/proc` shows, read a few at a time: a thousand take the kernel a millisecond.
 #[derive(Debug)]
 pub(crate) struct Walk(OwnedFd);
 
@@ -93,14 +93,14 @@ impl Walk {
         Ok(Self(rustix::fs::open("/proc", flags, Mode::empty())?))
     }
 
-    /// The next ones in ascending order, some twenty; `None` behind the last one.
+    /// Returns the next processes in ascending order, some twenty; `None` behind the last one.
     pub(crate) fn next_few(&mut self) -> Option<Vec<i32>> {
         let mut buffer = [MaybeUninit::uninit(); 512];
         let mut entries = RawDir::new(&self.0, &mut buffer);
         let mut pids = Vec::new();
         loop {
             let entry = entries.next()?.ok()?;
-            // The first entries are no processes.
+            // The first entries are files of the system, which have no number.
             pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
             if entries.is_buffer_empty() {
                 return Some(pids);
@@ -109,17 +109,17 @@ impl Walk {
     }
 }
 
-/// The threads of a process; none if it is gone.
+/// Returns the threads of a process; none if it is gone.
 pub(crate) fn tids(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The areas of process `pid`: none in a program that is not linked with sordino, one in most that are, several where
-/// plug-ins bring their own copy of it.
+/// Returns the areas of process `pid`: none of a program that is not linked with sordino, one of most that are, several
+/// if plug-ins bring their own copy of it.
 ///
 /// # Errors
-/// [`Hidden`], if the process may have areas but can't be looked into.
+/// [`Hidden`], if the process may have areas but can't be examined.
 pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
     let mut found = open_areas(pid, pid)?;
     if found.is_empty() {
@@ -128,7 +128,8 @@ pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
     Ok(found)
 }
 
-/// The areas of a process that has registered one: that of its threads which have not ended, if its first one has.
+/// Returns the areas of a process that has registered one. If the first thread has ended, they are found through a
+/// thread that has not.
 ///
 /// # Errors
 /// [`Hidden`], with [`Hidden::Ended`] for a process of which no thread is left.
@@ -141,7 +142,7 @@ pub(crate) fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
     open_areas(pid, living)
 }
 
-/// The areas that thread `tid` of process `pid` has open.
+/// Returns the areas that thread `tid` of process `pid` has open.
 fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
     let mut found: Vec<Found> = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task/{tid}/fd"))?.flatten() {
@@ -155,9 +156,9 @@ fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
     Ok(found)
 }
 
-/// Whether a thread has ended or is about to: it has no descriptors and no memory any more.
+/// Returns true if a thread has ended or is about to end: it has no descriptors and no memory any more.
 fn has_ended(pid: i32, tid: i32) -> bool {
-    /// Of a thread's flags, in `include/linux/sched.h`: it is in `exit`.
+    /// The flag of a thread that is in `exit`, from the kernel's `include/linux/sched.h`.
     const PF_EXITING: u64 = 4;
     let Some(text) = proc::read(&format!("/proc/{pid}/task/{tid}/stat")) else { return true };
     let Some(stat) = Stat::parse(&text) else { return true };
@@ -165,7 +166,7 @@ fn has_ended(pid: i32, tid: i32) -> bool {
     matches!(stat.field(3), "Z" | "X") || flags & PF_EXITING != 0
 }
 
-/// The area that process `pid` has open under this number, if it is one.
+/// Returns the area that process `pid` has open under this number, if it is one.
 pub(crate) fn area_at(pid: i32, descriptor: u32) -> Option<Found> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
     let mut found = Vec::new();
@@ -175,13 +176,14 @@ pub(crate) fn area_at(pid: i32, descriptor: u32) -> Option<Found> {
     found.pop()
 }
 
-/// Whether a link of `/proc` shows an area's name, which any file may have: a filter that costs little, and no proof.
+/// Returns true if a link of `/proc` leads to a file with an area's name. This is a cheap filter and no proof: any file
+/// may have the name.
 fn is_area(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target.as_os_str() == LINK)
 }
 
-/// Adds what lies behind a link of `/proc`; whether it could be reached. The descriptor may be closed, or another file's, by now: with
-/// `O_PATH` nothing is opened that could act, wait, or notice.
+/// Adds the file behind a link of `/proc`; returns true if the file could be reached. The descriptor may be closed by
+/// now, or be another file's: `O_PATH` opens none that could act, wait, or notice it.
 fn add(found: &mut Vec<Found>, pid: i32, link: &Path) -> bool {
     let opened = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let Ok(file) = opened else { return false };
@@ -192,7 +194,7 @@ fn add(found: &mut Vec<Found>, pid: i32, link: &Path) -> bool {
     true
 }
 
-/// Areas that the process has mapped but no longer open.
+/// Adds the areas that the process has mapped and no longer open.
 fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
     let maps = proc::bytes(&format!("/proc/{pid}/maps"))?;
     for range in String::from_utf8_lossy(&maps)
@@ -209,37 +211,37 @@ fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
     Ok(())
 }
 
-/// What `/proc` says of a process, for its trace.
+/// The identity of a process from `/proc`, for its trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name, as of its first thread.
+    /// The process's name, which is that of its first thread.
     pub name: String,
-    /// The program's file.
+    /// The path of the program's file.
     pub executable: String,
-    /// Its pid in its own pid namespace.
+    /// The process's pid in its own pid namespace.
     pub own_pid: i32,
-    /// When it started, in clock ticks since boot.
+    /// The time when the process started, in clock ticks since boot.
     pub start: u64,
 }
 
-/// One program in one process: its pid, when it started, and where its stack begins, which differs from one executed
-/// program to the next (0 where that can't be seen).
+/// One program in one process: the pid, the time when the process started, and the address of its stack, which differs
+/// from one executed program to the next (0 if it can't be read).
 pub(crate) type Incarnation = (i32, u64, u64);
 
-/// What everybody may see of a process.
+/// Facts about a process that every user may read.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
     pub(crate) incarnation: Incarnation,
-    /// The process that started it or took it over; `None` if it is gone.
+    /// The process that started this one or took it over; `None` if this process is gone.
     pub(crate) parent: Option<i32>,
-    /// Its name, as of its first thread.
+    /// The process's name, which is that of its first thread.
     pub(crate) name: String,
-    /// Whether it has memory: the kernel's threads have none, nor have processes that have ended.
+    /// True if the process has memory. The kernel's threads and processes that have ended have none.
     pub(crate) has_memory: bool,
 }
 
-/// Reads the `stat` of the process's first thread, which is the same as the process's but for times that the kernel would have to add
-/// up over all threads.
+/// Reads the `stat` of the process's first thread. It equals the process's own but for times, which the kernel would
+/// have to add up over all threads.
 pub(crate) fn glance(pid: i32) -> Glance {
     let text = proc::read(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
@@ -252,13 +254,13 @@ pub(crate) fn glance(pid: i32) -> Glance {
     }
 }
 
-/// Whether process `pid` may not be looked into.
+/// Returns true if the kernel does not permit reading the descriptors of process `pid`.
 pub(crate) fn is_forbidden(pid: i32) -> bool {
     let opened = fs::read_dir(format!("/proc/{pid}/fd"));
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Who process `pid` is; what can't be read is empty.
+/// Returns the identity of process `pid`; fields that can't be read are empty or 0.
 pub fn identity(pid: i32) -> Identity {
     let read = |file: &str| proc::read(&format!("/proc/{pid}/{file}")).unwrap_or_default();
     let executable = fs::read_link(format!("/proc/{pid}/exe"));
@@ -272,9 +274,11 @@ pub fn identity(pid: i32) -> Identity {
     }
 }
 
-/// Whether a process is a command of this very program that has nothing to record: all have tracepoints, and `npt` alone hits them.
+/// Returns true if a process is a command of this very program that has nothing to record: all commands have
+/// tracepoints, and `npt` alone hits them.
 ///
-/// Reading its arguments touches its memory, whose pages may never come: not for a thread that others depend on.
+/// Reading the arguments touches the process's memory, whose pages may never come: not for a thread that others depend
+/// on.
 pub(crate) fn is_command_of_ours(pid: i32) -> bool {
     static OURS: OnceLock<Option<FileId>> = OnceLock::new();
     let ours = *OURS.get_or_init(|| program_of("self"));
@@ -283,7 +287,7 @@ pub(crate) fn is_command_of_ours(pid: i32) -> bool {
         && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }
 
-/// The file that a process executes, without a question to its file system, which may be anybody's.
+/// Returns the file that a process executes, without a request to its file system, which may be any user's.
 fn program_of(pid: &str) -> Option<FileId> {
     let (path, flags) = (format!("/proc/{pid}/exe"), AtFlags::STATX_DONT_SYNC);
     let found = statx(CWD, path, flags, StatxFlags::INO).ok()?;
@@ -291,8 +295,8 @@ fn program_of(pid: &str) -> Option<FileId> {
     Some(FileId { device, inode: found.stx_ino })
 }
 
-/// The user who started process `pid`, and is not another one because it is not dumpable or has the rights of another program.
-/// `None` if it is gone.
+/// Returns the user who started process `pid`, also if `/proc` gives the process to root because it is not dumpable or
+/// has the rights of another program. `None` if it is gone.
 pub(crate) fn user_of(pid: i32) -> Option<u32> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     if owner != 0 {
@@ -302,7 +306,7 @@ pub(crate) fn user_of(pid: i32) -> Option<u32> {
     status_line(&status, "Uid:").split_whitespace().next()?.parse().ok()
 }
 
-/// The process that started `pid`, or took it over.
+/// Returns the process that started `pid`, or took it over.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     Stat::parse(&proc::read(&format!("/proc/{pid}/stat"))?)?.field(4).parse().ok()
 }
@@ -319,7 +323,7 @@ mod tests {
         command.args(["-c", "echo; read line; exec sh -c 'read line'"]);
         let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = shell.id() as i32;
-        // It runs when it says so: not all of exec is over when its descriptors are closed.
+        // Waits for the shell's first output: exec is not over yet when it closes the descriptors.
         shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let incarnation = |pid| glance(pid).incarnation;
         let before = incarnation(pid);

@@ -1,9 +1,9 @@
 //! The session's socket, where programs register.
 //!
-//! The protocol is `sordino_registration`'s; the program's side is `crates/probe/src/register.rs`. A socket in a
+//! `sordino_registration` defines the protocol; the program's side is `crates/probe/src/register.rs`. A socket in a
 //! session's directory is for all programs that discover it. The private socket of a recorder that starts its command
-//! is for those that know the token which the command has inherited: the name of a private socket stands in
-//! `/proc/net/unix`, the token nowhere.
+//! is for programs with the token that the command inherits: every user can read the name of a private socket in
+//! `/proc/net/unix`, but not the token.
 
 use crate::Error;
 use crate::backlog::{self, Backlog};
@@ -33,11 +33,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections that are looked at in one go: who connects all the time shall not keep the recorder from its work.
+/// The most connections that are accepted in one go, so that a client that connects all the time does not keep the
+/// recorder from its work.
 const MOST: usize = 256;
-/// Connections that may be silent: who makes more shall not use up the recorder's descriptors.
+/// The most connections that may be silent, so that they do not use up the recorder's descriptors.
 const MOST_SILENT: usize = 64;
-/// For how long nobody is accepted where descriptors or memory are used up: the socket stays readable meanwhile.
+/// The time without accepting after descriptors or memory were used up: the socket stays readable meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket with which programs register.
@@ -50,33 +51,33 @@ pub struct Listener {
     directory: Option<OwnedFd>,
     /// The token that packets have to contain, on a private socket.
     token: Option<Token>,
-    /// Those who have connected and not sent anything yet, and since when.
+    /// Connections that have not sent anything yet, and the time of each.
     silent: Vec<(Peer, Instant)>,
     refused: Refused,
-    /// Until when nobody is accepted.
+    /// The end of the time without accepting.
     paused: Option<Instant>,
     backlog: Backlog,
 }
 
-/// A connection, and who is at its other end, as the kernel says.
+/// A connection, with the process and the user at its other end as the kernel reports them.
 #[derive(Debug)]
 struct Peer {
     connection: OwnedFd,
-    /// 0 if the process is in a pid namespace that is not visible here.
+    /// The process id; 0 if the process is in a pid namespace that is not visible here.
     pid: i32,
     user: Uid,
 }
 
-/// The registration of a program that waits for the reply; dropping it lets the program go on.
+/// The registration of a program that waits for the reply. Dropping it sends the reply, so the program goes on.
 #[derive(Debug)]
 pub struct Registration {
-    /// The program's pid in our namespace; not positive if that is not visible here.
+    /// The program's pid in the recorder's namespace; not positive if the program is not visible there.
     pub pid: i32,
-    /// The user of the process, as the kernel gives it.
+    /// The user of the process, as the kernel reports it.
     pub user: u32,
-    /// The area's inode number, as the program gives it.
+    /// The area's inode number, as the program sent it.
     pub inode: u64,
-    /// The number of the program's own descriptor for the area, as the program gives it.
+    /// The number of the program's own descriptor for the area, as the program sent it.
     descriptor: Option<u32>,
     file: Option<Arc<OwnedFd>>,
     connection: OwnedFd,
@@ -98,7 +99,7 @@ impl Listener {
     /// system.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error, if a system call fails.
     pub fn new() -> Result<Self, Error> {
         let [number, first, second] = [random()?, random()?, random()?];
         let name = private_name(std::process::id(), number);
@@ -115,18 +116,18 @@ impl Listener {
         Self { socket, environment, directory, token, silent, refused, paused, backlog }
     }
 
-    /// Returns the socket for every program that looks into a [session's directory](crate::session_dir). A socket that
+    /// Returns the socket for every program that searches a [session's directory](crate::session_dir). A socket that
     /// an earlier recorder left there is replaced.
     ///
     /// # Errors
-    /// Programs would not trust the directory, or what the kernel says.
+    /// An error if programs would not trust the directory; the kernel's error, if a system call fails.
     pub fn at(directory: &Path) -> Result<Self, Error> {
         let opened = runtime::open(directory)?;
         let is_socket = |found: rustix::fs::Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
         if statat(&opened, SOCKET, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_socket) {
             unlinkat(&opened, SOCKET, AtFlags::empty()).map_err(cannot_listen)?;
         }
-        // An address has room for 107 bytes, and a path may be longer.
+        // An address has room for 107 bytes, and the directory's path may be longer.
         let address = SocketPath(opened.as_raw_fd()).to_string();
         let socket = bound(&SocketAddrUnix::new(address).map_err(cannot_listen)?)?;
         // The directory's permissions decide which users' programs may register.
@@ -141,7 +142,7 @@ impl Listener {
         &self.environment
     }
 
-    /// Returns true if only those programs register that the recorder started, or that were started by those.
+    /// Returns true if the socket is only for programs that the recorder started, and for those that they started.
     pub(crate) fn is_private(&self) -> bool {
         self.directory.is_none()
     }
@@ -161,13 +162,13 @@ impl Listener {
         self.paused.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Returns true if the backlog may have been full since this was last asked: programs that found no room may have
-    /// ended unseen.
+    /// Returns true if the backlog may have been full since the last call: programs that found no room may have ended
+    /// unnoticed.
     pub(crate) const fn was_full(&mut self) -> bool {
         self.backlog.take_was_full()
     }
 
-    /// Returns true if all who had connected were accepted in the last go.
+    /// Returns true if all waiting connections were accepted in the last go.
     pub(crate) const fn has_accepted_all(&self) -> bool {
         self.backlog.is_empty()
     }
@@ -185,7 +186,7 @@ impl Listener {
         let mut registrations = Vec::new();
         for (peer, since) in waiting.into_iter().chain(new) {
             match self.receive(&peer) {
-                // It hung up.
+                // The peer has closed the connection.
                 Ok(None) => {}
                 Ok(Some(Received { packet: RegistrationPacket { inode, descriptor, .. }, file })) => {
                     let Peer { connection, pid, user } = peer;
@@ -207,7 +208,7 @@ impl Listener {
         registrations
     }
 
-    /// The connections that were made, a limited number, by users whose programs may register.
+    /// Accepts connections, a limited number, and returns those of users whose programs may register.
     fn connections(&mut self) -> Vec<Peer> {
         let mut peers = Vec::new();
         if self.is_paused() {
@@ -241,7 +242,8 @@ impl Listener {
         peers
     }
 
-    /// Hangs up on the oldest silent connections of whoever has most. Programs among them are found in /proc instead.
+    /// Closes the oldest silent connections of the user who has most of them. Programs among these are found in `/proc`
+    /// instead.
     fn limit_silent(&mut self) {
         while self.silent.len() > MOST_SILENT {
             let mut counts: HashMap<u32, usize> = HashMap::new();
@@ -261,14 +263,14 @@ impl Listener {
         self.refused.add(peer.user.as_raw(), peer.pid, offence);
     }
 
-    /// The packet of a program and the descriptor that came with it, unless it has hung up. `None` as the error if
-    /// there is none yet.
+    /// Receives the packet of a program and the descriptor that came with it; `None` if the program has closed the
+    /// connection. The error is `None` if there is no packet yet.
     fn receive(&self, peer: &Peer) -> Result<Option<Received>, Option<Offence>> {
         let mut buffer = [0u8; BUFFER_SIZE];
         let received = if takes_descriptors(self.is_private(), geteuid().as_raw()) {
             receive_with_file(&peer.connection, &mut buffer)
         } else {
-            // Without room for descriptors: the kernel drops them.
+            // There is no room for descriptors, so the kernel drops them.
             recv(&peer.connection, &mut buffer, RecvFlags::DONTWAIT).map(|(length, _)| (length, None))
         };
         let (length, file) = match received {
@@ -305,11 +307,11 @@ impl Peer {
 }
 
 impl Registration {
-    /// Returns the program's area: the descriptor that it sent, or the area that `/proc` shows of it to those who have
-    /// the right to trace it.
+    /// Returns the program's area: the descriptor that it sent, or the area that `/proc` shows to a recorder with the
+    /// right to trace the program.
     ///
     /// # Errors
-    /// [`Hidden`], if the area can't be reached, or is not the registered one.
+    /// [`Hidden`], if the area can't be reached or is not the registered one.
     pub fn area(&self) -> Result<Found, Hidden> {
         self.whereabouts().area()
     }
@@ -321,8 +323,8 @@ impl Registration {
 }
 
 impl Whereabouts {
-    /// See [`Registration::area`]. The inode number that the program sent chooses among its own areas, and is believed
-    /// in nothing else.
+    /// Returns the program's area, as [`Registration::area`] does. The inode number that the program sent only selects
+    /// one of the program's own areas; it is trusted for nothing else.
     pub(crate) fn area(&self) -> Result<Found, Hidden> {
         let pid = self.pid;
         let found = match &self.file {
@@ -338,7 +340,7 @@ impl Whereabouts {
     }
 }
 
-/// A socket of packets with this address.
+/// Returns a new socket of packets with this address.
 fn bound(address: &SocketAddrUnix) -> Result<OwnedFd, Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
@@ -368,7 +370,7 @@ fn receive_with_file(
     Ok((received.bytes, file))
 }
 
-/// 64 random bits.
+/// Returns 64 random bits from the kernel.
 fn random() -> Result<u64, Error> {
     let mut bytes = [0u8; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
@@ -381,7 +383,7 @@ fn random() -> Result<u64, Error> {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(directory) = &self.directory {
-            // Whoever removed the directory removed the socket.
+            // If the directory was removed, the socket was removed with it.
             let _ = unlinkat(directory, SOCKET, AtFlags::empty());
         }
     }
@@ -412,11 +414,11 @@ mod tests {
 
     #[test]
     fn a_socket_in_a_directory_replaces_a_dead_one_and_is_gone_at_the_end() {
-        // Longer than an address.
+        // The path is longer than an address.
         let directory = tempfile::Builder::new().prefix(&"d".repeat(200)).tempdir().unwrap();
         let path = directory.path().join(SOCKET);
         let dead = Listener::at(directory.path()).unwrap();
-        // As if its recorder had been killed.
+        // The socket stays, as if the recorder had been killed.
         std::mem::forget(dead);
         let first = fs::metadata(&path).unwrap();
         let listener = Listener::at(directory.path()).unwrap();

@@ -1,8 +1,8 @@
 //! The directories of sessions: a user's directory of sessions holds a directory for each, in which the recorder
 //! [listens](crate::Listener). Every program that starts looks there.
 //!
-//! The paths and the rule whom to trust are `sordino_registration`'s; the programs' side is
-//! `crates/probe/src/discovery.rs`. Whoever makes a session's directory also removes it.
+//! `sordino_registration` defines the paths and the rules of trust; the programs' side is
+//! `crates/probe/src/discovery.rs`. The caller that makes a session's directory also removes it.
 
 use crate::Error;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir, rmdir};
@@ -42,19 +42,20 @@ pub fn is_session_name(name: &str) -> bool {
     sordino_registration::is_session_name(name.as_bytes())
 }
 
-/// The directory of the session called `name`, made if it is not there, with those above it.
+/// Returns the directory of the session called `name`. Makes it and those above it if they do not exist.
 ///
 /// # Errors
-/// The name is none, a directory can't be made, or others could put something into one of them: programs would not look
-/// there.
+/// An error if the name is not valid, a directory can't be made, or other users could write to one of them: programs
+/// would not search it.
 pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
     if !is_session_name(name) {
         return Err(Error::SessionName(name.to_owned()));
     }
     let sessions = runtime_dir();
-    // Who names a directory vouches for those above it. Ours lies in `sordino`, and that where others may write.
+    // A user who names a directory vouches for those above it. The default lies in `sordino`, which may lie in a
+    // directory that others can write to.
     if let Some(above) = sessions.parent().filter(|_| !is_named()) {
-        // Root's holds the shield too, and whoever could open it could lock it.
+        // Root's holds the shield, too, and a user who could open it could lock it.
         make(above, 0o711)?;
     }
     make(&sessions, 0o755)?;
@@ -66,7 +67,7 @@ pub fn session_dir(name: &str) -> Result<PathBuf, Error> {
 /// Opens the directory of the session called `name`; `None` if there is none.
 ///
 /// # Errors
-/// The name is none, or others could put something into the directory.
+/// An error if the name is not valid, or other users could write to the directory.
 pub fn find_session_dir(name: &str) -> Result<Option<OwnedFd>, Error> {
     if !is_session_name(name) {
         return Err(Error::SessionName(name.to_owned()));
@@ -81,7 +82,7 @@ pub fn find_session_dir(name: &str) -> Result<Option<OwnedFd>, Error> {
 /// Removes the directory of a session, and those above it that are empty then.
 ///
 /// # Errors
-/// What can't be removed of it, and that it is another user's.
+/// An error if a part of it can't be removed, or the directory of sessions is another user's.
 pub fn remove_session_dir(name: &str) -> Result<(), Error> {
     if !is_session_name(name) {
         return Err(Error::SessionName(name.to_owned()));
@@ -90,7 +91,7 @@ pub fn remove_session_dir(name: &str) -> Result<(), Error> {
     open(&sessions)?;
     let removed = Dir::open(&sessions).and_then(|dir| dir.remove_own(name));
     removed.map_err(Error::output(&sessions.join(name)))?;
-    // Whoever has a session there keeps them.
+    // The directories stay if another session lies there.
     if rmdir(&sessions).is_ok() && !is_named() {
         let _ = sessions.parent().map(rmdir);
     }
@@ -102,7 +103,8 @@ fn is_named() -> bool {
     std::env::var_os(RUNTIME_DIR).is_some_and(|path| !path.is_empty())
 }
 
-/// Makes a directory if it is not there. Root's sessions are for the programs of all users, a user's for nobody else's.
+/// Makes a directory if it does not exist. Root's sessions are for the programs of all users, a user's only for that
+/// user's.
 fn make(path: &Path, roots: u32) -> Result<(), Error> {
     if !is_runtime_dir(path.as_os_str().as_bytes()) {
         let reason = format!("{RUNTIME_DIR} has to be an absolute path");
@@ -120,14 +122,14 @@ fn make(path: &Path, roots: u32) -> Result<(), Error> {
         }
     };
     let directory = open(path)?;
-    // The umask may have taken away what programs need.
+    // The umask may have removed permissions that programs need.
     if is_new { fchmod(&directory, mode).map_err(|error| Error::output(path)(error.into())) } else { Ok(()) }
 }
 
-/// Opens a directory of which programs will believe that nobody else has put anything there.
+/// Opens a directory that programs will trust, because no other user can have written to it.
 ///
 /// # Errors
-/// It is none, or not to be trusted, and what to do about it.
+/// An error with the remedy, if it is no directory or not to be trusted.
 pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
     let refused = |reason: String| Error::RuntimeDir { path: path.to_owned(), reason };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -142,7 +144,7 @@ pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
     }
 }
 
-/// The reason why a directory is not trusted, and what to do about it.
+/// Returns the reason why a directory is not trusted, and the remedy.
 fn remedy(distrust: Distrust) -> String {
     let reason = match distrust {
         Distrust::Owner(owner) => format!("it belongs to user {owner}: remove it"),

@@ -1,9 +1,9 @@
-//! The discovery of recorders that did not start this program: in a [directory of sessions](sordino_registration::RuntimeBase)
-//! there is a directory for each session, in which its recorder listens. The recorder's side is
-//! `crates/collect/src/runtime.rs`.
+//! The discovery of recorders that did not start this program: a [directory of
+//! sessions](sordino_registration::RuntimeBase) has a directory for each session, in which its recorder listens. The
+//! recorder's side is `crates/collect/src/runtime.rs`.
 //!
-//! A directory counts only if nobody but root and the program's user can have put anything there: else anybody could
-//! have every program wait. All of this may run in a fork's child: no lock, no allocation.
+//! A directory is used only if nobody but root and the program's user can have written to it: else any user could make
+//! every program wait. All of this may run in a fork's child: no lock, no allocation.
 
 use crate::register::Address;
 use crate::system;
@@ -15,8 +15,8 @@ use std::fmt::{Display, Write};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Calls `register` with the address of each session that is to know of this program. `named` takes the place of the
-/// user's directories of sessions.
+/// Calls `register` with the address of each session with which this program has to register. The directory `named`, if
+/// there is one, is searched instead of the user's own directories of sessions.
 pub(crate) fn each_session(named: Option<&CStr>, mut register: impl FnMut(&Address)) {
     let user = system::effective_user();
     let trusted = |at: RawFd, name: &CStr| Directory::open(at, name, user);
@@ -35,16 +35,16 @@ pub(crate) fn each_session(named: Option<&CStr>, mut register: impl FnMut(&Addre
     }
 }
 
-/// A directory into which nobody but root and `user` can have put anything.
+/// A directory to which nobody but root and the program's user can have written.
 struct Directory(OwnedFd);
 
 impl Directory {
-    /// `name` in the directory `at`, if it can be trusted; to go on from, not to be read.
+    /// Opens `name` in the directory `at`, if it can be trusted, as the start of paths (`O_PATH`), not for reading.
     fn open(at: RawFd, name: &CStr, user: u32) -> Option<Self> {
         let directory = Self(open(at, name, libc::O_PATH)?);
-        // SAFETY: a zeroed stat is a valid one.
+        // SAFETY: a `stat` of zeros is a valid one.
         let mut stat: libc::stat = unsafe { zeroed() };
-        // SAFETY: fills in `stat`.
+        // SAFETY: the call writes to `stat` only, which outlives it.
         let is_known = unsafe { libc::fstat(directory.fd(), &mut stat) } == 0;
         (is_known && vet_directory(stat.st_uid, stat.st_mode, user).is_ok()).then_some(directory)
     }
@@ -59,7 +59,7 @@ impl Directory {
         let mut left = MAX_ENTRIES;
         let mut buffer = [0u8; 2048];
         while left > 0 {
-            // SAFETY: writes at most so many bytes into the buffer.
+            // SAFETY: the call writes at most `buffer.len()` bytes to the buffer.
             let length = unsafe {
                 libc::syscall(libc::SYS_getdents64, list.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
             };
@@ -70,8 +70,8 @@ impl Directory {
             for name in Names(entries).filter(|name| !name.to_bytes().starts_with(b".")).take(left) {
                 left -= 1;
                 if is_session_name(name.to_bytes()) {
-                    // The session's directory stays open while its address leads through it: what was looked at is what
-                    // is connected to.
+                    // The session's directory stays open while its address leads through it, so the program connects to
+                    // a socket in the directory that was vetted.
                     let session = Self::open(self.fd(), name, user);
                     session.iter().filter_map(Self::address).for_each(|address| register(&address));
                 }
@@ -79,7 +79,7 @@ impl Directory {
         }
     }
 
-    /// The address of the socket in this session's directory, as long as the directory is open.
+    /// Returns the address of the socket in this session's directory, valid as long as the directory is open.
     fn address(&self) -> Option<Address> {
         let mut room = [0; 64];
         let path = path(&mut room, SocketPath(self.fd()))?;
@@ -89,19 +89,19 @@ impl Directory {
 
 fn open(at: RawFd, name: &CStr, access: libc::c_int) -> Option<OwnedFd> {
     let flags = access | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a string that ends with a zero byte.
+    // SAFETY: `name` is a string that ends with a zero byte.
     let fd = unsafe { libc::openat(at, name.as_ptr(), flags) };
-    // SAFETY: the call has just returned it.
+    // SAFETY: the call has just returned the descriptor, and nothing else owns it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Writes a path into `room`.
+/// Writes a path into `room`; returns `None` if it does not fit.
 fn path(room: &mut [u8; 64], path: impl Display) -> Option<&CStr> {
     write!(Cursor::new(room), "{path}\0").ok()?;
     CStr::from_bytes_until_nul(room).ok()
 }
 
-/// The names in what getdents64(2) has returned.
+/// The names in the entries that getdents64(2) has returned.
 struct Names<'a>(&'a [u8]);
 
 impl<'a> Iterator for Names<'a> {

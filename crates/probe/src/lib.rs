@@ -11,31 +11,36 @@
 //! mark!("{} periods done", 1);
 //! ```
 //!
-//! A tracepoint that nobody records costs two loads and a branch. `sordino record` enables it, in this program when it
-//! is started or while it runs; then each hit costs little more than reading the clock. Nothing here blocks (unless the program
-//! allows it), allocates or fails loudly: a record that finds no room is counted as lost, and the recording says so.
+//! A tracepoint that no session enabled costs two loads and a branch. `sordino record` enables tracepoints when it
+//! starts a program, or while the program runs; then each hit costs little more than reading the clock. Nothing here
+//! blocks (unless the program allows it), allocates, or panics: a record that finds no room is counted as lost, and the
+//! recording contains the count.
 //!
 //! # How it works
 //! Before `main`, the program makes an *area* of memory that a recorder can find (`/proc/PID/fd`) and registers its
-//! tracepoints there. The recorder makes rings in it, one per CPU, and changes words that the tracepoints look at.
-//! `sordino_ring` says what lies where, `sordino_percpu` how a record gets there in one restartable step.
+//! tracepoints there. The recorder makes rings in it, one per CPU, and sets the enable words that the tracepoints read.
+//! `sordino_ring` defines the layout of the area; `sordino_percpu` writes a record in one restartable step.
 //!
 //! # Real-time
 //! A hit makes no system call, takes no lock, allocates nothing, faults on no page that the recorder could make present
 //! beforehand, and is bounded by the record's length (at most [`MAX_PAYLOAD`] bytes of payload) and a fixed number of
-//! tries. The first hit of a thread calls `pthread_mutex_lock` on a lock of its own, which tells the thread's id without
-//! a system call. A condition costs what its code and the payload's length say. In a thread that has opened [`counters()`], a hit reads them if a
-//! recorder wants them. A hit waits for room only in a program that was
-//! started with `SORDINO_ALLOW_BLOCKING=1`, if a recorder asks for it. Tracepoints work in signal handlers, before `main`, in threads of any kind, and in plug-ins.
+//! tries. The first hit of a thread calls `pthread_mutex_lock` on a lock of its own, from which it reads the thread's
+//! id without a system call. The cost of a condition is bounded by the lengths of its code and of the payload. In a
+//! thread that has opened [`counters()`], a hit reads them if a recorder requests them. A hit waits for room only if a
+//! recorder requests it, in a program that was started with `SORDINO_ALLOW_BLOCKING=1`. Tracepoints work in signal
+//! handlers, before `main`, in threads of any kind, and in plug-ins.
 //!
 //! # Environment
 //! | variable | meaning |
 //! |---|---|
-//! | `SORDINO_SESSION` | the socket of a recorder that wants to know of this program; set by `sordino record` |
-//! | `SORDINO_RUNTIME_DIR` | the directory of the user's sessions, if it is not `/run/user/UID/sordino/sessions` or `/tmp/sordino-UID/sessions` |
-//! | `SORDINO_RESERVE` | address space for rings, in bytes; by default chosen so that `mlockall` still succeeds. 0: the program can't be recorded |
-//! | `SORDINO_RING=shared` | all threads use the shared ring, as where the kernel or C library has no rseq |
-//! | `SORDINO_ALLOW_BLOCKING=1` | a recorder may have threads wait when a ring is full; else it is refused |
+//! | `SORDINO_SESSION` | the socket of the recorder that started the program; set by `sordino record` |
+//! | `SORDINO_RUNTIME_DIR` | the directory of the user's sessions, instead of the default ones |
+//! | `SORDINO_RESERVE` | bytes of address space for rings; 0: the program can't be recorded |
+//! | `SORDINO_RING=shared` | all threads use the shared ring, as if there were no rseq |
+//! | `SORDINO_ALLOW_BLOCKING=1` | a recorder may make threads wait while a ring is full; else it is refused |
+//!
+//! The default directories are `/run/user/UID/sordino/sessions` and `/tmp/sordino-UID/sessions`. The default address
+//! space is small enough that `mlockall` still succeeds.
 
 mod condition;
 mod context;
@@ -61,11 +66,11 @@ pub use point::{Description, Field, Label, Shape, Tracepoint};
 pub use sordino_event::Level;
 pub use value::{Blob, Enumerated, Hex, Net, Scalar, Value};
 
-/// The longest payload of a record, in bytes. A longer one is lost and counted as too large; so is one that does not fit
-/// into the recorder's sub-buffers.
+/// The length of a record's longest payload, in bytes. A longer one is lost and counted as too large; so is one that
+/// does not fit into the recorder's sub-buffers.
 pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 
-/// What the macros and the C interface need; not for other use.
+/// Items for the macros and the C interface; not for other use.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::context::{SAID, say};

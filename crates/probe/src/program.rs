@@ -1,8 +1,8 @@
-//! The program's own state: its area, its lock, what a fork does to it.
+//! The program's own state: its area, its lock, and their renewal in the child of a fork.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `program:A`, taking the lock | `program:B`, giving it back | one at a time, and each sees what the one before did |
+//! | `program:A`, taking the lock | `program:B`, releasing it | one holder at a time; it sees the last one's stores |
 
 use crate::counters;
 use crate::register::Recorders;
@@ -19,10 +19,10 @@ use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Whether the program has an area.
+/// Returns true if the program has an area.
 ///
-/// The child of a fork, however it was forked, has none until it has made its own: the kernel hands out zeros in the place
-/// of the process's word. So it writes to nobody's rings, whatever its threads remember.
+/// The child of a fork, however it was forked, has none until it has made its own: the kernel replaces the process's
+/// word by zeros. So it never writes to its parent's rings, whatever its threads have cached.
 #[inline(always)]
 pub(crate) fn has_area() -> bool {
     process::word() != 0
@@ -32,28 +32,29 @@ pub(crate) fn has_area() -> bool {
 #[inline(always)]
 pub(crate) fn slots() -> Option<Slots> {
     let first = process::word() as *const RingHeader;
-    // SAFETY: the word is the address of the first ring of slot 0 of an area that is never unmapped.
+    // SAFETY: the word is not null, so it is the address of slot 0's first ring in an area that is never unmapped.
     (!first.is_null()).then(|| unsafe { Slots::of(first) })
 }
 
-/// The area's file.
+/// The file of the program's area.
 static FILE: AreaFile = AreaFile::new();
 
-/// Whether a living recorder has `slot`; `false` also if the program has closed the area's descriptor, through which it looks.
+/// Returns true if a living recorder has `slot`. Always false after the program has closed the area's descriptor,
+/// through which this finds out.
 ///
-/// System calls, none of which waits.
+/// Makes system calls, none of which waits.
 pub(crate) fn is_recorded(slot: u32) -> bool {
     FILE.get().is_some_and(|file| map::is_locked(&file, slot.into()).unwrap_or(false))
 }
 
-/// The program's area and what it knows of its tracepoints. Only for whoever holds the lock.
+/// The program's area and its registered tracepoints. Only for the holder of the lock.
 pub(crate) struct Program {
     pub(crate) area: Area,
-    /// The registered tracepoints: their numbers, by the hashes of their texts.
+    /// The numbers of the registered tracepoints, by the hashes of their texts.
     ids: HashMap<u64, u16, BuildHasherDefault<Hashed>>,
-    /// The text of the one that is being registered.
+    /// The text of the tracepoint that is being registered.
     text: Text,
-    /// Tracepoints that the catalogue says could not be registered.
+    /// The number of refused tracepoints that the catalogue names.
     named: usize,
     /// The length of the catalogue at the last registration with recorders, and the number of its tracepoints.
     registered_length: u64,
@@ -80,37 +81,37 @@ impl Hasher for Hashed {
     }
 }
 
-/// Tracepoints that could not be registered and are named in the catalogue, at most; others are only counted.
+/// The most refused tracepoints that the catalogue names; others are only counted.
 const MOST_NAMED: usize = 64;
-/// Bytes of each of their names.
+/// The most bytes of each name of a refused tracepoint.
 const MOST_OF_A_NAME: usize = 100;
-/// Bytes of the catalogue that are kept for them: two names, the reason and what stands between.
+/// Bytes of the catalogue that are reserved for refused tracepoints: two names, the reason and the separators of each.
 const NAMED: usize = MOST_NAMED * (2 * MOST_OF_A_NAME + 20);
 
 struct Global {
-    /// 0: free; 1: taken.
+    /// The lock's state: 0 free, 1 taken.
     lock: AtomicU32,
-    /// 0: not tried; 1: there is a program; 2: it failed.
+    /// The start's state: 0 not tried, 1 done, 2 failed.
     state: AtomicU32,
     program: UnsafeCell<Option<Program>>,
 }
 
-// SAFETY: the cell is only touched with `lock` taken.
+// SAFETY: only the holder of `lock` accesses the cell, and the only thread of a fork's child, which takes it first.
 unsafe impl Sync for Global {}
 
 static GLOBAL: Global =
     Global { lock: AtomicU32::new(0), state: AtomicU32::new(0), program: UnsafeCell::new(None) };
 
-/// Calls `use_it` with the program's state, making it first if need be; not at all if that fails.
+/// Calls `use_it` with the program's state, which it makes first if there is none yet. Does not call it if that fails.
 ///
-/// Not for the recording path: takes a lock. Whoever holds it runs a module's constructors or a fork's child.
+/// Not for the recording path: takes a lock, whose holder runs a module's constructors or a fork's child.
 pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     // A module's constructors run one after the other; threads that load modules at the same time may wait here.
-    // ORDER(program:A) pairs with program:B.
+    // ORDER(program:A) pairs with program:B: if the exchange sees the lock free, then it sees the last holder's stores.
     while GLOBAL.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         std::thread::yield_now();
     }
-    // SAFETY: we hold the lock.
+    // SAFETY: this thread holds the lock, so it alone accesses the cell.
     let program = unsafe { &mut *GLOBAL.program.get() };
     if GLOBAL.state.load(Relaxed) == 0 {
         *program = start();
@@ -119,7 +120,7 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     if let Some(program) = program {
         use_it(program);
     }
-    // ORDER(program:B) pairs with program:A.
+    // ORDER(program:B) pairs with program:A: if a thread sees the lock free, then it sees this thread's stores.
     GLOBAL.lock.store(0, Release);
 }
 
@@ -163,13 +164,14 @@ fn start() -> Option<Program> {
     })
 }
 
-/// From here on tracepoints may write.
+/// Makes the area known to tracepoints, which may write from here on.
 fn publish(area: &Area) {
     process::set_word(area.rings(0).first as usize);
 }
 
 impl Program {
-    /// The number of the tracepoint whose text `write` writes for a number; if there is none yet, the next one.
+    /// Returns the number of the tracepoint with the text that `write` writes. Adds the tracepoint under the next
+    /// number, which `write` receives, if there is none yet.
     ///
     /// # Errors
     /// The errors of `write`; [`Unregistered::NoRoom`] if the area has no room for another tracepoint.
@@ -185,7 +187,8 @@ impl Program {
             return Ok(*id);
         }
         let has_room = self.area.room() >= self.text.bytes().len() + NAMED && self.ids.try_reserve(1).is_ok();
-        // SAFETY: we are the only one: the lock is held. There is one more than before.
+        // SAFETY: `self` is the lock's holder's, so this is the only writer; the area has one tracepoint more than
+        // before.
         if !has_room || !unsafe { self.area.append(self.text.bytes(), count + 1) } {
             return Err(Unregistered::NoRoom);
         }
@@ -206,17 +209,17 @@ impl Program {
         let (provider, name) = (start_of(provider, &mut first), start_of(name, &mut second));
         let written = Writer::new(self.text.begin()).refused(reason, provider, name);
         if written.is_ok() {
-            // SAFETY: we are the only one: the lock is held. There are as many as before.
+            // SAFETY: `self` is the lock's holder's, so this is the only writer; the number of tracepoints stays.
             unsafe { self.area.append(self.text.bytes(), header.points.load(Relaxed)) };
         }
     }
 
-    /// Registers with recorders if there is something new, and waits until they have looked.
+    /// Registers with recorders if the catalogue has grown, and waits for their replies.
     fn register(&mut self) {
         let length = self.area.header().catalogue_length.load(Relaxed);
         if length != self.registered_length {
             self.registered_length = length;
-            // As many have a number of 16 bits.
+            // The area has at most 32,768 tracepoints.
             let count = self.area.header().points.load(Relaxed) as u16;
             let new = std::mem::replace(&mut self.registered_points, count)..count;
             let slots = self.area.slots();
@@ -225,23 +228,23 @@ impl Program {
     }
 }
 
-/// Called when all tracepoints of a module are registered: recorders enable those they want before the module's code runs.
-/// Waits for them, a bounded time; where nobody listens, returns at once.
+/// Registers the program with recorders, when all tracepoints of a module are registered: the recorders enable
+/// tracepoints before the module's code runs. Waits for them, a bounded time; returns at once if no recorder listens.
 pub extern "C" fn ready() {
     with_area(Program::register);
 }
 
-/// In the child of a fork: an area of its own, with the same tracepoints, none enabled. No allocation and no lock: other
-/// threads of the parent may have held any.
+/// Makes a new area for the child of a fork, with the same tracepoints, none enabled. Does not allocate and takes no
+/// lock: other threads of the parent may have held any.
 extern "C" fn after_fork() {
     GLOBAL.lock.store(1, Relaxed);
     thread::set_tag(0);
     thread::set_place(0);
     counters::after_fork();
-    // SAFETY: this is the only thread of the child.
+    // SAFETY: this is the only thread of the child, so it alone accesses the cell.
     if let Some(program) = unsafe { &mut *GLOBAL.program.get() } {
         let restartable = program.request.restartable;
-        // SAFETY: this is the only thread of the child.
+        // SAFETY: this is the only thread of the child, so nothing else uses the area.
         if let Ok(file) = unsafe { program.area.renew(system::process_id(), restartable) } {
             FILE.replace(file);
             publish(&program.area);

@@ -1,16 +1,16 @@
 //! The registration of the program with recorders.
 //!
 //! A recorder listens on a Unix socket of packets. The address of the one that started this program, if one did, is in
-//! `SORDINO_SESSION`; those of others are found by [`discovery`]. The program sends each of them one
-//! [packet](sordino_registration::Packet). Then it waits for the replies, a [bounded
+//! `SORDINO_SESSION`; [`discovery`] finds those of others. The program sends each of them one
+//! [packet](sordino_registration::RegistrationPacket). Then it waits for the replies, a [bounded
 //! time](sordino_registration::Patience) for all of them together. From before the first packet on, its new tracepoints
-//! are [pending](sordino_ring::pending): hits are counted for those who have not answered. A recorder's reply is that
-//! it has answered in the area, or that it will not, as does the end of the connection. A program that waits no longer
-//! sends [`WENT_ON`].
+//! are [pending](sordino_ring::pending): hits are counted for the recorders that have not answered. The
+//! [reply](RecorderReply) is that the recorder has answered in the area, or that it will not; the end of the connection
+//! is the latter, too. A program that stops waiting sends [`WENT_ON`].
 //!
-//! The recorder that started it gets a descriptor for the area's file with the packet, if there still is one; root's
-//! recorder drops it. Others have to open it in `/proc/PID/fd`: whoever has it can write into the program's memory, and
-//! there the kernel sees to it that only those get it who have the right to trace the program.
+//! The recorder that started the program receives a descriptor for the area's file with the packet, if the program
+//! still has one; root's recorder drops it. Others have to open the file in `/proc/PID/fd`: a process that has it open
+//! can write to the program's memory, and there the kernel checks the right to trace the program.
 //!
 //! All but [`Recorders::from_environment`] may run in a fork's child: no lock, no allocation.
 
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// The recorders with which this program registers.
 pub(crate) struct Recorders {
-    /// The one that started it, and its token if it gave one.
+    /// The recorder that started the program, and its token if it has one.
     starter: Option<(Address, Option<Token>)>,
     /// The directory of sessions that the environment names.
     runtime_dir: Option<CString>,
@@ -51,8 +51,7 @@ impl Recorders {
         }
     }
 
-    /// Registers with all of them, and waits until they have looked. First the one, then the other: one that does not
-    /// answer keeps nobody else from looking.
+    /// Sends a packet to all recorders, then waits for their replies, so that a silent one does not delay the others.
     pub(crate) fn register(&mut self, file: &AreaFile, pending: Pending<'_>, new: Range<u16>) {
         let until = Instant::now() + self.patience.time();
         let mut registered = [const { None }; MAX_RECORDERS];
@@ -76,7 +75,7 @@ impl Recorders {
                 Reached::Recorder(connection) => connection,
                 Reached::Nobody => return,
                 Reached::NoRoom => {
-                    // It is awaited: it finds this program by itself later, and takes over what was counted until then.
+                    // The recorder is awaited: it finds this program in `/proc` later, and takes the counts of hits.
                     await_another();
                     silent = true;
                     return;
@@ -96,7 +95,7 @@ impl Recorders {
                 Some(RecorderReply::Answered) => {}
                 Some(RecorderReply::GoOn) => pending.answer(),
                 None => {
-                    // If it looks after this program has ended, it knows that there may be hits that it lacks.
+                    // A recorder that reads this after the program has ended knows that it may lack hits.
                     send_now(recorder.as_raw_fd(), WENT_ON);
                     silent = true;
                 }
@@ -109,7 +108,7 @@ impl Recorders {
     }
 }
 
-/// The recorder that `SORDINO_SESSION` names.
+/// Returns the recorder that `SORDINO_SESSION` names.
 fn starter_of(value: &[u8]) -> Option<(Address, Option<Token>)> {
     let recorder = RecorderAddress::parse(value)?;
     Some((Address::of(recorder.socket)?, recorder.token))
@@ -123,9 +122,9 @@ pub(crate) struct Address {
 
 /// The result of connecting to an address.
 enum Reached {
-    /// A recorder, by this connection.
+    /// A recorder, with the connection to it.
     Recorder(OwnedFd),
-    /// A recorder whose queue stayed full: so many programs start at once.
+    /// A recorder whose queue stayed full, as when many programs start at once.
     NoRoom,
     Nobody,
 }
@@ -138,13 +137,13 @@ impl Address {
                 size_of::<libc::sockaddr_un>() == offset_of!(libc::sockaddr_un, sun_path) + MAX_ADDRESS + 1
             )
         };
-        // The zero byte of an abstract name is in front, and that of a path, behind it, is not counted.
+        // An abstract name has a zero byte in front; the zero byte behind a path is not part of the length.
         let (start, name) = match socket {
             Socket::Path(path) => (0, path),
             Socket::Abstract(name) => (1, name),
         };
         let end = start + name.len();
-        // SAFETY: all zeros is an unnamed address.
+        // SAFETY: a `sockaddr_un` of zeros is a valid one, an unnamed address.
         let mut address: libc::sockaddr_un = unsafe { zeroed() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
         if name.is_empty() || end > MAX_ADDRESS {
@@ -157,8 +156,8 @@ impl Address {
         Some(Self { address, length: length as libc::socklen_t })
     }
 
-    /// Connects to the recorder that listens there. After `until` too, but then without waiting for room in the
-    /// recorder's queue.
+    /// Connects to the recorder that listens at this address. Tries it even after `until`, but then without waiting for
+    /// room in the recorder's queue.
     fn connect(&self, until: Instant) -> Reached {
         // SAFETY: no preconditions.
         let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
@@ -175,20 +174,21 @@ impl Address {
         });
         match io::Error::last_os_error().kind() {
             _ if connected == 0 => Reached::Recorder(socket),
-            // The time is over, and there was no room all the time.
+            // The time is over, and the queue was full all the time.
             io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Reached::NoRoom,
             _ => Reached::Nobody,
         }
     }
 }
 
-/// Makes connecting and sending fail when they would wait longer than `until`.
+/// Makes `connect` and `send` fail if they would wait beyond `until`.
 fn limit_waiting(socket: RawFd, until: Instant) {
-    // Zero would be for ever.
+    // A timeout of zero would mean for ever.
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let left = libc::timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
     let (value, size) = ((&raw const left).cast(), size_of::<libc::timeval>() as _);
-    // SAFETY: a timeval of its size. Without the limit we still end when the recorder does.
+    // SAFETY: `value` points to a `timeval`, and `size` is its size. If this fails, waiting ends when the recorder
+    // does.
     unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, size) };
 }
 
@@ -197,20 +197,20 @@ fn reply(recorder: &OwnedFd, until: Instant) -> Option<RecorderReply> {
     let mut reply = libc::pollfd { fd: recorder.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let spoke = uninterrupted(until, || {
         let left = until.saturating_duration_since(Instant::now()).as_millis() as _;
-        // SAFETY: one descriptor to look at.
+        // SAFETY: `reply` is one `pollfd`, which outlives the call.
         unsafe { libc::poll(&mut reply, 1, left) as isize }
     });
     if spoke <= 0 {
         return None;
     }
     let mut byte = 0u8;
-    // SAFETY: room for the one byte that is asked for; never waits.
+    // SAFETY: `byte` has room for the one byte that is requested.
     let received = unsafe { libc::recv(recorder.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
     Some(RecorderReply::decode(if received == 1 { std::slice::from_ref(&byte) } else { &[] }))
 }
 
-/// Makes a system call again that a signal has interrupted, until this time. Where a socket has a timeout, a handler's
-/// `SA_RESTART` does not do that, and SIGCONT interrupts without a handler: signal(7).
+/// Repeats a system call that a signal interrupts, until this time. `SA_RESTART` does not restart calls on a socket
+/// with a timeout, and SIGCONT interrupts them without a handler: signal(7).
 fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
     loop {
         let result = call();
@@ -224,18 +224,18 @@ fn uninterrupted(until: Instant, mut call: impl FnMut() -> isize) -> isize {
 /// Sends bytes if there is room for them.
 fn send_now(socket: RawFd, bytes: [u8; 1]) {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: so many bytes, which outlive the call.
+    // SAFETY: `bytes` has the length that is passed, and outlives the call.
     unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) };
 }
 
 /// Sends a packet, with `file` if there is one; negative if that failed.
 fn send(socket: RawFd, packet: &[u8], file: Option<RawFd>) -> isize {
-    /// Room for one descriptor, aligned as control messages want it.
+    /// Room for a control message with one descriptor, aligned as such messages have to be.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
     let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-    // SAFETY: all zeros is an empty message.
+    // SAFETY: a `msghdr` of zeros is a valid one, an empty message.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
@@ -249,11 +249,11 @@ fn send(socket: RawFd, packet: &[u8], file: Option<RawFd>) -> isize {
         let length = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
         let filled =
             libc::cmsghdr { cmsg_len: length, cmsg_level: libc::SOL_SOCKET, cmsg_type: libc::SCM_RIGHTS };
-        // SAFETY: inside `control`, aligned.
+        // SAFETY: `header` is the start of `control`, which is aligned and has room for it.
         unsafe { header.write(filled) };
-        // SAFETY: behind the header, inside `control`.
+        // SAFETY: `header` points into `control`, which has room for a header and a descriptor.
         let data = unsafe { libc::CMSG_DATA(header) };
-        // SAFETY: room for a descriptor; its alignment is not promised.
+        // SAFETY: `data` lies behind the header in `control`, with room for a descriptor; no alignment is needed.
         unsafe { data.cast::<RawFd>().write_unaligned(file) };
     }
     // SAFETY: all that the message points to lives until the call returns.

@@ -11,7 +11,7 @@ use std::fmt;
 /// zero byte.
 pub const MAX_ADDRESS: usize = 107;
 
-/// The secret that a recorder's own programs inherit, and other users' programs do not know.
+/// The secret that a recorder's own programs inherit, and that other users' programs do not know.
 #[derive(Clone, Copy)]
 pub struct Token([u64; 2]);
 
@@ -26,7 +26,7 @@ impl Token {
         self.0
     }
 
-    /// The token of exactly 32 hexadecimal digits.
+    /// Returns the token of exactly 32 hexadecimal digits.
     fn parse(digits: &[u8]) -> Option<Self> {
         if digits.len() != 32 {
             return None;
@@ -41,7 +41,7 @@ impl Token {
     }
 }
 
-/// Compares all of two tokens, so that the time does not tell where they differ.
+/// Compares all bits of two tokens, so that the time does not reveal the first difference.
 impl PartialEq for Token {
     fn eq(&self, other: &Self) -> bool {
         let ([first, second], [other_first, other_second]) = (self.0, other.0);
@@ -76,7 +76,7 @@ pub enum Socket<'a> {
 }
 
 impl<'a> Socket<'a> {
-    /// Returns the address that `text` writes: a path, or an abstract name behind `@`. `None` if it is empty or too
+    /// Returns the address that `text` spells: a path, or an abstract name behind `@`. `None` if it is empty or too
     /// long.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         match text {
@@ -120,7 +120,7 @@ impl<'a> RecorderAddress<'a> {
     }
 }
 
-/// Returns the abstract name of a recorder's private socket, which `random` makes its own. Allocates: for the recorder.
+/// Returns the abstract name of a recorder's private socket, which `random` makes unique. Allocates: for the recorder.
 pub fn private_name(pid: u32, random: u64) -> String {
     format!("sordino-{pid}-{random:016x}")
 }

@@ -7,11 +7,10 @@
 //! | `/run/sordino/sessions` | root's, for the programs of every user |
 //! | `/run/user/UID/sordino/sessions` | those of a user who was logged in when the recorder started |
 //! | `/tmp/sordino-UID/sessions` | those of other users |
-//! | the value of `SORDINO_RUNTIME_DIR` | in the place of the user's own two, and of root's for root's recorders |
+//! | the value of `SORDINO_RUNTIME_DIR` | instead of the user's own two, and of root's for root's recorders |
 //!
-//! A recorder [chooses](chosen) one. A program [searches](searched) root's and its user's, both of them:
-//! `/run/user/UID` is there as long as the user is logged in, and a recorder and a program need not agree on when that
-//! is.
+//! A recorder [chooses](chosen) one. A program [searches](searched) root's and both of its user's: `/run/user/UID`
+//! exists only while the user is logged in, which may differ between the start of a recorder and that of a program.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -28,11 +27,11 @@ pub const MAX_SESSION_NAME: usize = 48;
 /// The directory that holds a directory of [`SESSIONS`]. Its text is the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeBase {
-    /// Root's, for the programs of every user.
+    /// The base of root, for the programs of every user.
     Root,
-    /// That of a user, by id, who is logged in.
+    /// The base of a user who is logged in, by the user's id.
     LoggedIn(u32),
-    /// That of any user, by id.
+    /// The base of any user, by the user's id.
     Temporary(u32),
 }
 
@@ -60,7 +59,7 @@ impl fmt::Display for LoginDirectory {
 }
 
 /// Returns the base in which a recorder of `user` makes its session's directory, if `SORDINO_RUNTIME_DIR` names no
-/// other directory. `is_logged_in` says that the [`LoginDirectory`] is there and belongs to the user.
+/// other directory. `is_logged_in` is true if the [`LoginDirectory`] exists and belongs to the user.
 pub const fn chosen(user: u32, is_logged_in: bool) -> RuntimeBase {
     match (user, is_logged_in) {
         (0, _) => RuntimeBase::Root,
@@ -69,8 +68,8 @@ pub const fn chosen(user: u32, is_logged_in: bool) -> RuntimeBase {
     }
 }
 
-/// Returns the bases in which a program of `user` looks for sessions, in this order. With `SORDINO_RUNTIME_DIR`
-/// (`is_named`) it looks into root's, and then into the named directory.
+/// Returns the bases in which a program of `user` searches for sessions, in this order. With `SORDINO_RUNTIME_DIR`
+/// (`is_named`) it searches root's, and then the named directory.
 pub fn searched(user: u32, is_named: bool) -> impl Iterator<Item = RuntimeBase> {
     let own = if user == 0 || is_named {
         [None; 2]
@@ -95,8 +94,8 @@ pub fn is_session_name(name: &[u8]) -> bool {
         && name.iter().all(is_plain)
 }
 
-/// The path of the socket in a session's directory that this process holds open by a descriptor. The directory that was
-/// vetted is the one that is used, and the path fits into an address, however long the directory's own is.
+/// The path of the socket in a session's directory that this process has open. It leads to the directory that was
+/// vetted, and fits into an address even if the directory's own path does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketPath(
     /// The number of the directory's descriptor.

@@ -1,4 +1,4 @@
-//! The environment variables by which recorders and users speak to programs.
+//! The environment variables by which recorders and users configure programs.
 //!
 //! A program that runs with more rights than its caller (`AT_SECURE`) ignores all of them.
 
@@ -12,20 +12,20 @@ pub struct Variable(&'static CStr);
 /// The [recorder](crate::RecorderAddress) that started the program.
 pub const SESSION: Variable = Variable(c"SORDINO_SESSION");
 
-/// The same for a command that another command starts (a prefix, such as one that changes the user). Whoever executes
-/// the command in the end gives this variable's value to [`SESSION`], so that the prefix itself is not recorded.
+/// The recorder of a command that another command starts (a prefix, such as one that changes the user). The program
+/// that executes the command at last sets [`SESSION`] to this variable's value, so the prefix itself is not recorded.
 pub const SESSION_OF_COMMAND: Variable = Variable(c"SORDINO_SESSION_OF_COMMAND");
 
 /// The directory of sessions, for recorders and programs alike: for tests and containers.
 pub const RUNTIME_DIR: Variable = Variable(c"SORDINO_RUNTIME_DIR");
 
-/// The address space that the program reserves for its area, in bytes. [`UNRECORDED`]: the program has no area.
+/// The address space that the program reserves for its area, in bytes. With [`UNRECORDED`], the program has no area.
 pub const RESERVE: Variable = Variable(c"SORDINO_RESERVE");
 
-/// The rings that the program's threads use. [`SHARED_RING`]: the shared one alone.
+/// The rings that the program's threads use. With [`SHARED_RING`], they use the shared ring only.
 pub const RING: Variable = Variable(c"SORDINO_RING");
 
-/// The program's permission to make its threads wait for room in a ring. [`ALLOWED`]: given.
+/// The program's permission to make its threads wait for room in a ring. It is given by [`ALLOWED`].
 pub const ALLOW_BLOCKING: Variable = Variable(c"SORDINO_ALLOW_BLOCKING");
 
 /// The value of [`RESERVE`] for a program that can't be recorded.
@@ -48,7 +48,7 @@ impl Variable {
     pub const fn name(self) -> &'static str {
         match self.0.to_str() {
             Ok(name) => name,
-            // Not for the constants above, which are ASCII.
+            // The constants above are ASCII, so this is never reached.
             Err(_) => "",
         }
     }

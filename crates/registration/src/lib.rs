@@ -1,27 +1,27 @@
 //! The registration protocol: how a traced program finds recorders and registers with them.
 //!
-//! This is the contract between `probe`, the program's side, and `collect`, the recorder's. `docs/registration.md` has
-//! it step by step, with the bytes of each packet. Everything here is a constant or a pure function; the system calls
-//! are made on each side.
+//! This is the contract between `probe`, the program's side, and `collect`, the recorder's. `docs/registration.md`
+//! describes it step by step, with the bytes of each packet. Everything here is a constant or a pure function; the
+//! system calls are made on each side.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `packet` | the packet of a registration, its version, and the recorder's reply |
 //! | `address` | the address of a recorder's socket, and the value of `SORDINO_SESSION` |
 //! | `directories` | the directories of sessions: where recorders make them and programs look for them |
 //! | `environment` | the names of the environment variables that both sides use |
 //! | `times` | time limits and other bounds |
-//! | `trust` | the rules whom to trust: owners and modes of directories, users, tokens |
+//! | `trust` | the rules of trust: owners and modes of directories, users, tokens |
 //!
 //! ```
-//! use sordino_registration::Packet;
+//! use sordino_registration::RegistrationPacket;
 //!
 //! let packet = RegistrationPacket { inode: 4711, descriptor: Some(3), token: None };
 //! assert_eq!(RegistrationPacket::decode(packet.encode().as_bytes()), Ok(packet));
 //! ```
 //!
-//! Real-time: but for [`private_name`] and [`RecorderAddress::to_bytes`], which are the recorder's, nothing here allocates,
-//! locks, makes a system call or panics. It may run in a fork's child.
+//! Real-time: but for [`private_name`] and [`RecorderAddress::to_bytes`], which are for the recorder, nothing here
+//! allocates, locks, makes a system call or panics. It may run in a fork's child.
 #![forbid(unsafe_code)]
 
 mod address;

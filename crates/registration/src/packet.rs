@@ -5,7 +5,7 @@
 //! | 0 | 7 | `sordino` |
 //! | 7 | 1 | the [`VERSION`], as an ASCII digit |
 //! | 8 | 8 | the area's inode number |
-//! | 16 | 8 | the number of the program's descriptor for the area; all ones in a packet with a token if the descriptor is closed |
+//! | 16 | 8 | the program's descriptor for the area; all ones in a packet with a token if the descriptor is closed |
 //! | 24 | 16 | the token, two words |
 //!
 //! Words are little-endian. A packet ends behind the last part that it has, so it is 16, 24 or 40 bytes long.
@@ -33,8 +33,7 @@ const NO_DESCRIPTOR: u64 = u64::MAX;
 /// The registration of a program's area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrationPacket {
-    /// The area's inode number. A recorder chooses among the program's own areas by it, and believes it in nothing
-    /// else.
+    /// The area's inode number. It only selects one of the program's own areas; a recorder trusts it for nothing else.
     pub inode: u64,
     /// The number of the program's own descriptor for the area; `None` if the program has closed it.
     pub descriptor: Option<u32>,
@@ -42,10 +41,10 @@ pub struct RegistrationPacket {
     pub token: Option<Token>,
 }
 
-/// The reason for which bytes are no packet.
+/// The reason why bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
-    /// A packet of another version; its other bytes were not looked at.
+    /// A packet of another version; its other bytes were not decoded.
     Version,
     /// No packet of any version, or a packet of this version that [`RegistrationPacket::encode`] does not make.
     Nonsense,
@@ -129,7 +128,7 @@ impl RegistrationPacket {
 /// The recorder's reply to a registration: one byte, after which the program goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecorderReply {
-    /// The recorder has taken the area's count of awaited recorders over: it has answered there.
+    /// The recorder has answered in the area, where it takes itself out of the count of awaited recorders.
     Answered,
     /// The recorder has not answered in the area and will not.
     GoOn,

@@ -8,11 +8,11 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// The time that a connected program has to send its packet. After that the recorder hangs up.
 pub const PACKET_TIME: Duration = Duration::from_millis(200);
 
-/// The number of recorders with which a program registers at once. A program has eight slots; more may listen, for
-/// other programs.
+/// The most recorders with which a program registers at once. A program has only eight slots, but more recorders may
+/// listen, for other programs.
 pub const MAX_RECORDERS: usize = 64;
 
-/// The number of entries of a directory of sessions that a program looks at.
+/// The most entries of a directory of sessions that a program reads.
 pub const MAX_ENTRIES: usize = 64;
 
 /// The time that a program waits for replies, which gets shorter while recorders are silent.

@@ -1,27 +1,27 @@
-//! The rules whom to trust, as functions of what the kernel says of a file or a connection.
+//! The rules of trust, as functions of the facts that the kernel reports about a file or a connection.
 //!
-//! A program trusts a directory in which nobody but root and its own user can have put anything: else anybody could
-//! have every program wait. A recorder takes programs of its own user, and root's takes those of all. Neither believes
-//! what the other says of itself.
+//! A program trusts a directory if only root and its own user can have written to it: else any user could make every
+//! program wait. A recorder accepts programs of its own user, and root's accepts those of all users. Neither trusts
+//! what the other sends about itself.
 
 use crate::address::Token;
 
-/// Group and others may write: `S_IWGRP` and `S_IWOTH` of `st_mode`. An access control list that lets more users write
-/// shows in the group's bit.
+/// The bits of `st_mode` that let the group and others write: `S_IWGRP` and `S_IWOTH`. The group's bit is also set if
+/// an access control list lets more users write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The reason not to trust a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// It belongs to this user, who is neither root nor the program's.
+    /// The directory belongs to this user, who is neither root nor the program's.
     Owner(u32),
-    /// Its mode lets others write there, be it sticky or not.
+    /// The directory has this mode, which lets others write there, sticky or not.
     Mode(u32),
 }
 
-/// Returns no error if nobody but root and `user` can have put anything into a directory of this owner and mode, as
-/// `fstat` of the open directory says. Every directory on the way has to be vetted, from one on that only root or the
-/// user can have made; for a directory that `SORDINO_RUNTIME_DIR` names, whoever named it vouches for those above.
+/// Returns no error if only root and `user` can have written to a directory with this owner and mode, which `fstat` of
+/// the open directory returned. Every directory on the path has to be vetted, from one on that only root or the user
+/// can have made. A user who names a directory by `SORDINO_RUNTIME_DIR` vouches for those above it.
 ///
 /// # Errors
 /// [`Distrust`] with the owner or the mode that is wrong.
@@ -32,8 +32,8 @@ pub const fn vet_directory(owner: u32, mode: u32, user: u32) -> Result<(), Distr
     if mode & WRITABLE_BY_OTHERS != 0 { Err(Distrust::Mode(mode & 0o7777)) } else { Ok(()) }
 }
 
-/// Returns true if a recorder of the user `recorder` takes programs of the user `program`, as the kernel says of the
-/// connection (`SO_PEERCRED`).
+/// Returns true if a recorder of the user `recorder` accepts programs of the user `program`, whom the kernel reports
+/// for the connection (`SO_PEERCRED`).
 pub const fn may_register(program: u32, recorder: u32) -> bool {
     recorder == 0 || program == recorder
 }
@@ -44,9 +44,9 @@ pub fn is_token_right(own: Option<Token>, sent: Option<Token>) -> bool {
     own == sent
 }
 
-/// Returns true if a recorder takes a descriptor that comes with a packet. It does on a private socket alone, where its
-/// own programs register, and never as root: root can open `/proc/PID/fd` itself, and to close a descriptor of somebody
-/// else's may take for ever (FUSE).
+/// Returns true if a recorder accepts a descriptor that comes with a packet. It does so only on a private socket, where
+/// its own programs register, and never as root: root can open `/proc/PID/fd` itself, and closing another user's
+/// descriptor may take for ever (FUSE).
 pub const fn takes_descriptors(is_private: bool, recorder: u32) -> bool {
     is_private && recorder != 0
 }

@@ -14,28 +14,29 @@
  *         sordino_tracepoint(motor, period, cycle, torque, state);
  *     }
  *
- * Build with `pkg-config --cflags --libs sordino`. A tracepoint is declared once per file that hits it, at file scope; the
- * same declaration in a header that several files include is one tracepoint. Its arguments are evaluated only when
- * somebody records it.
+ * Build with `pkg-config --cflags --libs sordino`. A tracepoint is declared once per file that hits it, at file scope;
+ * the same declaration in a header that several files include is one tracepoint. Its arguments are evaluated only if a
+ * session has enabled it.
  *
  * Fields, each in parentheses:
  *
  *     (u8, name) ... (u64, name), (i8, name) ... (i64, name)   integers
  *     (u32x, name), (i16x, name) ...                           shown in hexadecimal
- *     (u16n, name), (u32n, name) ...                           recorded in network byte order; give the host's value
+ *     (u16n, name), (u32n, name) ...                           recorded in network byte order; pass the host's value
  *     (f32, name), (f64, name), (boolean, name)
  *     (enumeration, labels, u8, name)                          labels: see SORDINO_LABELS
  *     (string, name)                                           const char *; NULL is recorded as "(null)"
- *     (array, u32, name, 4)                                    const uint32_t *: always 4 of them
- *     (sequence, u32, name)                                    const uint32_t *, and how many: a second argument
- *     (blob, name)                                             const void *, and how many bytes: a second argument
+ *     (array, u32, name, 4)                                    const uint32_t *: always 4 values
+ *     (sequence, u32, name)                                    const uint32_t *; a second argument is their number
+ *     (blob, name)                                             const void *; a second argument is the number of bytes
  *
- * At most 48 fields; at most SORDINO_MAX_PAYLOAD bytes in a record (what is larger is lost, and counted).
+ * A tracepoint has at most 48 fields, and a record at most SORDINO_MAX_PAYLOAD bytes of them (a larger one is lost, and
+ * counted).
  *
- * Real-time: a hit that nobody records is two loads and a branch. One that is recorded makes no system call, takes no lock,
- * allocates nothing, and is bounded by the record's length. It works in signal handlers, before main, in any thread; it takes
- * stack for the record, which matters where there is little of it. Only in a program that was started with
- * SORDINO_ALLOW_BLOCKING=1 in its environment may a recorder have it wait for room.
+ * Real-time: a hit of a tracepoint that no session has enabled is two loads and a branch. A hit that is recorded makes
+ * no system call, takes no lock, allocates nothing, and is bounded by the record's length. It works in signal handlers,
+ * before main, and in any thread. It stages the record on the stack, which matters if the stack is small. A recorder
+ * may make a hit wait for room only in a program that was started with SORDINO_ALLOW_BLOCKING=1 in its environment.
  */
 #ifndef SORDINO_TRACEPOINT_H
 #define SORDINO_TRACEPOINT_H
@@ -71,13 +72,14 @@ enum sordino_level {
     SORDINO_DEBUG = 14
 };
 
-/* The longest payload of a record, in bytes. */
+/* The length of a record's longest payload, in bytes. */
 #define SORDINO_MAX_PAYLOAD 32704
 
 /* The interface of libsordino (crates/probe/src/point.rs). Not for direct use. */
 
-/* The version of the shared memory's layout (docs/layout.md), of which this header compiles parts into the program. The library's soname
- * ends with it, and so does each name below in object files: what was compiled for another layout does not link, and is not loaded. */
+/* The version of the shared memory's layout (docs/layout.md), of which this header compiles parts into the program. The
+ * library's soname ends with it, and so does each name below in object files: code that was compiled for another layout
+ * does not link, and is not loaded. */
 #define SORDINO_LAYOUT_VERSION 9
 #define SORDINO_OF_LAYOUT(name) name "_layout_" SORDINO_QUOTE(SORDINO_LAYOUT_VERSION)
 #define SORDINO_QUOTE(token) SORDINO_QUOTE_AS_IT_IS(token)
@@ -125,15 +127,16 @@ void sordino_emit_scalars(
     SORDINO_NAMED("sordino_emit_scalars");
 void sordino_say(const char *name, const char *text) SORDINO_NAMED("sordino_say");
 
-/* Compilation time decides about the form of what follows (docs/design/0031-compilation-time.md): of each tracepoint's inline function,
- * gcc takes 0.8 million instructions if it does nothing but call another, 2 million more for a local array and 7 for a branch with one. */
+/* The functions and macros below are written for short compilation times (docs/design/0031-compilation-time.md). To
+ * compile a tracepoint's inline function, gcc executes 0.8 million instructions if the function only calls another, 2
+ * million more for a local array, and 7 million more for a branch with one. */
 
-/* The tracepoints of the module. The linker puts those of all its files in a row. */
+/* The tracepoints of the module, a program or a shared library. The linker puts those of all its files in a row. */
 extern struct sordino_tracepoint sordino_points_begin[] SORDINO_NAMED("__start_sordino_points")
     __attribute__((weak, visibility("hidden")));
 extern struct sordino_tracepoint sordino_points_end[] SORDINO_NAMED("__stop_sordino_points")
     __attribute__((weak, visibility("hidden")));
-/* Whether they are registered: of the definitions in all its files, the linker keeps one. */
+/* 1 if the module's tracepoints are registered. The linker keeps one of the definitions in all the module's files. */
 extern unsigned char sordino_points_are_registered SORDINO_NAMED("sordino_points_are_registered");
 __attribute__((weak, visibility("hidden"))) unsigned char sordino_points_are_registered;
 
@@ -144,7 +147,7 @@ __attribute__((weak, visibility("hidden"))) unsigned char sordino_points_are_reg
 #define SORDINO_KEPT used
 #endif
 
-/* The first constructor of every tracepoint. */
+/* The first constructor of every tracepoint. The module's first call registers all of its tracepoints. */
 __attribute__((unused)) static void sordino_register_points(void)
 {
     if (!sordino_points_are_registered) {
@@ -154,19 +157,21 @@ __attribute__((unused)) static void sordino_register_points(void)
     }
 }
 
-/* The word that says which sessions want a tracepoint; 0 when nobody does. */
+/* The value of a tracepoint's enable word, which contains the sessions that enabled it; 0 if none has. */
 #define SORDINO_WANTED(point) \
     __atomic_load_n(__atomic_load_n(&(point).wanted, __ATOMIC_RELAXED), __ATOMIC_ACQUIRE)
 
-/* The comparison that the one session which wants a tracepoint has each hit make, if bit 1 of the word is set: struct Gate in
- * crates/ring/src/layout.rs. It lies as many bytes behind the word as the word's upper bits say. */
+/* The inline filter: the condition, a single comparison, of the one session that enabled a tracepoint, if bit 1 of the
+ * enable word is set. This is struct Gate in crates/ring/src/layout.rs. The enable word's bits from 8 on are the
+ * distance in bytes from the word to the filter. */
 struct sordino_gate {
     uint64_t low, span;
     uint32_t field, unused;
 };
 #define SORDINO_GATED 2
 
-/* Returns true if the gate rejects a hit with these values, a word for each of so many fields; those that are no integers have any. */
+/* Returns true if the inline filter rejects a hit with these values, one word for each of 'count' fields, with any
+ * value for a field that is no integer. */
 static inline __attribute__((always_inline)) bool sordino_is_rejected(
     const struct sordino_tracepoint *point, uint64_t wanted, const uint64_t *values, size_t count)
 {
@@ -178,11 +183,13 @@ static inline __attribute__((always_inline)) bool sordino_is_rejected(
     return value - __atomic_load_n(&gate->low, __ATOMIC_RELAXED) > __atomic_load_n(&gate->span, __ATOMIC_RELAXED);
 }
 
-/* What a record of so many bytes of payload takes: see Shape in crates/ring/src/position.rs. */
+/* The size of a record with so many bytes of payload, and the bytes that are copied: see Shape in
+ * crates/ring/src/position.rs. */
 #define SORDINO_SHAPE(length) \
     ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
 
-/* Emits a staged payload of a fixed length that no gate rejects; one of two words in registers, without the stage. */
+/* Emits a staged payload of fixed length. Passes two words in registers, so that the compiler removes the stage, unless
+ * there is an inline filter, which the caller has tested. */
 static inline __attribute__((always_inline)) void sordino_emit_fixed(
     const struct sordino_tracepoint *point, uint64_t wanted, const unsigned char *stage, size_t length)
 {
@@ -195,8 +202,9 @@ static inline __attribute__((always_inline)) void sordino_emit_fixed(
     }
 }
 
-/* Copies text of a known length and ends it. A zero byte that another thread put inside meanwhile would end it early in
- * the trace and displace what follows. */
+/* Copies text of known size, zero byte included, and returns the address behind it. Replaces zero bytes that another
+ * thread has written into the text meanwhile: they would end it early in the trace and displace the fields behind
+ * it. */
 static inline unsigned char *sordino_put_text(unsigned char *to, const char *text, size_t size)
 {
     unsigned char *zero;
@@ -212,7 +220,7 @@ static inline const char *sordino_text(const char *text)
     return text ? text : "(null)";
 }
 
-/* The bits of a floating-point number. */
+/* Return the bits of a floating-point number. */
 static inline __attribute__((always_inline)) uint64_t sordino_bits_f32(float value)
 {
     uint32_t bits;
@@ -226,13 +234,14 @@ static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double va
     return bits;
 }
 
-/* What the library has to know of up to three scalars of these sizes (0: not there), beside SORDINO_SHAPE, of which both parts fit into
- * a byte: bits 8 to 15 where the second begins in the payload, 16 to 23 the third, 24 to 31 where the payload ends. */
+/* The layout of a payload of up to three scalars of these sizes (0: no such scalar): SORDINO_SHAPE, of which both parts
+ * fit into a byte here, and the offsets in the payload of the second scalar (bits 8 to 15), of the third (bits 16 to
+ * 23) and of the payload's end (bits 24 to 31). */
 #define SORDINO_LAYOUT(first, second, third) \
     (SORDINO_SHAPE((first) + (second) + (third)) | (uint64_t)(first) << 8 | (uint64_t)((first) + (second)) << 16 \
         | (uint64_t)((first) + (second) + (third)) << 24)
 
-/* Stages what sordino_emit_text emits, on the stack. */
+/* Stages the payload of sordino_emit_text on the stack, and emits it. */
 __attribute__((unused, noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point, uint64_t wanted,
     uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
@@ -246,7 +255,7 @@ __attribute__((unused, noinline)) static void sordino_stage_text(const struct so
     unsigned char *const stage = (unsigned char *)__builtin_alloca(length + 8), *to = stage;
     if (before == 0)
         to = sordino_put_text(to, text, size);
-    /* What is too much of a scalar is overwritten by what follows. */
+    /* The surplus bytes of a scalar are overwritten by the following bytes. */
     memcpy(to, &first, 8);
     to += m;
     if (before == 1)
@@ -259,8 +268,9 @@ __attribute__((unused, noinline)) static void sordino_stage_text(const struct so
     sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
 }
 
-/* Emits a text and up to two scalars, if no gate rejects them; a scalar that is not there is 0, and so is its size. The layout: bits 0 to 7
- * how many of them are before the text, 8 to 15 and 16 to 23 their sizes. */
+/* Emits a text and up to two scalars, if no inline filter rejects them; a missing scalar is 0, and so is its size. The
+ * layout contains the number of scalars before the text (bits 0 to 7) and the sizes of both (bits 8 to 15 and 16 to
+ * 23). */
 __attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t wanted,
     uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
@@ -272,7 +282,8 @@ __attribute__((unused, noinline)) static void sordino_emit_text(const struct sor
     sordino_stage_text(point, wanted, layout, text, first, second);
 }
 
-/* Emits a line of text, formatted as by printf on the stack; cut after 1,023 bytes. Leaves errno as it was. */
+/* Emits a line of text that is formatted on the stack, as by printf, and cut after 1,023 bytes. Leaves errno as it
+ * was. */
 __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
     const struct sordino_tracepoint *point, uint64_t wanted, const char *format, va_list arguments)
 {
@@ -285,8 +296,8 @@ __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_li
     }
 }
 
-/* Puts a line of text, formatted as by printf, into the trace: the event sordino:mark. Formatted only when somebody records
- * it, on the stack; cut after 1,023 bytes. Leaves errno as it was. */
+/* Records a line of text, formatted as by printf: the event sordino:mark. The text is formatted only if a session has
+ * enabled the event, on the stack, and is cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
     const uint64_t wanted = SORDINO_WANTED(sordino_mark_point);
@@ -298,9 +309,9 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(co
     }
 }
 
-/* Asks every session that records this program for a snapshot, and says why: the event sordino:snapshot. Waits for nobody:
- * the snapshot is written while the program goes on. A session that makes no snapshots just gets the event. Otherwise as
- * sordino_mark. */
+/* Requests a snapshot from every session that records this program, with the reason as text: the event
+ * sordino:snapshot. Does not wait for it: the recorder writes the snapshot while the program goes on. A session that
+ * takes no snapshots only records the event. The text is formatted as that of sordino_mark. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
 {
     const uint64_t wanted = SORDINO_WANTED(sordino_snapshot_point);
@@ -312,11 +323,12 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapsho
     }
 }
 
-/* Says what this thread is doing, for its events to come: a value under a name, such as the request that it serves. Stays until the
- * next one under that name; an empty one takes it back. A name has 24 bytes at most, a value 80, formatted as by printf; what is
- * longer is cut. 'sordino events' shows it with each event of the thread, also in sessions that began later. Costs, whether or not
- * somebody records, the formatting and a copy, then the event sordino:context; the events after it cost nothing more. Waits for
- * nobody. Leaves errno as it was. */
+/* Annotates this thread's later events with a text under a name, such as the request that it serves. An annotation
+ * stays until the thread sets the next one under that name; an empty text removes it. A name has at most 24 bytes, a
+ * text, formatted as by printf, at most 80; longer ones are cut. 'sordino events' shows the annotations with each event
+ * of the thread, also in sessions that began later. The call formats and copies the text, whether or not a session
+ * records, then records the event sordino:context if a session has enabled it. Later events cost no more than without
+ * annotations. Waits for nobody. Leaves errno as it was. */
 __attribute__((format(printf, 2, 3), unused)) static inline void sordino_context(const char *name, const char *format, ...)
 {
     char text[84];
@@ -330,32 +342,35 @@ __attribute__((format(printf, 2, 3), unused)) static inline void sordino_context
         sordino_say(sordino_text(name), text);
 }
 
-/* Has this thread count, for its events to come in every recording that is to tell of counters ('--context counters'): names as perf has
- * them, with commas between them, 8 at most. In the place of what it counted before; "" ends that, and so does the thread's end.
+/* Opens performance counters for this thread, whose values precede its later events in every recording with '--context
+ * counters'. 'names' are up to 8 names of perf, separated by commas. The counters replace those that the thread had
+ * before; "" closes them, and so does the thread's end.
  *
  *     char why[256];
  *     if (sordino_counters("cycles,instructions,page-faults", why, sizeof why) != 0)
  *         fprintf(stderr, "no counters: %s\n", why);
  *
- * The processor's: cycles, instructions, cache-references, cache-misses, branches, branch-misses, bus-cycles, stalled-cycles-frontend,
- * stalled-cycles-backend, ref-cycles. The kernel's: page-faults, minor-faults, major-faults, context-switches, cpu-migrations,
- * task-clock (nanoseconds). What the kernel does for the thread counts, too; not where that is not permitted, or ":u" behind a name
- * says so: then it is recorded under the name with ":u".
+ * The processor counts: cycles, instructions, cache-references, cache-misses, branches, branch-misses, bus-cycles,
+ * stalled-cycles-frontend, stalled-cycles-backend, ref-cycles. The kernel counts: page-faults, minor-faults,
+ * major-faults, context-switches, cpu-migrations, task-clock (nanoseconds). A counter includes the kernel's work for
+ * the thread, unless that is not permitted or the name ends with ":u"; then it is recorded under the name with ":u".
  *
- * Answers 0, or why the thread has none: as text in 'why', cut after 'size' bytes, which may be NULL and 0; and as a number:
+ * Returns 0, or a negative error number, and writes the reason as text to 'why', cut to 'size' bytes with its zero
+ * byte; 'why' may be NULL, with a size of 0:
  *
- *     -EINVAL  there is no counter of this name, or it stands there twice
- *     -E2BIG   more than 8
- *     -ENOENT  this machine does not have it
- *     -EACCES  it is not permitted; 'why' has the remedy
- *     -ENOSPC  the processor's counters are taken
+ *     -EINVAL  a name is no counter's, or is there twice
+ *     -E2BIG   there are more than 8 names
+ *     -ENOENT  this machine does not have the counter
+ *     -EACCES  the counter is not permitted; 'why' contains the remedy
+ *     -ENOSPC  the processor's counters are in use
  *     -EUSERS  256 threads of the program have counters already
  *     -ESRCH   the thread is about to end
- *     others   what the kernel says, such as -EMFILE
+ *     others   the kernel's error, such as -EMFILE
  *
- * Not for a thread's real-time part, and not for signal handlers: it makes system calls, allocates, and waits for recorders when the
- * program calls it for the first time. A hit in such a recording then takes, for each of the processor's counters that the kernel lets
- * programs read, some loads and an instruction; for each other one two system calls. Other recordings cost nothing more. */
+ * Not for a thread's real-time part, and not for signal handlers: the function makes system calls, allocates, and waits
+ * for recorders when the program calls it for the first time. In such a recording, a hit then costs some loads and an
+ * instruction for each of the processor's counters that the kernel lets programs read, and two system calls for each
+ * other one. Other recordings cost no more than before. */
 int sordino_counters(const char *names, char *why, size_t size) SORDINO_NAMED("sordino_counters");
 
 #ifdef __cplusplus
@@ -397,7 +412,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     __attribute__((used, section(".init_array.00102"))) static void (*sordino_ready_##id)(void) = sordino_ready; \
     SORDINO_PASTE(SORDINO_DEFINE_, SORDINO_FORM(count, __VA_ARGS__))(id, count, __VA_ARGS__)
 
-/* A hit of up to three scalars: their values are passed in registers. */
+/* A hit of up to three scalars, whose values are passed in registers. */
 #define SORDINO_DEFINE_scalars(id, count, ...) \
     __attribute__((unused)) static inline void sordino_hit_##id( \
         SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
@@ -415,7 +430,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     else \
         sordino_emit_scalars(&sordino_point_##id, sordino_w, SORDINO_LAYOUT(m, n, o), first, second, third);
 
-/* One of a string, s, and up to two scalars, v. The string is no word: gcc has to see that what it points to is read. */
+/* A hit of a string, s, and up to two scalars, v. The string is passed as a pointer and not as a word, so that gcc
+ * knows that the call reads the text. */
 #define SORDINO_DEFINE_s(id, count, l, f) \
     SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f), 0, SORDINO_VALUE f, 0, 0, 0, 0)
 #define SORDINO_DEFINE_sv(id, count, l, f, g) \
@@ -439,7 +455,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     }
 #define SORDINO_VALUE(kind, name) sordino_v_##name
 
-/* Any other. */
+/* A hit of any other fields, whose values are staged on the stack. */
 #define SORDINO_DEFINE_any(id, count, ...) \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
     __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
@@ -490,12 +506,12 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             sordino_hit_##provider##_##name(__VA_ARGS__); \
     } while (0)
 
-/* Whether anybody records a tracepoint: for values that are expensive to compute. */
+/* True if a session has enabled a tracepoint: for values that are expensive to compute. */
 #define sordino_enabled(provider, name) (SORDINO_WANTED(sordino_point_##provider##_##name) != 0)
 
-/* What the parts of a tracepoint need of each class of field. */
+/* The code that each class of field adds to the parts of a tracepoint. */
 
-/* Its description. */
+/* The field's description. */
 #define SORDINO_FIELD(kind, ...) SORDINO_OF(SORDINO_FIELD_, kind)(kind, __VA_ARGS__)
 #define SORDINO_FIELD_scalar(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
 #define SORDINO_FIELD_real(kind, name) {#name, SORDINO_NAME(kind), 0, 0, NULL, 0},
@@ -509,7 +525,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FIELD_sequence(kind, scalar, name) {#name, SORDINO_NAME(scalar), 2, 0, NULL, 0},
 #define SORDINO_FIELD_blob(kind, name) {#name, "u8x", 2, 0, NULL, 0},
 
-/* The parameters it takes, each with a comma behind it. */
+/* The parameters of the hit's function for a field, each with a comma behind it. */
 #define SORDINO_PARAMETER(kind, ...) SORDINO_OF(SORDINO_PARAMETER_, kind)(kind, __VA_ARGS__)
 #define SORDINO_PARAMETER_scalar(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
 #define SORDINO_PARAMETER_real(kind, name) SORDINO_TYPE_##kind sordino_v_##name,
@@ -522,7 +538,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     const SORDINO_TYPE_##scalar *sordino_v_##name, size_t sordino_n_##name,
 #define SORDINO_PARAMETER_blob(kind, name) const void *sordino_v_##name, size_t sordino_n_##name,
 
-/* The arguments that pass them on. */
+/* The arguments that pass these parameters on to another function. */
 #define SORDINO_ARGUMENT(kind, ...) SORDINO_OF(SORDINO_ARGUMENT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_ARGUMENT_scalar(kind, name) sordino_v_##name,
 #define SORDINO_ARGUMENT_real(kind, name) sordino_v_##name,
@@ -534,7 +550,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_ARGUMENT_sequence(kind, scalar, name) sordino_v_##name, sordino_n_##name,
 #define SORDINO_ARGUMENT_blob(kind, name) sordino_v_##name, sordino_n_##name,
 
-/* Multiplies 1 by 0 if not all its values take the same number of bytes. */
+/* A factor of 0 for a field whose values have different lengths. */
 #define SORDINO_IS_FIXED(kind, ...) SORDINO_OF(SORDINO_IS_FIXED_, kind)
 #define SORDINO_IS_FIXED_scalar
 #define SORDINO_IS_FIXED_real
@@ -546,7 +562,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_IS_FIXED_sequence *0
 #define SORDINO_IS_FIXED_blob *0
 
-/* That number. */
+/* The number of bytes, as a summand, of a field whose values have the same length. */
 #define SORDINO_FIXED_EXTENT(kind, ...) SORDINO_OF(SORDINO_FIXED_EXTENT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_FIXED_EXTENT_scalar(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_FIXED_EXTENT_real(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
@@ -558,7 +574,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FIXED_EXTENT_sequence(kind, scalar, name)
 #define SORDINO_FIXED_EXTENT_blob(kind, name)
 
-/* Its value in a word, if it is a scalar; an integer's as gates compare it. */
+/* A scalar's value in a word, in which inline filters compare an integer; 0 for other fields. */
 #define SORDINO_WORD(kind, ...) SORDINO_OF(SORDINO_WORD_, kind)(kind, __VA_ARGS__)
 #define SORDINO_WORD_scalar(kind, name) (uint64_t)sordino_v_##name
 #define SORDINO_WORD_real(kind, name) sordino_bits_##kind(sordino_v_##name)
@@ -571,7 +587,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_WORD_blob(kind, name) 0
 #define SORDINO_COMPARED(...) SORDINO_WORD(__VA_ARGS__),
 
-/* SORDINO_FORM(count, level, fields...): the form of its hits: scalars, the letters of a string and scalars, or any. */
+/* SORDINO_FORM(count, level, fields...): the form of a tracepoint's hits: scalars, the letters of a string and scalars,
+ * or any. */
 #define SORDINO_FORM(count, ...) \
     SORDINO_CHOICE(SORDINO_FORM_, SORDINO_CHOICE(SORDINO_LETTERS_, count, SORDINO_NO_LETTERS)(__VA_ARGS__), any)
 #define SORDINO_LETTERS_1 ~, SORDINO_LETTERS_OF_1
@@ -592,7 +609,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_FORM_vsv ~, vsv
 #define SORDINO_FORM_vvs ~, vvs
 
-/* v for a scalar whose bytes are those of its word, s for a string, x for others. */
+/* A field's letter: v for a scalar whose bytes are those of its word, s for a string, x for others. */
 #define SORDINO_LETTER(kind, ...) SORDINO_OF(SORDINO_LETTER_, kind)(kind, __VA_ARGS__)
 #define SORDINO_LETTER_scalar(kind, name) v
 #define SORDINO_LETTER_real(kind, name) v
@@ -604,14 +621,14 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_LETTER_sequence(kind, scalar, name) x
 #define SORDINO_LETTER_blob(kind, name) x
 
-/* A scalar's size: a number, as sizeof takes the compiler longer. */
+/* A scalar's size in bytes, as a number, because sizeof takes the compiler longer. */
 #define SORDINO_SIZE(kind, ...) SORDINO_OF(SORDINO_SIZE_, kind)(kind, __VA_ARGS__)
 #define SORDINO_SIZE_scalar(kind, name) SORDINO_BYTES_##kind
 #define SORDINO_SIZE_real(kind, name) SORDINO_BYTES_##kind
 #define SORDINO_SIZE_boolean(kind, name) SORDINO_BYTES_##kind
 #define SORDINO_SIZE_enumeration(kind, labels, scalar, name) SORDINO_BYTES_##scalar
 
-/* What has to be found out before the record is staged. */
+/* The local variables that are computed before the record is staged: the sizes of strings. */
 #define SORDINO_LOCAL(kind, ...) SORDINO_OF(SORDINO_LOCAL_, kind)(kind, __VA_ARGS__)
 #define SORDINO_LOCAL_scalar(kind, name)
 #define SORDINO_LOCAL_real(kind, name)
@@ -623,7 +640,8 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_LOCAL_sequence(kind, scalar, name)
 #define SORDINO_LOCAL_blob(kind, name)
 
-/* How many bytes its value takes. What is longer than a record may be is counted as longer, without an overflow. */
+/* The number of bytes of a field's value, as a summand. A length above the limit of a record is reduced, to one that is
+ * still above the limit, so that the sum does not overflow. */
 #define SORDINO_EXTENT(kind, ...) SORDINO_OF(SORDINO_EXTENT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_EXTENT_scalar(kind, name) +sizeof(SORDINO_TYPE_##kind)
 #define SORDINO_EXTENT_real(kind, name) +sizeof(SORDINO_TYPE_##kind)
@@ -637,7 +655,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_EXTENT_blob(kind, name) +2 + SORDINO_AT_MOST(sordino_n_##name)
 #define SORDINO_AT_MOST(n) ((n) < 65536 ? (n) : (size_t)65536)
 
-/* Stages a field of fixed size; the others never get there. */
+/* Stages a field of fixed size; the code for other fields is never reached. */
 #define SORDINO_PUT_FIXED(kind, ...) SORDINO_OF(SORDINO_PUT_FIXED_, kind)(kind, __VA_ARGS__)
 #define SORDINO_PUT_FIXED_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_FIXED_real(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
@@ -649,7 +667,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_PUT_FIXED_sequence(kind, scalar, name) (void)sordino_v_##name;
 #define SORDINO_PUT_FIXED_blob(kind, name) (void)sordino_v_##name;
 
-/* Stages any field. */
+/* Stages a field of any size. */
 #define SORDINO_PUT(kind, ...) SORDINO_OF(SORDINO_PUT_, kind)(kind, __VA_ARGS__)
 #define SORDINO_PUT_scalar(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
 #define SORDINO_PUT_real(kind, name) SORDINO_PUT_ONE(kind, sordino_v_##name)
@@ -678,7 +696,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     for (size_t sordino_i = 0; sordino_i < (size_t)(count); sordino_i++) \
         SORDINO_PUT_ONE(kind, (values)[sordino_i])
 
-/* A scalar as it is recorded. */
+/* A scalar's value in the form in which it is recorded. */
 #define SORDINO_STORED(kind, value) SORDINO_OF(SORDINO_STORED_, kind)(kind, value)
 #define SORDINO_STORED_scalar(kind, value) (value)
 #define SORDINO_STORED_real(kind, value) (value)
@@ -693,7 +711,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
                                                : (uint64_t)(value))
 #endif
 
-/* The name of a scalar's type, as crates/event/src/schema.rs knows it. */
+/* The name of a scalar's type, as defined in crates/event/src/schema.rs. */
 #define SORDINO_NAME(kind) SORDINO_OF(SORDINO_NAME_, kind)(kind)
 #define SORDINO_NAME_scalar(kind) #kind
 #define SORDINO_NAME_real(kind) #kind
@@ -763,7 +781,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_TYPE_f64 double
 #define SORDINO_TYPE_boolean bool
 
-/* The size of each kind of scalar that has its word's bytes. */
+/* The size of each kind of scalar whose bytes are those of its word, in bytes. */
 #define SORDINO_BYTES_u8 1
 #define SORDINO_BYTES_u8x 1
 #define SORDINO_BYTES_u16 2
@@ -784,18 +802,19 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_BYTES_f64 8
 #define SORDINO_BYTES_boolean 1
 
-/* The preprocessor's part. */
+/* Helpers for the preprocessor. */
 #define SORDINO_PASTE(a, b) SORDINO_PASTE_(a, b)
 #define SORDINO_PASTE_(a, b) a##b
 #define SORDINO_OF(prefix, kind) SORDINO_PASTE(prefix, SORDINO_CLASS_##kind)
-/* SORDINO_CHOICE(prefix, key, otherwise): what a macro of that name, if there is one, has behind "~, ". */
+/* SORDINO_CHOICE(prefix, key, otherwise): the text behind "~, " in the macro of that name; 'otherwise' if there is
+ * none. */
 #define SORDINO_CHOICE(prefix, key, otherwise) SORDINO_CHOSEN(SORDINO_PASTE(prefix, key), otherwise, unused)
 #define SORDINO_CHOSEN(...) SORDINO_CHOSEN_(__VA_ARGS__)
 #define SORDINO_CHOSEN_(first, chosen, ...) chosen
 #define SORDINO_LEVEL(...) SORDINO_LEVEL_(__VA_ARGS__)
 #define SORDINO_LEVEL_(level, ...) (level)
 
-/* SORDINO_COUNT(level, fields...): how many fields. */
+/* SORDINO_COUNT(level, fields...): the number of fields. */
 #define SORDINO_COUNT(...) SORDINO_COUNT_(__VA_ARGS__, \
     48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, \
     21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, unused)
@@ -804,7 +823,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     f24, f25, f26, f27, f28, f29, f30, f31, f32, f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, \
     f45, f46, f47, f48, n, ...) n
 
-/* SORDINO_EACH(count, m, level, fields...): m applied to each of so many fields. */
+/* SORDINO_EACH(count, m, level, fields...): m applied to each of 'count' fields. */
 #define SORDINO_EACH(count, m, ...) SORDINO_PASTE(SORDINO_EACH_, count)(m, __VA_ARGS__)
 #define SORDINO_EACH_0(m, level)
 #define SORDINO_EACH_1(m, level, f) m f
