@@ -236,7 +236,7 @@ mod tests {
         let files = ["crates/ring/src/lib.rs", "tests/tests/docs.rs", "README.md"];
         assert_eq!(files.map(room), ["ring", "tests", "README.md"]);
         let is_code = |file| Source { file, lines: Vec::new() }.is_crate_code();
-        assert!(is_code("crates/ring/src/read/mod.rs") && !is_code("crates/ring/src/a.h"));
+        assert!(is_code("crates/ring/src/read.rs") && !is_code("crates/ring/src/a.h"));
         assert!(!is_code("crates/ring/tests/golden.rs") && !is_code("crates/dirfd/src/tests.rs"));
     }
 

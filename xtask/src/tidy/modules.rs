@@ -1,15 +1,28 @@
-//! Tables of modules in a module's documentation: one row for each module that the file declares, and no other.
+//! Modules: `foo.rs` beside the folder `foo`, never `foo/mod.rs`; and tables of modules in documentation, with one row
+//! for each module that the file declares, and no other.
 
 use super::code::{docs, lines, without_tests};
 use super::{Findings, Tree};
+use std::collections::BTreeSet;
 
 /// First cells of such a table's heading.
 const HEADINGS: &[&str] = &["| file |", "| module |"];
 
 pub(super) fn check(tree: &Tree) -> Findings {
-    let has_modules = |file: &str| file.ends_with("/lib.rs") || file.ends_with("/mod.rs");
-    let texts = tree.texts(&["rs"]).into_iter().filter(|(file, _)| has_modules(file));
-    texts.flat_map(|(file, text)| compare(file, &text)).collect()
+    let texts = tree.texts(&["rs"]);
+    let folders: BTreeSet<&str> = texts.iter().filter_map(|(file, _)| Some(file.rsplit_once('/')?.0)).collect();
+    let has_modules = |file: &str| {
+        file.ends_with("/lib.rs") || file.strip_suffix(".rs").is_some_and(|module| folders.contains(module))
+    };
+    let misplaced = texts.iter().filter_map(|(file, _)| misplaced(file));
+    let tables = texts.iter().filter(|(file, _)| has_modules(file)).flat_map(|(file, text)| compare(file, text));
+    misplaced.chain(tables).collect()
+}
+
+/// Refuses a module that is named by its folder. Those of integration tests are: else cargo takes them for tests.
+fn misplaced(file: &str) -> Option<String> {
+    let module = file.strip_suffix("/mod.rs").filter(|module| module.contains("/src/"))?;
+    Some(format!("{file}: one way for modules: move it to {module}.rs"))
 }
 
 /// The differences between a file's table of modules and its declarations; none for a file without a table.
@@ -67,6 +80,14 @@ fn declared(code: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_lies_beside_its_folder() {
+        let refused = "crates/ring/src/read/mod.rs: one way for modules: move it to crates/ring/src/read.rs";
+        assert_eq!(misplaced("crates/ring/src/read/mod.rs").as_deref(), Some(refused));
+        assert_eq!(misplaced("crates/ring/src/read.rs"), None);
+        assert_eq!(misplaced("crates/analyze/tests/support/mod.rs"), None);
+    }
 
     #[test]
     fn a_table_lists_what_the_file_declares() {

@@ -3,10 +3,10 @@
 #[cfg_attr(loom, expect(dead_code, reason = "the assembly names the rest"))]
 mod abi;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
-#[path = "x86_64.rs"]
+#[path = "rseq/x86_64.rs"]
 pub(crate) mod arch;
 #[cfg(loom)]
-#[path = "model.rs"]
+#[path = "rseq/model.rs"]
 pub(crate) mod arch;
 #[cfg(not(any(target_arch = "x86_64", loom)))]
 compile_error!(
