@@ -10,12 +10,14 @@ const HEADINGS: &[&str] = &["| file |", "| module |"];
 
 pub(super) fn check(tree: &Tree) -> Findings {
     let texts = tree.texts(&["rs"]);
-    let folders: BTreeSet<&str> = texts.iter().filter_map(|(file, _)| Some(file.rsplit_once('/')?.0)).collect();
+    let folders: BTreeSet<&str> =
+        texts.iter().filter_map(|(file, _)| Some(file.rsplit_once('/')?.0)).collect();
     let has_modules = |file: &str| {
         file.ends_with("/lib.rs") || file.strip_suffix(".rs").is_some_and(|module| folders.contains(module))
     };
     let misplaced = texts.iter().filter_map(|(file, _)| misplaced(file));
-    let tables = texts.iter().filter(|(file, _)| has_modules(file)).flat_map(|(file, text)| compare(file, text));
+    let tables =
+        texts.iter().filter(|(file, _)| has_modules(file)).flat_map(|(file, text)| compare(file, text));
     misplaced.chain(tables).collect()
 }
 
