@@ -1,19 +1,19 @@
-//! A function's assembly as text that stays the same where its instructions do.
+//! Assembly of a function as text that stays the same while its instructions do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What `objdump --disassemble` says of one program.
+/// Output of `objdump --disassemble` for one program.
 #[derive(Debug, Default)]
 pub struct Disassembly {
-    /// The instructions, by their addresses.
+    /// Instructions by their addresses.
     lines: BTreeMap<u64, String>,
-    /// Where functions begin.
+    /// Names of functions by their first addresses.
     names: BTreeMap<u64, String>,
 }
 
 impl Disassembly {
-    /// Of objdump's output, Intel's syntax and no bytes.
+    /// Parses objdump's output in Intel syntax, printed without the instructions' bytes.
     pub fn parse(text: &str) -> Self {
         let mut disassembly = Self::default();
         for line in text.lines() {
@@ -31,8 +31,8 @@ impl Disassembly {
         disassembly
     }
 
-    /// The function `name`, and the abort handlers that lie elsewhere: no addresses and no displacements, and labels where it
-    /// jumps to. `None` if there is no such function.
+    /// Returns the function `name` with its abort handlers, which lie in another section. The text has no addresses and
+    /// no displacements, and labels at jump targets. `None` if there is no such function.
     pub fn function(&self, name: &str) -> Option<String> {
         let (&start, _) = self.names.iter().find(|(_, other)| *other == name)?;
         let end = self.names.range(start + 1..).next().map_or(u64::MAX, |(&next, _)| next);
@@ -66,7 +66,7 @@ impl Disassembly {
         Some(text)
     }
 
-    /// From `start` to the next jump for certain.
+    /// Returns the instructions from `start` up to and including the next unconditional jump or return.
     fn block(&self, start: u64) -> impl Iterator<Item = (u64, &str)> {
         let mut ended = false;
         self.lines.range(start..).map(|(&at, text)| (at, text.as_str())).take_while(move |(_, text)| {
@@ -77,12 +77,12 @@ impl Disassembly {
     }
 }
 
-/// Whether an instruction only fills up the space before the next.
+/// Returns true if an instruction only pads the space before the next one.
 fn is_padding(text: &str) -> bool {
     text.split(' ').any(|word| word == "nop") || text == "xchg ax,ax" || text == "int3"
 }
 
-/// The mnemonic and the target of a jump or a call to a constant address.
+/// Returns the mnemonic and the target of a jump or a call to a constant address.
 fn jump(text: &str) -> Option<(&str, u64)> {
     let (mnemonic, operand) = text.split_once(' ')?;
     let address = operand.split_whitespace().next()?;
@@ -90,8 +90,8 @@ fn jump(text: &str) -> Option<(&str, u64)> {
     Some((mnemonic, u64::from_str_radix(address, 16).ok().filter(|_| jumps)?))
 }
 
-/// Without what depends on where things lie: `[rip+0x3e8be] # 51e48 <name>` becomes `[rip] # name`. What has no name of its own
-/// has none here; with an `@`, it is that of a relocation.
+/// Returns an instruction without the parts that depend on the program's memory layout: `[rip+0x3e8be] # 51e48 <name>`
+/// becomes `[rip] # name`. Names with an offset or an `@` (relocations) are dropped, too.
 fn without_place(text: &str) -> String {
     let (instruction, name) = text.split_once(" # ").unwrap_or((text, ""));
     let name = name.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));

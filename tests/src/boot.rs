@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the first process does before it becomes systemd. `$DISK` is what outlives a boot: `etc` over `/etc`, `lib` as `/var/lib`.
-/// Of the host's own services, none is there, and of its units only the targets that order a boot.
+/// Script of the first process before it becomes systemd. `$DISK` holds the files that survive a boot: `etc` lies over
+/// `/etc`, `lib` is `/var/lib`. The host's own services are hidden, and so are its units but for the targets that order
+/// a boot.
 const SCRIPT: &str = r#"
 set -eu
 targets=$(mktemp -d)
@@ -36,7 +37,7 @@ export container=sordino
 exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=console --default-standard-output=inherit
 "#;
 
-/// What outlives a boot.
+/// Files that survive a boot.
 #[derive(Debug)]
 pub struct Disk<'a> {
     scene: &'a Scene,
@@ -48,7 +49,7 @@ pub struct Disk<'a> {
 pub struct Boot<'a> {
     scene: &'a Scene,
     running: Running,
-    /// Its first process, as it is known outside.
+    /// Process id of the machine's first process in the host's namespace.
     init: String,
     cgroups: Cgroups,
 }
@@ -61,9 +62,9 @@ struct Cgroups {
 }
 
 impl<'a> Disk<'a> {
-    /// A disk with sordino's units, as `make install` puts them.
+    /// Creates a disk with sordino's units, as `make install` installs them.
     ///
-    /// `None` where systemd is not installed, which is told.
+    /// Returns `None`, and reports it, if systemd is not installed.
     pub fn new(scene: &'a Scene) -> Option<Self> {
         if !Path::new("/lib/systemd/systemd").exists() {
             Scene::not_measured("units at boot: systemd is not installed");
@@ -78,34 +79,34 @@ impl<'a> Disk<'a> {
             let text = fs::read_to_string(unit.path()).expect("a unit");
             disk.write(&format!("etc/systemd/system/{}", unit.file_name().display()), &text);
         }
-        // There is no journal.
+        // The machine has no journal.
         let log = "[Service]\nStandardOutput=append:/var/lib/log\nStandardError=append:/var/lib/log\n";
         disk.write("etc/systemd/system/service.d/log.conf", log);
         Some(disk)
     }
 
-    /// Writes a file, such as `etc/sordino/box.conf`.
+    /// Writes a file below the disk, such as `etc/sordino/box.conf`.
     pub fn write(&self, name: &str, text: &str) {
         let file = self.path.join(name);
         fs::create_dir_all(file.parent().expect("its directory")).expect("a directory");
         fs::write(file, text).expect("a file");
     }
 
-    /// What `/var/lib` holds.
+    /// Returns the directory that becomes `/var/lib`.
     pub fn lib(&self) -> PathBuf {
         self.path.join("lib")
     }
 
-    /// What the services had to say.
+    /// Returns the output of all services so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.lib().join("log")).unwrap_or_default()
     }
 
-    /// Boots, and waits until that is done.
+    /// Boots the machine, and waits until systemd has finished.
     pub fn boot(&self) -> Boot<'_> {
         let cgroups = Cgroups::new();
         let mut command = Command::new("sh");
-        // Its processes are in the cgroups from the first on, which are the roots of their own view.
+        // The shell enters the cgroups before `unshare`, so that they become the roots of the new cgroup namespace.
         let enter = "for cgroup in $CGROUPS; do echo $$ > \"$cgroup/cgroup.procs\" || exit; done; exec unshare --fork --kill-child --pid --mount --uts --ipc --cgroup \
                      --mount-proc -- sh -c \"$SCRIPT\"";
         command.args(["-c", enter]).env("SCRIPT", SCRIPT).env("CGROUPS", cgroups.list());
@@ -134,20 +135,20 @@ impl Boot<'_> {
         self.scene.run(&mut self.command(command))
     }
 
-    /// The same, not started yet.
+    /// Returns a command that would run on the machine, not yet started.
     pub fn command(&self, command: &[&str]) -> Command {
         let mut enter = Command::new("nsenter");
         enter.args(["--target", &self.init, "--mount", "--pid", "--uts", "--ipc", "--"]).args(command);
         enter
     }
 
-    /// What systemd says of a unit's property.
+    /// Returns the value of a unit's property, as `systemctl show` prints it.
     pub fn property(&self, unit: &str, name: &str) -> String {
         let shown = self.run(&["systemctl", "show", "--value", "--property", name, unit]);
         shown.succeeded().trim().to_owned()
     }
 
-    /// Cuts its power.
+    /// Cuts the machine's power: all its processes are killed.
     pub fn cut(self) {
         drop(self);
     }
@@ -169,7 +170,7 @@ impl Cgroups {
     fn new() -> Self {
         let root = Path::new("/sys/fs/cgroup");
         let is_v2 = root.join("cgroup.procs").exists();
-        // A new cpuset has no CPUs, and systemd does not use it.
+        // A new cpuset has no CPUs and accepts no process; systemd does not use that hierarchy.
         let is_used =
             |path: &PathBuf| path.join("cgroup.procs").exists() && !path.join("cpuset.cpus").exists();
         let roots = match is_v2 {
@@ -194,7 +195,7 @@ impl Cgroups {
     }
 }
 
-/// Removes a cgroup with those in it. Where a process has just ended, it may take a moment.
+/// Removes a cgroup and those in it. The kernel may need a moment after the last process has ended.
 fn remove(cgroup: &Path) {
     for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

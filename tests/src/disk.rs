@@ -1,4 +1,4 @@
-//! A disk that is soon full.
+//! A disk that is soon full: a small file system in memory.
 
 use crate::install::succeed;
 use std::fs;
@@ -10,10 +10,10 @@ use std::process::Command;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one with this size option of tmpfs(5) at a place that was not there before. Its root directory is root's alone to change.
+    /// Mounts a tmpfs with this size option of tmpfs(5) at a new directory. Only root may change its root directory.
     ///
     /// # Panics
-    /// If that does not work.
+    /// If mounting fails.
     pub fn mount(place: &Path, size: &str) -> Self {
         fs::create_dir(place).expect("a directory");
         succeed(

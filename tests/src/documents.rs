@@ -1,4 +1,4 @@
-//! The documents, run as their readers would: every block of commands as it stands, in one directory for each page.
+//! Documents, run as their readers would: every block of commands as it stands, in one directory for each page.
 //!
 //! HTML comments in front of a block say what it needs. Readers of the rendered page do not see them. All are optional:
 //!
@@ -16,10 +16,10 @@
 //! | `limit: SECONDS` | how long each command may take; 100 otherwise |
 //! | `shape: LINES` | lines of the output in their order, `*` for anything; a block without prints nothing |
 //!
-//! `$BUILT` is a directory for what takes long to build, which stays from run to run.
+//! `$BUILT` is a directory that is kept from run to run, for builds that take long.
 //!
-//! Blocks of `text` show output or a grammar, and are not looked at. A block of any other language is a file, or says why it is not
-//! run.
+//! Blocks of `text` show output or a grammar, and are not checked. A block of any other language is a file, or its
+//! comment gives the reason why it is not run.
 
 mod page;
 mod shape;
@@ -32,10 +32,10 @@ use crate::install::root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages: README.md, and all below docs/.
+/// Reads the pages: README.md, and all below docs/.
 ///
 /// # Errors
-/// The first setting or block that makes no sense, with its place.
+/// The first invalid setting or block, with its location.
 pub fn pages() -> Result<Vec<Page>, String> {
     let mut files = vec![root().join("README.md")];
     files.extend(markdown_below(&root().join("docs")));

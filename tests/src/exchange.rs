@@ -1,4 +1,4 @@
-//! A collector that does nothing but take sub-buffers, as fast as it can, and look whether they are whole.
+//! A collector that exchanges sub-buffers as fast as it can, and verifies their records.
 
 use crate::verified::Lanes;
 use sordino_event::catalogue;
@@ -8,15 +8,15 @@ use sordino_ring::read::Content;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 
-/// The area of a process that is linked with sordino.
+/// Returns the area of a process that is linked with sordino.
 ///
 /// # Panics
-/// If it has none.
+/// If the process has no area.
 pub fn area(pid: i32) -> OwnedFd {
     find_area(pid).expect("an area")
 }
 
-/// The same; `None` if it has none, or none yet.
+/// Returns the area of a process; `None` if it has none, or none yet.
 pub fn find_area(pid: i32) -> Option<OwnedFd> {
     let mut paths = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().map(|file| file.path());
     let is_area = |path: &std::path::PathBuf| {
@@ -26,34 +26,35 @@ pub fn find_area(pid: i32) -> Option<OwnedFd> {
     Some(File::options().read(true).write(true).open(path).ok()?.into())
 }
 
-/// What is known of one ring.
+/// State of one ring between two sub-buffers.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The stamps of the last two records.
+    /// Timestamps of the last two records.
     before: [i64; 2],
-    /// What the last record and the last packet said of lost records.
+    /// Counters of lost records, from the last record and from the last packet.
     lost: u16,
     total: u64,
     overwritten: u64,
 }
 
-/// The hold of this collector on a program.
+/// A collector that is attached to a program.
 #[derive(Debug)]
 pub struct Exchange {
     program: Program,
     attached: Attached,
-    /// For each tracepoint whether its records have a fill.
+    /// True for each tracepoint whose records have a fill.
     fills: Vec<bool>,
     known: Vec<Known>,
-    /// Sub-buffers that were taken.
+    /// Number of sub-buffers that were read.
     pub taken: u64,
 }
 
 impl Exchange {
-    /// Attaches to a program with rings that begin with this turn, and enables the tracepoints that it has.
+    /// Attaches to a program with rings that begin with this sub-buffer sequence number, and enables its storm
+    /// tracepoints.
     ///
     /// # Panics
-    /// If that is refused.
+    /// If the program rejects the collector.
     pub fn new(pid: i32, geometry: Geometry, first_turn: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
@@ -69,15 +70,15 @@ impl Exchange {
         Self { program, attached, fills, known, taken: 0 }
     }
 
-    /// How many sub-buffers were overwritten before it came to them.
+    /// Returns the number of sub-buffers that were overwritten before they were read.
     pub fn overwritten(&self) -> u64 {
         self.attached.readers.iter().map(|reader| reader.overwritten()).sum()
     }
 
-    /// Takes what there is; whether there was anything.
+    /// Reads the full sub-buffers of all rings. Returns true if there was any.
     ///
     /// # Panics
-    /// If a sub-buffer is not whole.
+    /// If a sub-buffer is damaged.
     pub fn drain(&mut self, lanes: &mut Lanes) -> bool {
         let before = self.taken;
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
@@ -94,11 +95,11 @@ impl Exchange {
         self.taken > before
     }
 
-    /// Takes all that is left by a program that no longer writes, and lets go of it: how many records the rings lost, how many
-    /// places in them are unfinished, and how many sub-buffers were overwritten.
+    /// Reads all that a program has left that no longer writes, and detaches from it. Returns the numbers of lost
+    /// records, of unfinished places in the rings, and of overwritten sub-buffers.
     ///
     /// # Panics
-    /// If a sub-buffer is not whole.
+    /// If a sub-buffer is damaged.
     pub fn finish(mut self, lanes: &mut Lanes) -> [u64; 3] {
         while self.drain(lanes) {}
         let mut sums = [0; 3];
@@ -118,7 +119,7 @@ impl Exchange {
 }
 
 impl Known {
-    /// Whatever is missing is so since the record before the last.
+    /// Adds an interval for missing records, from the record before the last one to `to`.
     fn hole(&self, lanes: &mut Lanes, to: i64) {
         lanes.hole(self.before[0], to);
     }

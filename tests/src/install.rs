@@ -9,21 +9,21 @@ use std::sync::OnceLock;
 /// A C or C++ compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
-    /// gcc, C11.
+    /// gcc with `-std=c11`, for C.
     Gcc,
-    /// clang, C11.
+    /// clang with `-std=c11`, for C.
     Clang,
-    /// g++, C++17.
+    /// g++ with `-std=c++17`, for C++.
     Gxx,
-    /// clang++, C++17.
+    /// clang++ with `-std=c++17`, for C++.
     Clangxx,
 }
 
-/// All of them.
+/// Compilers that the tests use.
 pub const COMPILERS: [Compiler; 4] = [Compiler::Gcc, Compiler::Clang, Compiler::Gxx, Compiler::Clangxx];
 
 impl Compiler {
-    /// Its name, with a version where the bare one is not installed.
+    /// Returns the compiler's path. If the bare name is not installed, its name has a version.
     fn program(self) -> PathBuf {
         let name = match self {
             Self::Gcc => "gcc",
@@ -45,18 +45,18 @@ impl Compiler {
     }
 }
 
-/// The root of the workspace.
+/// Returns the workspace's root directory.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's root")
 }
 
-/// Where Cargo puts what it builds: two levels above this program's own directory.
+/// Returns Cargo's target directory, two levels above this program's own directory.
 fn target() -> PathBuf {
     let program = std::env::current_exe().expect("a path of this program");
     program.ancestors().nth(3).expect("a directory two levels up").to_owned()
 }
 
-/// Runs one of the project's scripts, or Cargo; returns what it prints. Cargo puts what it builds to where this program was built.
+/// Runs one of the project's scripts, or Cargo, with this program's target directory. Returns what it prints.
 fn build(program: &str, arguments: &[&str]) -> String {
     let mut build = Command::new(program);
     build.args(arguments).current_dir(root());
@@ -67,8 +67,8 @@ fn build(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The directory where sordino is installed: `SORDINO_INSTALLED` if `scripts/test` has done that for all test programs, else each of
-/// them builds and installs it once.
+/// Returns the directory where sordino is installed: `SORDINO_INSTALLED` if `scripts/test` has set it for all test
+/// programs; otherwise each test program builds and installs sordino once.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| match std::env::var_os("SORDINO_INSTALLED") {
@@ -77,8 +77,8 @@ pub fn installed() -> &'static Path {
     })
 }
 
-/// sordino as its developers build it, once for each test program: it panics where arithmetic overflows, and where what it takes
-/// for granted is not so.
+/// Returns sordino's debug build, which panics on arithmetic overflow and on failed debug assertions. Each test program
+/// builds it once.
 pub fn checked_sordino() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -88,13 +88,14 @@ pub fn checked_sordino() -> &'static Path {
     })
 }
 
-/// One of this package's programs, built as users build theirs.
+/// Builds one of this package's programs in the release profile, and returns its path.
 pub fn release_program(name: &str) -> PathBuf {
     build("scripts/lib/release", &["--bin", name]);
     target().join("release").join(name)
 }
 
-/// The compilers' names, and as much of their versions as changes what they make: `gcc 12.2` and `rustc 1.95`.
+/// Returns the compilers' names with the parts of their versions that change the generated code: `gcc 12.2` and `rustc
+/// 1.95`.
 pub fn compilers() -> [String; 2] {
     let gcc = succeed(Command::new("gcc").arg("-dumpfullversion"));
     let rustc = succeed(Command::new("rustc").arg("--version").current_dir(root()));
@@ -106,35 +107,36 @@ pub fn compilers() -> [String; 2] {
     })
 }
 
-/// The shared library that is installed.
+/// Returns the path of the installed shared library.
 pub fn library() -> PathBuf {
     installed().join("lib").join(format!("libsordino.so.{VERSION}"))
 }
 
-/// The program `sordino` that is installed.
+/// Returns the path of the installed program `sordino`.
 pub fn sordino() -> PathBuf {
     installed().join("bin/sordino")
 }
 
-/// What pkg-config says of sordino.
+/// Returns the words that pkg-config prints for sordino.
 pub fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.args(arguments).arg("sordino").env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"));
     succeed(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Where the package's C and C++ programs are.
+/// Returns the directory of the package's C and C++ programs.
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
-/// Compiles `source` to `output` as [`compiling`] says, without a warning.
+/// Compiles `source` to `output` as [`compiling`] describes, without a warning.
 pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) {
     succeed(&mut compiling(compiler, source, output, flags));
 }
 
-/// The command that compiles `source` (below the package's `programs/`, or an absolute path) to `output`, warnings being errors. Who may
-/// not look where sordino is installed finds its library beside the program.
+/// Returns the command that compiles `source` (below the package's `programs/`, or an absolute path) to `output`, with
+/// warnings as errors. A program finds the library beside itself, too, for users who may not read the directory where
+/// sordino is installed.
 pub fn compiling(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(compiler.program());
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
@@ -159,7 +161,7 @@ pub fn compile_for_lttng(source: &str, output: &Path) {
     succeed(command.args(["-llttng-ust", "-llttng-ust-common", "-ldl"]));
 }
 
-/// Runs a command that has to succeed; its standard output.
+/// Runs a command that has to succeed, and returns its standard output.
 pub fn succeed(command: &mut Command) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let ended = Running::start(command, &directory.path().join("tool")).end();

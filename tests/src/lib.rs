@@ -1,21 +1,21 @@
-//! The stage on which the end-to-end tests play: real programs, a real recorder, other people's readers.
+//! Test bench of the end-to-end tests: real programs, a real recorder, independent readers.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`scene`] | one test: its directory, the programs and recorders it starts, the machine as it was before |
+//! | [`scene`] | one test: its directory, its programs and recorders, the machine's state before it |
 //! | [`session`] | a session of `sordino start` that ends with its test |
 //! | [`install`] | sordino, built and installed by `make install`, and programs compiled against it |
 //! | [`running`] | a process that is killed when it takes too long |
 //! | [`boot`] | a machine that boots with systemd and sordino's units |
 //! | [`sandbox`] | a machine of its own for one attack |
 //! | [`disk`] | a small file system in memory, which is soon full |
-//! | [`recording`] | what a recorder left behind, read by sordino's reader and by babeltrace2 |
-//! | [`terminal`] | a pseudo-terminal, and what is written to it |
+//! | [`recording`] | a finished recording, read by sordino's reader and by babeltrace2 |
+//! | [`terminal`] | a pseudo-terminal, and the text that is written to it |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
-//! | [`lttng`] | a daemon of LTTng's |
-//! | [`assembly`] | what compilers made of a function |
-//! | [`machine`] | what tests could leave behind on a machine |
-//! | [`exchange`] | a collector of our own that exchanges sub-buffers as fast as it can |
+//! | [`lttng`] | LTTng's daemon |
+//! | [`assembly`] | a function's compiled instructions |
+//! | [`machine`] | state of the machine that tests could leave changed |
+//! | [`exchange`] | a collector that exchanges sub-buffers as fast as it can |
 //! | [`stepper`] | a debugger that counts the instructions of a hit |
 //! | [`documents`] | README and the pages of docs, run as they stand |
 //! | [`order`] | a recording as a machine of the other byte order writes it |

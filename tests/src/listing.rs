@@ -1,4 +1,4 @@
-//! A trace as `sordino events` and babeltrace2 list it.
+//! Lists of a trace's events by `sordino events` and babeltrace2.
 
 use crate::running::Running;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The lines of `sordino events --json` but the first, which names the schema.
+/// Parses the lines of `sordino events --json` behind the first, which names the schema.
 ///
 /// # Panics
-/// If it names another, or a line is no JSON.
+/// If the first line names another schema, or a line is no JSON.
 #[track_caller]
 pub fn items(json: &str) -> Vec<Value> {
     let mut lines = json.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
@@ -18,15 +18,15 @@ pub fn items(json: &str) -> Vec<Value> {
     lines.collect()
 }
 
-/// Those of `items` that are called `name`.
+/// Returns the `items` that are called `name`.
 pub fn named<'a>(items: &'a [Value], name: &str) -> Vec<&'a Value> {
     items.iter().filter(|item| item["name"] == name).collect()
 }
 
-/// The lines that babeltrace2 prints of the traces below `path`, and what it complains about.
+/// Returns the lines that babeltrace2 prints for the traces below `path`, and its warnings.
 ///
 /// # Panics
-/// If it fails.
+/// If babeltrace2 fails.
 #[track_caller]
 pub fn babeltrace(path: &Path) -> (Vec<String>, String) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -35,13 +35,13 @@ pub fn babeltrace(path: &Path) -> (Vec<String>, String) {
     (ended.output.lines().map(str::to_owned).collect(), ended.errors)
 }
 
-/// The name of the event in a line of babeltrace2's.
+/// Returns the event's name in a line of babeltrace2's output.
 pub fn name_in(line: &str) -> &str {
     // [time] (+delta) host procname vpid name: { ... }
     line.split(": {").next().and_then(|head| head.split_whitespace().next_back()).unwrap_or_default()
 }
 
-/// How often each of `names` occurs.
+/// Returns the number of occurrences of each of `names`.
 pub fn counts<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     names.for_each(|name| *counts.entry(name.to_owned()).or_default() += 1);

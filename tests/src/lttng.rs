@@ -1,4 +1,4 @@
-//! A daemon of LTTng's for the user `nobody`, who is nobody else's.
+//! LTTng's session daemon for the user `nobody`, whom no other daemon serves.
 
 use crate::recording::all_below;
 use crate::{NOBODY, Running, Scene, wait_until};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Whether a file in `/dev/shm` is LTTng's.
+/// Returns true if a file in `/dev/shm` is LTTng's.
 pub(crate) fn is_lttngs(file: &Path) -> bool {
     file.to_string_lossy().contains("/lttng-ust-")
 }
@@ -25,18 +25,18 @@ fn command_at(home: &Path, program: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The daemon, and where it is at home.
+/// LTTng's daemon and its home directory.
 #[derive(Debug)]
 pub struct Lttng<'a> {
     scene: &'a Scene,
-    /// Sessions that are told nothing else record to directories in here.
+    /// Home directory, in which sessions without an output path record.
     pub home: PathBuf,
     daemon: Running,
     before: Vec<PathBuf>,
 }
 
 impl<'a> Lttng<'a> {
-    /// Starts it, and waits until it answers.
+    /// Starts the daemon, and waits until it answers.
     pub fn start(scene: &'a Scene) -> Self {
         let (home, before) = (scene.directory_of(NOBODY, "home"), shared_memory());
         let daemon = scene.start(&mut command_at(&home, "lttng-sessiond".as_ref(), &["--no-kernel"]));
@@ -46,7 +46,7 @@ impl<'a> Lttng<'a> {
         started
     }
 
-    /// A command of the daemon's user.
+    /// Returns a command that the daemon's user will run.
     pub fn command(&self, program: &Path, words: &[&str]) -> Command {
         command_at(&self.home, program, words)
     }
@@ -57,7 +57,7 @@ impl<'a> Lttng<'a> {
         self.scene.run(&mut self.command("lttng".as_ref(), words)).succeeded();
     }
 
-    /// Ends it, and removes what LTTng leaves behind.
+    /// Stops the daemon, and removes LTTng's files from `/dev/shm`.
     pub fn stop(self) {
         self.daemon.signal(Signal::TERM);
         self.daemon.end();

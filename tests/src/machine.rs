@@ -1,4 +1,4 @@
-//! What tests could leave behind on a machine.
+//! State of the machine that tests could leave changed.
 
 use crate::lttng::is_lttngs;
 use sordino_tracefs::Tracefs;
@@ -7,23 +7,24 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a test may not change.
+/// Settings, files, mounts and processes that a test has to leave unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The kernel's limit on real-time threads.
+    /// Kernel's limit on the run time of real-time threads, `sched_rt_runtime_us`.
     throttle: String,
-    /// Files in `/dev/shm`, but for LTTng's: other people's daemons come and go, and [`stop`](crate::lttng::Lttng::stop) removes its own.
+    /// Files in `/dev/shm` except LTTng's: other users' daemons start and stop, and [`stop`](crate::lttng::Lttng::stop)
+    /// removes the files of the test's own.
     shared_memory: BTreeSet<PathBuf>,
     /// Mounts below the test's directory.
     mounts: Vec<String>,
-    /// Tracing instances of recorders that are not alive, or are ours.
+    /// Tracing instances of recorders that have ended or belong to the test.
     instances: BTreeSet<String>,
-    /// Processes whose program lies in the test's directory or is installed.
+    /// Processes whose program lies in the test's directory or is the installed one.
     processes: Vec<(i32, PathBuf)>,
 }
 
 impl Machine {
-    /// As it is now. Other people's recorders are none of this test's business.
+    /// Reads the present state. Recorders that other people run are left out.
     pub fn now(directory: &Path, installed: &Path) -> Self {
         let entries =
             |path: &str| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -48,7 +49,7 @@ impl Machine {
     }
 }
 
-/// How much memory the areas of a program take.
+/// Returns the memory that the areas of a program occupy, in KiB.
 pub fn area_kib(pid: i32) -> u64 {
     let files =
         fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,20 +1,20 @@
-//! A recording of ours as a machine of the other byte order would have written it.
+//! A recording rewritten as a machine of the other byte order would have written it.
 //!
-//! Reads the metadata with a small parser of its own, which knows no more than what our writer writes, so that an error of the reader
-//! that is tested is not here, too.
+//! The metadata is read with a small parser of its own, which knows only the subset that sordino writes. It shares no
+//! code with the reader under test, so an error of that reader is not repeated here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// What lies in a file, in the order in which it does.
+/// Layout of a field in a file, in file order.
 #[derive(Clone, Debug)]
 enum Shape {
-    /// So many bytes; swapped unless the metadata gives the number an order of its own.
+    /// A number of this many bytes. It is swapped if the flag is set: the metadata gives it no byte order of its own.
     Number(usize, bool),
-    /// Up to and with a zero byte.
+    /// Bytes up to and including a zero byte.
     Text,
-    /// Fields, each with its name and how often it is there, begun at a multiple of so many bytes.
+    /// Fields, each with its name and its repetitions, aligned to this many bytes.
     Struct(Vec<(String, Shape, Times)>, usize),
 }
 
@@ -22,11 +22,11 @@ enum Shape {
 enum Times {
     Once,
     Fixed(usize),
-    /// As an earlier field says.
+    /// The number of repetitions is the value of the earlier field of this name.
     Counted(String),
 }
 
-/// Words of the metadata: names, numbers, quoted strings and single signs.
+/// Words of the metadata: names, numbers, quoted strings and single characters.
 struct Words<'a>(std::iter::Peekable<std::vec::IntoIter<&'a str>>);
 
 impl<'a> Words<'a> {
@@ -65,7 +65,7 @@ impl<'a> Words<'a> {
         self.0.next_if(|next| *next == word).is_some()
     }
 
-    /// Whatever is there up to the end of this block, as `NAME = VALUE;`.
+    /// Reads the rest of a block, `NAME = VALUE;` each.
     fn attributes(&mut self) -> HashMap<&'a str, &'a str> {
         assert_eq!(self.next(), "{");
         let mut attributes = HashMap::new();
@@ -80,7 +80,7 @@ impl<'a> Words<'a> {
     fn shape(&mut self, known: &HashMap<&'a str, Shape>) -> Shape {
         match self.next() {
             "integer" => {
-                // A clock's integer has `map = clock.NAME.value`, one word here.
+                // A clock's integer has `map = clock.NAME.value`, whose value is one word here.
                 let attributes = self.attributes();
                 let size: usize = attributes["size"].parse().expect("a size");
                 Shape::Number(size / 8, !attributes.contains_key("byte_order"))
@@ -128,14 +128,14 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What the metadata declares.
+/// Layouts that the metadata declares.
 #[derive(Debug, Default)]
 struct Layout {
-    /// `packet.header`
+    /// Layout of `packet.header`.
     header: Option<Shape>,
-    /// `packet.context`, `event.header` and `event.context` of each class of streams.
+    /// Layouts of `packet.context`, `event.header` and `event.context` by stream class.
     streams: HashMap<u64, HashMap<String, Shape>>,
-    /// The fields of each class of events, by stream and number.
+    /// Layouts of the fields, by stream class and event class.
     events: HashMap<(u64, u64), Shape>,
 }
 
@@ -182,7 +182,7 @@ impl Layout {
         }
     }
 
-    /// Swaps all packets of a file.
+    /// Swaps the byte order of all packets of a file.
     fn swap(&self, bytes: &mut [u8]) {
         let mut packet = bytes;
         while !packet.is_empty() {
@@ -208,7 +208,7 @@ impl Layout {
 struct Walk<'a> {
     bytes: &'a mut [u8],
     at: usize,
-    /// The numbers that were there, the last of each name.
+    /// Values of the numbers so far, the last one of each name.
     seen: BTreeMap<String, u64>,
 }
 
@@ -249,11 +249,11 @@ impl Walk<'_> {
     }
 }
 
-/// Rewrites the trace in `directory`, which a little-endian machine wrote, as a big-endian one would have; how many bytes are others
-/// than before.
+/// Rewrites the trace in `directory`, which a little-endian machine wrote, as a big-endian one would have. Returns the
+/// number of changed bytes.
 ///
 /// # Panics
-/// If there is anything in it that sordino does not write.
+/// If the trace has anything that sordino does not write.
 pub fn to_big_endian(directory: &Path) -> usize {
     let path = directory.join("metadata");
     let metadata = fs::read_to_string(&path).expect("metadata");

@@ -1,4 +1,4 @@
-//! What a recorder left behind, read by sordino's reader and by babeltrace2.
+//! A finished recording, read by sordino's reader and by babeltrace2.
 
 use crate::install::succeed;
 use crate::listing::{babeltrace, counts};
@@ -11,43 +11,43 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A finished recording.
+/// A finished recording and its summary.
 #[derive(Debug)]
 pub struct Recording {
-    /// Its directory.
+    /// Directory of the recording.
     pub path: PathBuf,
-    /// The recorder's summary.
+    /// Summary that the recorder printed as JSON.
     pub summary: Value,
-    /// How the recorder ended.
+    /// Exit status and output of the recorder.
     pub ended: Ended,
 }
 
-/// One event of a program.
+/// One event of a program or of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// `provider:name`.
+    /// Full name, `provider:name`.
     pub name: String,
-    /// Nanoseconds since the epoch.
+    /// Time of the event, in nanoseconds since the epoch.
     pub time: i64,
-    /// The thread.
+    /// Thread id, 0 if the trace has none.
     pub tid: i32,
-    /// The process, if the trace says it.
+    /// Process id, if the trace has it.
     pub pid: Option<i32>,
-    /// The CPU, if the trace says it.
+    /// CPU number, if the trace has it.
     pub cpu: Option<u32>,
-    /// Its integer fields, in their order; others are 0.
+    /// Values of all fields in their order; 0 stands for a field that is no integer.
     pub numbers: Vec<i64>,
-    /// Its text fields, in their order.
+    /// Values of the text fields, in their order.
     pub texts: Vec<String>,
 }
 
 impl Recording {
-    /// What a recorder with `--json` left in `path`.
+    /// Reads the summary of a recorder that wrote to `path` and ran with `--json`.
     ///
     /// # Panics
-    /// If it wrote no summary.
+    /// If the recorder printed no summary.
     pub fn of(ended: Ended, path: PathBuf) -> Self {
-        // The command's own output comes before the summary.
+        // The recorded command's own output comes before the summary.
         let line = ended.output.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
         let summary = serde_json::from_str(line).unwrap_or_else(|_| {
             panic!("no summary: status {}, {}\n{}", ended.status, ended.output, ended.errors)
@@ -55,81 +55,81 @@ impl Recording {
         Self { path, summary, ended }
     }
 
-    /// Its path, as an argument.
+    /// Returns the recording's path as a command-line argument.
     pub fn name(&self) -> &str {
         self.path.to_str().expect("a path of characters")
     }
 
-    /// The sum of a number over all rings of all programs.
+    /// Returns the sum of a number over all rings of all programs.
     pub fn sum(&self, field: &str) -> u64 {
         sum(self.streams(), field)
     }
 
-    /// The programs' events by the recorder's count.
+    /// Returns the recorder's count of the programs' events.
     pub fn user_events(&self) -> u64 {
         self.sum("events")
     }
 
-    /// The kernel's events by the recorder's count.
+    /// Returns the recorder's count of the kernel's events.
     pub fn kernel_events(&self) -> u64 {
         sum(list(&self.summary["kernel"]), "events")
     }
 
-    /// All lost records by the recorder's count.
+    /// Returns the recorder's count of all lost records.
     pub fn lost(&self) -> u64 {
         self.summary["lost"].as_u64().expect("a count of lost records")
     }
 
-    /// The programs.
+    /// Returns the summary's entries of programs.
     pub fn programs(&self) -> &[Value] {
         list(&self.summary["programs"])
     }
 
-    /// The program that is called `name`.
+    /// Returns the summary's entry of the program `name`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the summary has no such program.
     #[track_caller]
     pub fn program(&self, name: &str) -> &Value {
         let program = self.programs().iter().find(|program| program["name"] == name);
         program.unwrap_or_else(|| panic!("no program {name} in {}", self.summary))
     }
 
-    /// The programs' rings.
+    /// Returns the summary's entries of the programs' rings.
     pub fn streams(&self) -> impl Iterator<Item = &Value> {
         self.programs().iter().flat_map(|program| list(&program["streams"]))
     }
 
-    /// What the recorder noted: on the recording, on each program, on each ring.
+    /// Returns the recorder's notes on the recording, on each program and on each ring, one a line.
     pub fn notes(&self) -> String {
         let all = [&self.summary].into_iter().chain(self.programs()).flat_map(|of| list(&of["notes"]));
         let problems = self.streams().map(|stream| &stream["problem"]);
         all.chain(problems).filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// The programs' events as sordino's reader sees them: trace by trace, and stream by stream.
+    /// Returns the programs' events from sordino's reader, trace by trace and stream by stream.
     ///
     /// # Panics
-    /// If anything makes no sense to it.
+    /// If the reader reports an error.
     pub fn events(&self) -> Vec<Seen> {
         let mut events = Vec::new();
         self.read("user", |event| events.push(event));
         events
     }
 
-    /// How many records of programs sordino's reader finds to be lost.
+    /// Returns the number of lost records of programs from sordino's reader.
     pub fn losses(&self) -> u64 {
         self.read("user", drop)
     }
 
-    /// The kernel's events as sordino's reader sees them, the state at the start among them.
+    /// Returns the kernel's events from sordino's reader, including the state dump at the start.
     pub fn events_of_kernel(&self) -> Vec<Seen> {
         let mut events = Vec::new();
         self.read("kernel", |event| events.push(event));
         events
     }
 
-    /// Shows `see` all events of a part of the recording; how many records were lost.
+    /// Passes all events of a part of the recording to `see`, and returns the number of lost records.
     fn read(&self, part: &str, mut see: impl FnMut(Seen)) -> u64 {
         let mut lost = 0;
         for path in find(self.path.join(part).as_path()).expect("traces") {
@@ -150,34 +150,35 @@ impl Recording {
         lost
     }
 
-    /// How often each of the programs' events occurs.
+    /// Returns the number of occurrences of each of the programs' events.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         counts(self.events().iter().map(|event| event.name.as_str()))
     }
 
-    /// The lines that babeltrace2 prints of the programs' events.
+    /// Returns the lines that babeltrace2 prints for the programs' events.
     ///
     /// # Panics
-    /// If it has anything to complain about.
+    /// If babeltrace2 prints a warning or an error.
     pub fn babeltrace(&self) -> Vec<String> {
         let (lines, warnings) = self.babeltrace_and_warnings();
         assert_eq!(warnings, "", "babeltrace2 complains");
         lines
     }
 
-    /// The same, and what it complains about.
+    /// Returns babeltrace2's lines for the programs' events, and its warnings.
     pub fn babeltrace_and_warnings(&self) -> (Vec<String>, String) {
         babeltrace(&self.path.join("user"))
     }
 
-    /// Three readers agree: the recorder's count, sordino's reader, and babeltrace2, which has nothing to complain about.
+    /// Asserts that the recorder's count, sordino's reader and babeltrace2 (without a warning) agree on the number of
+    /// events.
     pub fn assert_count(&self, expected: usize) {
         assert_eq!(self.user_events() as usize, expected, "the recorder's count; {}", self.notes());
         assert_eq!(self.events().len(), expected, "sordino's reader");
         assert_eq!(self.babeltrace().len(), expected, "babeltrace2");
     }
 
-    /// How many events babeltrace2 says were discarded.
+    /// Returns the number of discarded events that babeltrace2 reports.
     pub fn babeltrace_discarded(&self) -> u64 {
         let (_, warnings) = self.babeltrace_and_warnings();
         let mut counts = Vec::new();
@@ -191,7 +192,7 @@ impl Recording {
         counts.into_iter().sum()
     }
 
-    /// Converts the whole recording with babeltrace2 and throws the result away; its complaints.
+    /// Converts the whole recording with babeltrace2, discards the output, and fails on an error.
     pub fn babeltrace_reads_all(&self) {
         succeed(Command::new("babeltrace2").args(["-o", "dummy"]).arg(&self.path));
     }
@@ -222,7 +223,7 @@ impl Seen {
     }
 }
 
-/// The events of one program by the recorder's count.
+/// Returns the recorder's count of one program's events.
 pub fn events_of(program: &Value) -> u64 {
     sum(list(&program["streams"]), "events")
 }
@@ -235,7 +236,7 @@ fn sum<'a>(items: impl IntoIterator<Item = &'a Value>, field: &str) -> u64 {
     items.into_iter().map(|item| item[field].as_u64().unwrap_or_else(|| panic!("no {field} in {item}"))).sum()
 }
 
-/// The files and directories below `path`.
+/// Returns the files and directories below `path`.
 pub fn all_below(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let entries: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -243,7 +244,7 @@ pub fn all_below(path: &Path) -> Vec<PathBuf> {
     below.flat_map(|path| all_below(path)).chain(entries.iter().cloned()).collect()
 }
 
-/// Those that hold packets of events.
+/// Returns the files below `path` that hold packets of events.
 pub fn packet_files(path: &Path) -> Vec<PathBuf> {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let holds_packets = |path: &PathBuf| name(path).starts_with("cpu") || name(path) == "shared";

@@ -1,4 +1,4 @@
-//! A process that is killed when it takes too long, or when nobody wants it any more.
+//! A process that is killed when it takes too long, or when the test drops it.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// No program of these tests runs for longer than this.
+/// Time limit of a test's program.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// A process whose output goes to files.
@@ -20,19 +20,19 @@ pub struct Running {
     until: Instant,
 }
 
-/// How a process ended.
+/// Exit status and output of a process.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit status; 128 and the signal's number if a signal ended it, as shells say it.
+    /// Exit status; 128 plus the signal's number if a signal ended the process, as in a shell.
     pub status: i32,
-    /// Its standard output.
+    /// Text written to standard output.
     pub output: String,
-    /// Its standard error.
+    /// Text written to standard error.
     pub errors: String,
 }
 
 impl Running {
-    /// Starts `command`; its output goes to two files beside each other, `files`.out and `files`.err.
+    /// Starts `command` with its output in the files `files`.out and `files`.err.
     pub fn start(command: &mut Command, files: &Path) -> Self {
         let (output, errors) = (files.with_extension("out"), files.with_extension("err"));
         let create = |path: &Path| File::create(path).expect("a file for output");
@@ -42,55 +42,55 @@ impl Running {
         Self { child, what, output, errors, until: Instant::now() + LIMIT }
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid()).expect("a pid");
-        // It may have ended by now.
+        // The process may have ended by now.
         let _ = kill_process(pid, signal);
     }
 
-    /// Sends a signal to its group, whose leader it has to be.
+    /// Sends a signal to the process group, whose leader the process has to be.
     pub fn signal_group(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid()).expect("a pid");
-        // They may have ended by now.
+        // The processes may have ended by now.
         let _ = kill_process_group(pid, signal);
     }
 
-    /// Lets it take this long from now on.
+    /// Sets the time limit to `limit` from now on.
     pub fn within(mut self, limit: Duration) -> Self {
         self.until = Instant::now() + limit;
         self
     }
 
-    /// The file that has its standard output.
+    /// Returns the file that receives standard output.
     pub fn output_file(&self) -> &Path {
         &self.output
     }
 
-    /// Whether it is still running.
+    /// Returns true if the process is still running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_none()
     }
 
-    /// What it has written to standard output so far.
+    /// Returns the standard output so far.
     pub fn output(&self) -> String {
         fs::read_to_string(&self.output).unwrap_or_default()
     }
 
-    /// What it has written to standard error so far.
+    /// Returns the standard error so far.
     pub fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    /// Waits until it has written `text` to standard output.
+    /// Waits until the process has written `text` to standard output.
     ///
     /// # Panics
-    /// If it ends without, or takes too long.
+    /// If the process ends without writing it, or exceeds its time limit.
     pub fn says(&mut self, text: &str) {
         while !self.output().contains(text) {
             let running = self.is_running();
@@ -105,18 +105,18 @@ impl Running {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     ///
     /// # Panics
-    /// If it takes too long; it is killed then.
+    /// If the process exceeds its time limit. It is killed then.
     pub fn end(self) -> Ended {
         self.end_or_hang().unwrap_or_else(|hang| panic!("{hang}"))
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     ///
     /// # Errors
-    /// If it takes too long, what it has printed; it is killed then.
+    /// The output so far, if the process exceeds its time limit. It is killed then.
     pub fn end_or_hang(mut self) -> Result<Ended, String> {
         loop {
             if let Some(status) = self.child.try_wait().expect("its status") {
@@ -130,7 +130,7 @@ impl Running {
         }
     }
 
-    /// Interrupts it as Ctrl-C does, and waits for its end.
+    /// Interrupts the process as Ctrl-C does, and waits until it ends.
     pub fn interrupt(self) -> Ended {
         self.signal(Signal::INT);
         self.end()
@@ -145,20 +145,20 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// It was successful; its standard output.
+    /// Asserts that the process succeeded, and returns its standard output.
     ///
     /// # Panics
-    /// If it was not.
+    /// If the exit status is not 0.
     #[track_caller]
     pub fn succeeded(&self) -> &str {
         assert_eq!(self.status, 0, "{}\n{}", self.output, self.errors);
         &self.output
     }
 
-    /// It failed with `status`, and said all of `words` on standard error.
+    /// Asserts that the process failed with `status` and wrote all of `words` to standard error.
     ///
     /// # Panics
-    /// If it did not, or panicked.
+    /// If it did not, or if it panicked.
     #[track_caller]
     pub fn failed(&self, status: i32, words: &[&str]) {
         assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);

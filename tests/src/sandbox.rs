@@ -1,4 +1,4 @@
-//! A machine of its own for one attack: private mounts, processes, network and `/run`, and an unprivileged user.
+//! A sandbox for one attack: private mounts, processes, network and `/run`, and an unprivileged user.
 
 use crate::running::{Ended, Running};
 use crate::scene::{NOBODY, Scene};
@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every script begins with. `as_user COMMAND` runs a command as an unprivileged user without groups, in the user's own
-/// directory; `until_there FILE` waits at most ten seconds for a file.
+/// Beginning of every script. `as_user COMMAND` runs a command as an unprivileged user without groups, in the user's
+/// own directory; `until_there FILE` waits at most ten seconds for a file.
 const PROLOGUE: &str = r#"
 set -eu
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -15,10 +15,10 @@ as_user() (cd "$USER_HOME" && exec setpriv --reuid 65534 --regid 65534 --clear-g
 until_there() { i=0; while [ ! -e "$1" ] && [ $i -lt 1000 ]; do sleep 0.01; i=$((i + 1)); done; [ -e "$1" ]; }
 "#;
 
-/// Runs scripts of one test as root, on a machine of their own each.
+/// Sandboxes of one test, which run one script each as root.
 ///
-/// Scripts see `$SORDINO`, `$SCENE` (the test's directory, root's), `$USER_HOME` (the unprivileged user's directory) and `$ATTACK`,
-/// the program that attacks.
+/// Scripts have `$SORDINO`, `$SCENE` (the test's directory, owned by root), `$USER_HOME` (the unprivileged user's
+/// directory) and `$ATTACK`, the attacking program.
 #[derive(Debug)]
 pub struct Sandbox<'a> {
     scene: &'a Scene,
@@ -27,7 +27,7 @@ pub struct Sandbox<'a> {
 }
 
 impl<'a> Sandbox<'a> {
-    /// For a test whose attacks are kinds of the program `attack`, which is made executable for everybody.
+    /// Prepares a test whose attacks are kinds of the program `attack`, which becomes executable for every user.
     pub fn new(scene: &'a Scene, attack: &str) -> Self {
         let home = scene.directory_of(NOBODY, "home");
         let here = scene.path("attack");
@@ -35,17 +35,17 @@ impl<'a> Sandbox<'a> {
         Self { scene, home, attack: here }
     }
 
-    /// The unprivileged user's directory.
+    /// Returns the unprivileged user's directory.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Runs a script of `sh` to its end; whatever it started is killed then.
+    /// Runs an `sh` script to its end, and kills every process that it started.
     pub fn run(&self, script: &str) -> Ended {
         self.start(script).end()
     }
 
-    /// Starts a script of `sh`.
+    /// Starts an `sh` script in a sandbox.
     pub fn start(&self, script: &str) -> Running {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "--"]);

@@ -1,4 +1,4 @@
-//! One test: its directory, the programs and recorders it starts, the machine as it was before.
+//! One test: its directory, its programs and recorders, and the machine's state before it.
 
 use crate::install::{Compiler, checked_sordino, compile, installed, library, sordino};
 use crate::listing::items;
@@ -18,15 +18,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The user `nobody`, who has no rights; groups have the same numbers.
+/// Number of the user `nobody`, who has no rights, and of that user's group.
 pub const NOBODY: u32 = 65_534;
-/// The user `daemon`, another one.
+/// Number of the user `daemon`, another unprivileged one.
 pub const DAEMON: u32 = 1;
 
-/// One test at a time: two of them on two CPUs would measure each other, and each looks at the whole machine.
+/// Lock that runs one test at a time: two tests would disturb each other's measurements, and each checks the whole
+/// machine.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// One test. When it is over, the machine has to be as it was before.
+/// A test with a directory. At its end, the machine's state has to be the same as before.
 #[derive(Debug)]
 pub struct Scene {
     directory: TempDir,
@@ -36,12 +37,12 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A directory that every user may look into, with sordino and its library in it, as they are installed.
+    /// Creates the test's directory, which every user may read, with the installed sordino and its library in it.
     pub fn new() -> Self {
         Self::of(&sordino())
     }
 
-    /// The same, with a sordino that panics where arithmetic overflows: for what must not harm it.
+    /// Creates the directory with a sordino that panics on arithmetic overflow, for tests with hostile input.
     pub fn checked() -> Self {
         Self::of(checked_sordino())
     }
@@ -60,7 +61,7 @@ impl Scene {
         Self { directory, before, count: Cell::new(0), _alone: alone }
     }
 
-    /// This one if the test is run by root, without whom there is nothing to test.
+    /// Returns the scene if root runs the test, which otherwise has nothing to check.
     pub fn as_root(self) -> Option<Self> {
         let is_root = rustix::process::geteuid().is_root();
         if !is_root {
@@ -69,18 +70,18 @@ impl Scene {
         is_root.then_some(self)
     }
 
-    /// A path in the test's directory.
+    /// Returns a path in the test's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// A path that was not there before.
+    /// Returns a new path in the test's directory.
     pub fn fresh(&self, prefix: &str) -> PathBuf {
         self.count.set(self.count.get() + 1);
         self.path(&format!("{prefix}-{}", self.count.get()))
     }
 
-    /// A new directory that belongs to `user`.
+    /// Creates a directory that belongs to `user`.
     pub fn directory_of(&self, user: u32, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).expect("a directory");
@@ -101,7 +102,7 @@ impl Scene {
         self.compile(Compiler::Gcc, source, &[])
     }
 
-    /// `sordino` with these arguments, not started yet.
+    /// Returns the command `sordino` with these arguments, not yet started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("sordino"));
         command.args(arguments).current_dir(self.directory.path());
@@ -112,19 +113,19 @@ impl Scene {
         command
     }
 
-    /// The same, run by `user`.
+    /// Returns the command `sordino`, run by `user`, not yet started.
     pub fn command_of(&self, user: u32, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
         command.uid(user).gid(user);
         command
     }
 
-    /// Starts any command.
+    /// Starts a command with its output in the test's directory.
     pub fn start(&self, command: &mut Command) -> Running {
         Running::start(command, &self.fresh("output"))
     }
 
-    /// Runs any command to its end.
+    /// Runs a command to its end.
     pub fn run(&self, command: &mut Command) -> Ended {
         self.start(command).end()
     }
@@ -134,19 +135,19 @@ impl Scene {
         self.run(&mut self.command(arguments))
     }
 
-    /// Runs sordino, which has to fail with `status` and say `words`.
+    /// Runs sordino, and asserts that it fails with `status` and writes `words` to standard error.
     #[track_caller]
     pub fn refuses(&self, status: i32, words: &[&str], arguments: &[&str]) {
         self.sordino(arguments).failed(status, words);
     }
 
-    /// What `sordino events --json` lists of a trace that has nothing wrong with it, the state dump too.
+    /// Returns what `sordino events --json --statedump` lists of a trace that has no fault.
     #[track_caller]
     pub fn listed(&self, trace: &Path) -> Vec<Value> {
         items(self.run(self.command(&["events", "--json", "--statedump"]).arg(trace)).succeeded())
     }
 
-    /// A recorder that is about to be started, and where it will record to: `sordino record --json -o ... ARGUMENTS`.
+    /// Returns a recorder that is not yet started, and its output directory: `sordino record --json -o ... ARGUMENTS`.
     pub fn recorder(&self, arguments: &[&str]) -> (Command, PathBuf) {
         let output = self.fresh("recording");
         let mut command = self.command(&["record", "--json", "-o"]);
@@ -159,7 +160,7 @@ impl Scene {
         self.record_with(options, command, |_| {})
     }
 
-    /// Records `command` after `change`d the recorder's own.
+    /// Records `command` with a recorder that `change` has altered.
     pub fn record_with(
         &self,
         options: &[&str],
@@ -172,7 +173,7 @@ impl Scene {
         Recording::of(self.run(&mut recorder), output)
     }
 
-    /// Starts a recorder of process `pid`, and waits until that is being recorded.
+    /// Starts a recorder of process `pid`, and waits until it records that process.
     pub fn attach(&self, pid: i32, options: &[&str]) -> Attached {
         let pid_text = pid.to_string();
         let (mut recorder, output) = self.recorder(&["--pid", &pid_text]);
@@ -195,7 +196,8 @@ impl Scene {
         Attached { running, output }
     }
 
-    /// Reports what could not be measured on this machine, past the test harness, which swallows the output of tests that pass.
+    /// Reports a measurement that this machine does not allow. The report passes by the test harness, which discards
+    /// the output of tests that pass.
     pub fn not_measured(what: &str) {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
@@ -228,9 +230,9 @@ impl Drop for Scene {
 /// A recorder that records a running program.
 #[derive(Debug)]
 pub struct Attached {
-    /// The recorder.
+    /// Process of the recorder.
     pub running: Running,
-    /// Where it records to.
+    /// Directory of the recording.
     pub output: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! A session of `sordino start`, which ends with the test.
+//! A session of `sordino start` that ends with the test.
 
 use crate::running::{Ended, Running};
 use crate::scene::Scene;
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A session.
+/// A session that ends with the test.
 #[derive(Debug)]
 pub struct Session<'a> {
     scene: &'a Scene,
     name: String,
-    /// Where its recordings go.
+    /// Directory of the session's recordings.
     pub output: PathBuf,
     destroyed: bool,
 }
 
 impl<'a> Session<'a> {
-    /// Starts one that is called `name`: `sordino start NAME -o ... ARGUMENTS`.
+    /// Starts a session: `sordino start NAME -o ... ARGUMENTS`.
     #[track_caller]
     pub fn start(scene: &'a Scene, name: &str, arguments: &[&str]) -> Self {
         let session = Self {
@@ -33,12 +33,12 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// The environment that leads programs and commands to the test's sessions.
+    /// Returns the environment variable by which programs and commands find the test's sessions.
     pub fn environment(scene: &Scene) -> (&'static str, PathBuf) {
         ("SORDINO_RUNTIME_DIR", scene.path("runtime"))
     }
 
-    /// Starts a program that is to find the test's sessions.
+    /// Starts a program that finds the test's sessions.
     pub fn join(scene: &Scene, program: &mut Command) -> Running {
         let (name, path) = Self::environment(scene);
         scene.start(program.env(name, path))
@@ -50,39 +50,39 @@ impl<'a> Session<'a> {
         scene.run(scene.command(arguments).env(name, path))
     }
 
-    /// The same.
+    /// Runs sordino with the test's sessions.
     pub fn ask(&self, arguments: &[&str]) -> Ended {
         Self::sordino(self.scene, arguments)
     }
 
-    /// What it answers as JSON.
+    /// Runs sordino, and parses its output as JSON.
     #[track_caller]
     fn answer(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(self.ask(arguments).succeeded()).expect("JSON")
     }
 
-    /// `sordino COMMAND NAME`, which has to succeed.
+    /// Runs `sordino COMMAND NAME ARGUMENTS`, which has to succeed.
     #[track_caller]
     pub fn does(&self, command: &str, arguments: &[&str]) {
         self.ask(&[&[command, &self.name], arguments].concat()).succeeded();
     }
 
-    /// What `status --json` says of it.
+    /// Returns the session's part of `sordino status --json`.
     #[track_caller]
     pub fn status(&self) -> Value {
         self.answer(&["status", &self.name, "--json"])["sessions"][0].clone()
     }
 
-    /// Its recorder.
+    /// Returns the process id of the session's recorder.
     #[track_caller]
     pub fn recorder(&self) -> i32 {
         self.status()["status"]["recorder"].as_i64().expect("a running recorder") as i32
     }
 
-    /// Waits until it records process `pid`; that program's status.
+    /// Waits until the session records process `pid`, and returns that program's status.
     ///
     /// # Panics
-    /// If that takes too long.
+    /// If the program is not recorded within 20 seconds.
     #[track_caller]
     pub fn records(&self, pid: i32) -> Value {
         let end = Instant::now() + Duration::from_secs(20);
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether it records process `pid`.
+    /// Returns true if the session records process `pid`.
     #[track_caller]
     pub fn has(&self, pid: i32) -> bool {
         let status = self.status();
@@ -105,13 +105,13 @@ impl<'a> Session<'a> {
         programs.iter().any(|program| program["pid"] == pid)
     }
 
-    /// Takes a snapshot; where it lies.
+    /// Takes a snapshot, and returns its directory.
     #[track_caller]
     pub fn snapshot(&self, arguments: &[&str]) -> PathBuf {
         self.written("snapshot", arguments)
     }
 
-    /// Completes a chunk; where it lies.
+    /// Completes a chunk, and returns its directory.
     #[track_caller]
     pub fn rotate(&self) -> PathBuf {
         self.written("rotate", &[])
@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
         reply["directory"].as_str().expect("a directory").into()
     }
 
-    /// Ends it; its recordings, oldest first.
+    /// Stops the session, and returns its recordings, oldest first.
     #[track_caller]
     pub fn stop(&self) -> Vec<PathBuf> {
         let reply = self.answer(&["stop", &self.name, "--json"]);
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         paths.iter().filter_map(Value::as_str).map(PathBuf::from).collect()
     }
 
-    /// Ends it and has it forgotten.
+    /// Destroys the session, and asserts that its directory is gone.
     #[track_caller]
     pub fn destroy(mut self) {
         self.destroyed = true;
@@ -148,10 +148,10 @@ impl Drop for Session<'_> {
     }
 }
 
-/// The summary of a recording.
+/// Reads the summary of a recording.
 ///
 /// # Panics
-/// If it has none.
+/// If the recording has no summary.
 pub fn summary(directory: &Path) -> Value {
     let text = fs::read_to_string(directory.join("recording.json")).expect("a summary");
     serde_json::from_str(&text).expect("JSON")

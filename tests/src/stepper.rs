@@ -1,8 +1,9 @@
 //! A debugger that counts the instructions of a hit: it steps through the program from one breakpoint to the next.
 //!
-//! The program marks a hit by an `int3` before, with the address of its thread's rseq area in the register rdi, and one behind.
-//! The kernel aborts a restartable section whenever it stops there, so it must not know the area (`programs/fake_rseq.h`); what
-//! the kernel would do, [`Interruption`] does once, or always, at the section's worst place.
+//! The program marks a hit by an `int3` before, with the address of its thread's rseq area in the register rdi, and one
+//! behind. The kernel aborts a restartable section at every stop in it, so it must not know the area
+//! (`programs/fake_rseq.h`). [`Interruption`] does the kernel's work, once or each time, before the section's last
+//! instruction.
 
 use crate::running::Running;
 use nix::errno::Errno;
@@ -11,23 +12,23 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// What befalls the hits that are stepped through, before the last instruction of a section: the store of the head.
+/// Interruption of each hit that is stepped through, before the last instruction of a section: the store of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
-    /// Nothing.
+    /// No interruption at all.
     None,
-    /// The thread is preempted, so many times in a hit.
+    /// The thread is preempted this many times in a hit.
     Preempted(u32),
-    /// It gets a signal, once in a hit.
+    /// The thread gets a signal once in a hit.
     Signalled(Signal),
 }
 
-/// What one hit came to.
+/// Cost of a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hit {
-    /// Instructions that retired. One that repeats itself (`rep`) is one.
+    /// Number of instructions that retired. One that repeats itself (`rep`) counts once.
     pub instructions: u64,
-    /// Those of them that entered the kernel.
+    /// Number of those instructions that entered the kernel.
     pub system_calls: u64,
 }
 
@@ -37,21 +38,21 @@ pub struct Stepper {
     pid: Pid,
 }
 
-/// Where a thread is in a section: the kernel's `struct rseq_cs`, and where the area is.
+/// A thread's restartable section, from the kernel's `struct rseq_cs`, and the address of the rseq area.
 struct Section {
     area: u64,
     end: u64,
     abort: u64,
 }
 
-/// Offset of `rseq_cs` in `struct rseq`.
+/// Offset of `rseq_cs` in `struct rseq`, in bytes.
 const RSEQ_CS: u64 = 8;
 
 impl Stepper {
-    /// Takes hold of a program and stops it.
+    /// Attaches to a program and stops it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel's system call.
     pub fn new(running: &Running) -> Result<Self, Errno> {
         let pid = Pid::from_raw(running.pid());
         ptrace::seize(pid, ptrace::Options::PTRACE_O_EXITKILL)?;
@@ -60,19 +61,19 @@ impl Stepper {
         Ok(Self { pid })
     }
 
-    /// Lets the program run until it is behind its next `hits`.
+    /// Lets the program run until it has completed its next `hits`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel's system call.
     pub fn skip(&self, hits: u64) -> Result<(), Errno> {
         (0..2 * hits).try_for_each(|_| self.run_to_breakpoint())
     }
 
-    /// Steps through the program's next hit. What it came to; before that, what a hit in a signal handler came to that
+    /// Steps through the program's next hit. Returns its cost, behind the cost of a hit in a signal handler that
     /// interrupted it.
     ///
     /// # Errors
-    /// What the kernel says; [`Errno::ECHILD`] if the program ended.
+    /// The error of the kernel's system call; [`Errno::ECHILD`] if the program has ended.
     pub fn step(&self, interruption: Interruption) -> Result<Vec<Hit>, Errno> {
         self.run_to_breakpoint()?;
         let area = ptrace::getregs(self.pid)?.rdi;
@@ -86,7 +87,7 @@ impl Stepper {
         self.wait()
     }
 
-    /// Steps until behind the next breakpoint, and notes what that came to.
+    /// Steps until behind the next breakpoint, and adds the cost to `hits`.
     fn step_to_breakpoint(
         &self,
         area: u64,
@@ -121,7 +122,8 @@ impl Stepper {
         }
     }
 
-    /// Delivers `signal` and steps through the hit in its handler, until the thread is where the section continues.
+    /// Delivers `signal` and steps through the hit in its handler, until the thread returns to the section's abort
+    /// handler.
     fn step_through_handler(
         &self,
         signal: Signal,
@@ -140,14 +142,14 @@ impl Stepper {
         Ok(())
     }
 
-    /// One instruction, or the way into the handler of `signal`; where the program is then.
+    /// Steps one instruction, or into the handler of `signal`. Returns the program's new instruction pointer.
     fn step_one(&self, signal: Option<Signal>) -> Result<u64, Errno> {
         ptrace::step(self.pid, signal)?;
         self.wait()?;
         Ok(ptrace::getregs(self.pid)?.rip)
     }
 
-    /// Waits until the program has made its step, or is at a breakpoint.
+    /// Waits until the program has made its step or is at a breakpoint.
     fn wait(&self) -> Result<(), Errno> {
         match waitpid(self.pid, None)? {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(()),
@@ -161,7 +163,7 @@ impl Stepper {
         Ok(ptrace::read(self.pid, address as ptrace::AddressType)? as u64)
     }
 
-    /// The section that the thread is in with its next instruction at `at`.
+    /// Returns the section that contains the thread's next instruction at `at`, if any.
     fn section(&self, area: u64, at: u64) -> Result<Option<Section>, Errno> {
         let description = self.read(area + RSEQ_CS)?;
         if description == 0 {
@@ -173,7 +175,7 @@ impl Stepper {
         Ok((at.wrapping_sub(start) < length).then_some(Section { area, end: start + length, abort }))
     }
 
-    /// What the kernel does to a thread in a section.
+    /// Aborts a section as the kernel does: clears `rseq_cs` and continues at the abort handler.
     fn abort(&self, section: &Section) -> Result<(), Errno> {
         ptrace::write(self.pid, (section.area + RSEQ_CS) as ptrace::AddressType, 0)?;
         let mut registers = ptrace::getregs(self.pid)?;
@@ -192,13 +194,14 @@ impl Interruption {
     }
 }
 
-/// The breakpoint.
+/// Opcode of the breakpoint instruction.
 const INT3: u8 = 0xcc;
-/// `syscall`, `sysenter`, `int 0x80`.
+/// Opcodes of `syscall`, `sysenter` and `int 0x80`.
 const SYSTEM_CALLS: [[u8; 2]; 3] = [[0x0f, 0x05], [0x0f, 0x34], [0xcd, 0x80]];
 
 impl Section {
-    /// Whether the instruction at `at` is the last, which stores the head: it takes 3 or 4 bytes, and the one before at least 2.
+    /// Returns true if the instruction at `at` is the section's last one, which stores the head. It takes 3 or 4 bytes,
+    /// and the one before at least 2.
     fn is_last(&self, at: u64) -> bool {
         self.end - at <= 4
     }

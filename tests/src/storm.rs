@@ -1,4 +1,4 @@
-//! `programs/storms.c`, from outside: its parameters, and what it says of itself in memory that outlives it.
+//! Control of `programs/storms.c`: its parameters, and its counters in shared memory that outlives it.
 
 use crate::verified::mixed;
 use crate::{Compiler, Scene};
@@ -8,19 +8,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Lanes of a storm, as in `storms.c`.
+/// Number of lanes of a storm, as in `storms.c`.
 const LANES: usize = 1024;
-/// The words behind the lanes.
+/// Offsets of the words behind the lanes, in words.
 const PID: usize = 2 * LANES;
 const STOP: usize = PID + 1;
 const GO: usize = PID + 2;
-/// The storm's size in its file.
+/// Size of the shared file in bytes.
 const SIZE: usize = 8 * (GO + 1);
 
-/// All that `storms.c` knows.
+/// Loads that `storms.c` knows.
 pub const LOADS: [&str; 7] = ["signals", "migration", "fifo", "fork", "vfork", "exec", "plugin"];
 
-/// A program that is compiled for storms.
+/// A program and its plug-in, compiled for storms.
 #[derive(Debug)]
 pub struct Program {
     program: PathBuf,
@@ -28,13 +28,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles it.
+    /// Compiles the program and its plug-in.
     pub fn new(scene: &Scene) -> Self {
         let plugin = scene.compile(Compiler::Gcc, "verified_plugin.c", &["-shared", "-fPIC"]);
         Self { program: scene.program("storms.c"), plugin }
     }
 
-    /// One run of so many milliseconds: its command line, and its file.
+    /// Returns the command line of a run of this many milliseconds, and its shared memory.
     pub fn storm(
         &self,
         scene: &Scene,
@@ -57,7 +57,7 @@ impl Program {
     }
 }
 
-/// What a storm shares with whoever watches it.
+/// Memory that a storm shares with its observers.
 #[derive(Debug)]
 pub struct Shared(File);
 
@@ -68,7 +68,7 @@ impl Shared {
         u64::from_ne_bytes(bytes)
     }
 
-    /// Whether it is about to end.
+    /// Returns true if the storm is about to end.
     pub fn is_over(&self) -> bool {
         self.word(STOP) != 0
     }
@@ -77,17 +77,17 @@ impl Shared {
         self.0.write_all_at(&1u64.to_ne_bytes(), 8 * index as u64).expect("a word");
     }
 
-    /// Its process id, 0 before it is there.
+    /// Returns the storm's process id, 0 before the process has started.
     pub fn pid(&self) -> i32 {
         self.word(PID) as i32
     }
 
-    /// Lets it begin.
+    /// Lets the waiting storm begin.
     pub fn go(&self) {
         self.set(GO);
     }
 
-    /// Lets it end.
+    /// Lets the storm end.
     pub fn stop(&self) {
         self.set(STOP);
     }
@@ -97,24 +97,24 @@ impl Shared {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// How many hits of each lane have begun.
+    /// Returns the number of begun hits of each lane.
     pub fn begun(&self) -> BTreeMap<u32, u64> {
         self.counts(0)
     }
 
-    /// How many hits of each lane are done.
+    /// Returns the number of completed hits of each lane.
     pub fn done(&self) -> BTreeMap<u32, u64> {
         self.counts(1)
     }
 }
 
-/// What the environment says: `STORM_SECONDS`, `STORM_KILLS`, `STORM_SEED`.
+/// Returns the number in an environment variable: `STORM_SECONDS`, `STORM_KILLS` or `STORM_SEED`.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The rounds of a storm that takes so much of `STORM_SECONDS` (30 seconds unless that says otherwise). Says the seed of a round that
-/// failed; `STORM_SEED` begins with it.
+/// Rounds of a storm that share a part of `STORM_SECONDS` (default 30 seconds). The seed of a failed round is printed;
+/// with it as `STORM_SEED`, that round comes first.
 #[derive(Debug)]
 pub struct Rounds {
     seed: u64,
@@ -123,14 +123,14 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Those of one of `tests` storms.
+    /// Begins the rounds of one of `tests` storms that share the time.
     pub fn one_of(tests: u32) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
         let time = Duration::from_secs(number("STORM_SECONDS").unwrap_or(30)) / tests;
         Self { seed: number("STORM_SEED").unwrap_or(now), until: Instant::now() + time, begun: false }
     }
 
-    /// The next round's seed, and for how many milliseconds it is to blow.
+    /// Returns the next round's seed and its length in milliseconds; `None` if the time is over.
     pub fn next_round(&mut self) -> Option<(u64, u64)> {
         let left = self.until.saturating_duration_since(Instant::now()).as_millis() as u64;
         let first = !std::mem::replace(&mut self.begun, true);

@@ -1,10 +1,11 @@
-//! A pseudo-terminal, and what is written to it.
+//! A pseudo-terminal, and checks of the text that is written to it.
 
 use crate::running::Ended;
 use crate::scene::Scene;
 use std::process::Command;
 
-/// What a command wrote to a terminal of so many columns, and how it ended. The terminal's newlines are plain ones again.
+/// Runs a shell line on a terminal of `columns` columns. Returns its output, with plain newlines in place of the
+/// terminal's, and how it ended.
 #[track_caller]
 pub fn on_terminal(scene: &Scene, columns: usize, line: &str, change: impl FnOnce(&mut Command)) -> Ended {
     let mut command = Command::new("script");
@@ -18,14 +19,14 @@ pub fn on_terminal(scene: &Scene, columns: usize, line: &str, change: impl FnOnc
     ended
 }
 
-/// Whether the text has any escape sequence that colours.
+/// Returns true if the text has an escape sequence that sets a colour.
 pub fn has_colors(text: &str) -> bool {
     text.split("\x1b[")
         .skip(1)
         .any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
 }
 
-/// The text without escape sequences, as lines: what is drawn over counts as a line.
+/// Returns the text's lines without escape sequences. A line that is drawn over counts as a line.
 pub fn plain_lines(text: &str) -> Vec<String> {
     let mut parts = text.split("\x1b[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -36,7 +37,7 @@ pub fn plain_lines(text: &str) -> Vec<String> {
     plain.split(['\n', '\r']).map(str::to_owned).collect()
 }
 
-/// Nothing that was written has more than `columns` columns, but for words that alone have more: a path can be as long.
+/// Asserts that no line has more than `columns` columns, unless it is a single word, such as a long path.
 #[track_caller]
 pub fn assert_fits(text: &str, columns: usize, what: &str) {
     for line in plain_lines(text).iter().filter(|line| line.trim().contains(' ')) {
@@ -52,7 +53,7 @@ pub fn commands_in(help: &str) -> Vec<&str> {
     rows.filter_map(|row| row.split_whitespace().next()).filter(|name| *name != "help").collect()
 }
 
-/// Nouns that are counted in sordino's outputs.
+/// Nouns that sordino's outputs count.
 const COUNTED: &[&str] = &[
     "chunks",
     "events",
@@ -76,7 +77,7 @@ const COUNTED: &[&str] = &[
     "tracepoints",
 ];
 
-/// No noun stands in the plural behind a one.
+/// Asserts that no plural noun follows the number 1.
 #[track_caller]
 pub fn assert_numbers_agree(text: &str) {
     let pairs = text.lines().flat_map(|line| {

@@ -1,11 +1,11 @@
-//! Records that verify themselves: `programs/verified.h` says what they hold, `programs/storms.c` writes them.
+//! Records that verify themselves: `programs/verified.h` defines their fields, `programs/storms.c` writes them.
 
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Event, Step, View};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The finaliser of MurmurHash3, as in `verified.h`.
+/// Finaliser of MurmurHash3, the same as in `verified.h`.
 pub fn mixed(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -13,7 +13,7 @@ pub fn mixed(word: u64) -> u64 {
     word ^ word >> 33
 }
 
-/// How many bytes of fill a record with this check has; `None`: it has two words and no fill.
+/// Returns the fill's length in bytes for a record with this check; `None` for a record of two words without a fill.
 fn fill_length(check: u64) -> Option<usize> {
     let random = (check >> 16) as u32 as usize;
     match (check & 1, check >> 1 & 127) {
@@ -23,12 +23,12 @@ fn fill_length(check: u64) -> Option<usize> {
     }
 }
 
-/// The lane of a plug-in, whose records never have a fill.
+/// Lane of a plug-in, whose records never have a fill.
 pub const PLUGIN: u32 = 83;
-/// The lane of records of which each fills the smallest sub-buffer.
+/// Lane of large records, each of which fills the smallest sub-buffer.
 const LARGE: u32 = 84;
 
-/// How many records of a storm are larger than a sub-buffer takes whose largest payload is `most` bytes.
+/// Returns the number of a storm's records that are larger than a sub-buffer, whose largest payload is `most` bytes.
 pub fn too_large(seed: u64, begun: &BTreeMap<u32, u64>, most: usize) -> u64 {
     let of_lane = |(&lane, &count): (&u32, &u64)| {
         let checks = (0..count).map(|number| mixed((u64::from(lane) << 40 | number) ^ seed));
@@ -37,28 +37,28 @@ pub fn too_large(seed: u64, begun: &BTreeMap<u32, u64>, most: usize) -> u64 {
     begun.iter().filter(|(lane, _)| **lane != PLUGIN).map(of_lane).sum()
 }
 
-/// What was read of a storm.
+/// Records that were read of a storm.
 #[derive(Debug)]
 pub struct Lanes {
     seed: u64,
-    /// For each lane the records that were read: when, and their numbers.
+    /// Records of each lane: their times and their numbers.
     lanes: BTreeMap<u32, Vec<(i64, u64)>>,
-    /// Between when and when records may be missing.
+    /// Time intervals in which records may be missing.
     holes: Vec<(i64, i64)>,
-    /// How many records the reader said are lost.
+    /// Number of lost records that the reader reported.
     pub lost: u64,
 }
 
 impl Lanes {
-    /// Nothing yet, of the storm with this seed.
+    /// Creates an empty set for the storm with this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, lanes: BTreeMap::new(), holes: Vec::new(), lost: 0 }
     }
 
-    /// Takes a record. Those of one ring come in their order.
+    /// Verifies a record and adds it. Records of one ring have to arrive in their order.
     ///
     /// # Panics
-    /// If it is not what some hit wrote.
+    /// If the record is not one that a hit wrote.
     pub fn record(&mut self, time: i64, what: u64, check: u64, fill: Option<&[u8]>) {
         let lane = (what >> 40) as u32;
         assert_eq!(check, mixed(what ^ self.seed), "torn: {what:#x} at {time}");
@@ -75,21 +75,21 @@ impl Lanes {
         self.lanes.entry(lane).or_default().push((time, what & ((1 << 40) - 1)));
     }
 
-    /// Says that records may be missing between `from` and `to`.
+    /// Adds an interval, `from` to `to`, in which records may be missing.
     pub fn hole(&mut self, from: i64, to: i64) {
         self.holes.push((from, to));
     }
 
-    /// How many records there are.
+    /// Returns the number of records so far.
     pub fn count(&self) -> u64 {
         self.lanes.values().map(|records| records.len() as u64).sum()
     }
 
-    /// Reads all traces below `directory`. In a recording that `overwrites`, what is before the first record of a ring may be
+    /// Reads all traces below `directory`. With `overwrites`, records from before the first packet of a ring may be
     /// missing.
     ///
     /// # Panics
-    /// If anything makes no sense.
+    /// If the reader reports an error.
     pub fn read(&mut self, directory: &Path, overwrites: bool) {
         for path in find(directory).expect("traces") {
             let mut classes = Classes::default();
@@ -111,8 +111,8 @@ impl Lanes {
         loop {
             match events.next(&mut event).unwrap_or_else(|error| panic!("{error}")) {
                 Step::Event => {
-                    // A record that was interrupted keeps its time but tells of losses until it was published: those may lie
-                    // between it and the next.
+                    // A record that was interrupted keeps its early timestamp but reports losses up to its publication,
+                    // which may lie between it and the next record.
                     if let Some(from) = open.take_if(|_| last != i64::MIN) {
                         self.hole(from, event.time.0);
                     }
@@ -131,7 +131,7 @@ impl Lanes {
                             }));
                             Some(fill.as_slice())
                         }
-                        // The length of a fill without bytes.
+                        // A fill of no bytes is read as its length.
                         Some(View::Unsigned(0, _)) => Some(&[][..]),
                         _ => None,
                     };
@@ -150,10 +150,11 @@ impl Lanes {
         }
     }
 
-    /// How many of the hits that are `done` are not there. Those that have only `begun`, when the program was killed, may be.
+    /// Returns the number of hits without a record, up to the last one that was read or is `done`. A hit that had only
+    /// `begun` when the program was killed may have none.
     ///
     /// # Panics
-    /// If a record is there twice, out of order, never begun, or missing where nothing says so.
+    /// If a record occurs twice, is out of order, has no hit, or is missing outside of all holes.
     pub fn missing(&mut self, begun: &BTreeMap<u32, u64>, done: &BTreeMap<u32, u64>) -> u64 {
         let holes = merged(std::mem::take(&mut self.holes));
         let mut missing = 0;
@@ -184,7 +185,7 @@ impl Lanes {
     }
 }
 
-/// The same intervals, ascending, none touching the next.
+/// Returns the same intervals in ascending order, merged where they touch.
 fn merged(mut holes: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     holes.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::new();
@@ -197,7 +198,7 @@ fn merged(mut holes: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     merged
 }
 
-/// Whether one of the intervals has a moment between `from` and `to`.
+/// Returns true if one of the intervals overlaps the one from `from` to `to`.
 fn is_in(holes: &[(i64, i64)], from: i64, to: i64) -> bool {
     let first = holes.partition_point(|&(_, end)| end < from);
     holes.get(first).is_some_and(|&(begin, _)| begin <= to)

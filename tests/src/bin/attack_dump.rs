@@ -1,5 +1,6 @@
-//! Programs that attack a recorder's state dump by what they have mapped: `attack_dump KIND`, in a directory of the attacker's.
-//! Each creates the file `ready` when it is; `attack_dump peak COMMAND` runs a command and prints its largest resident set in KiB.
+//! Programs that attack a recorder's state dump by their mappings: `attack_dump KIND`, in a directory of the
+//! attacker's. Each creates the file `ready` when its attack is prepared; `attack_dump peak COMMAND` runs a command and
+//! prints its largest resident set in KiB.
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
 use std::ffi::c_void;
@@ -12,14 +13,14 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// A file of `pages`, and it mapped to be executed.
+/// Creates a file of `pages` pages and maps it as executable.
 fn mapped(name: &str, head: &[u8], pages: usize) -> (File, *mut c_void) {
     let mut options = File::options();
     let file = options.read(true).write(true).create_new(true).open(name).expect("a file");
     file.set_len((pages * PAGE) as u64).expect("a size");
     file.write_all_at(head, 0).expect("its beginning");
     let (length, protection) = (pages * PAGE, libc::PROT_READ | libc::PROT_EXEC);
-    // SAFETY: a new mapping of an open file, at an address that the kernel chooses.
+    // SAFETY: the kernel chooses the address of the new mapping, so it replaces none.
     let at =
         unsafe { libc::mmap(ptr::null_mut(), length, protection, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
     assert_ne!(at, libc::MAP_FAILED, "mmap");
@@ -29,7 +30,7 @@ fn mapped(name: &str, head: &[u8], pages: usize) -> (File, *mut c_void) {
 /// An ELF file's headers with one segment of notes, `size` bytes from the second page on.
 fn elf(size: u64) -> Vec<u8> {
     let mut bytes = [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 9], &[3, 0, 62, 0, 1, 0, 0, 0]].concat();
-    // Entry, and where program and section headers are.
+    // Entry point, and the offsets of the program and section headers.
     bytes.extend([0_u64, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
     bytes.extend([0; 4]);
     bytes.extend([64_u16, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
@@ -38,15 +39,15 @@ fn elf(size: u64) -> Vec<u8> {
     bytes
 }
 
-/// A mapped file is deleted, and a FIFO takes the name by which `maps` shows it.
+/// Deletes a mapped file and creates a FIFO of the name that `maps` shows for it.
 fn fifo_for_a_deleted_file() {
     mapped("x", b"text", 1);
     fs::remove_file("x").expect("gone");
     mkfifoat(CWD, "x (deleted)", Mode::RWXU).expect("a FIFO");
 }
 
-/// Two mapped files are deleted; links to `$SECRET` and to a FIFO take the names by which `maps` shows them. Creates `opened` once
-/// somebody has opened the FIFO.
+/// Deletes two mapped files and links the names that `maps` shows for them to `$SECRET` and to a FIFO. Creates `opened`
+/// once a process has opened the FIFO.
 fn links_for_mapped_files() {
     mkfifoat(CWD, "fifo", Mode::RWXU).expect("a FIFO");
     let secret = std::env::var("SECRET").expect("whose file");
@@ -56,7 +57,7 @@ fn links_for_mapped_files() {
         symlink(target, format!("{name} (deleted)")).expect("a link");
     }
     std::thread::spawn(|| {
-        // Without a reader it is an error.
+        // Opening a FIFO for writing fails while it has no reader.
         while open("fifo", OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -64,36 +65,36 @@ fn links_for_mapped_files() {
     });
 }
 
-/// A lease on a mapped file, which is not given up before the kernel takes it, after 45 seconds.
+/// Takes a lease on a mapped file, and keeps it until the kernel breaks it, after 45 seconds.
 fn lease() {
     let (file, _) = mapped("leased", &elf(64), 2);
-    // SAFETY: from now on the signal that asks for the lease is ignored.
+    // SAFETY: SIG_IGN is no handler, so no code of ours runs in a signal's context.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
-    // SAFETY: an owned descriptor.
+    // SAFETY: `F_SETLEASE` takes an integer and no pointer; `file` owns the descriptor.
     let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
     assert_eq!(leased, 0, "F_SETLEASE: {}", std::io::Error::last_os_error());
     std::mem::forget(file);
 }
 
-/// A file that takes a page or two, of which 2 GiB claim to be notes.
+/// Maps a file that occupies a page or two, and declares 2 GiB of it to be notes.
 fn notes() {
     let (file, _) = mapped("notes", &elf(2 << 30), 1);
     file.set_len((2 << 30) + 2 * PAGE as u64).expect("a hole");
 }
 
-/// As many executable mappings as the kernel allows, each of one page.
+/// Creates as many executable mappings of one page as the kernel allows.
 fn many_mappings() {
     let pages = 60_000;
     let (_, at) = mapped("many", b"text", pages);
     for page in (0..pages).step_by(2) {
-        // SAFETY: within the mapping, where nothing is used.
+        // SAFETY: `page` is less than `pages`, so the result lies within the mapping of `pages` pages.
         let page = unsafe { at.byte_add(page * PAGE) };
-        // SAFETY: one page of the mapping, which nobody reads or executes.
+        // SAFETY: one page of our own mapping, to which no reference exists.
         assert_eq!(unsafe { libc::mprotect(page, PAGE, libc::PROT_READ) }, 0);
     }
 }
 
-/// More threads than a dump takes of one process.
+/// Starts more threads than a state dump lists of one process.
 fn many_threads() {
     for _ in 0..4200 {
         let thread = std::thread::Builder::new().stack_size(16 << 10);
@@ -105,9 +106,9 @@ fn many_threads() {
 fn peak(mut command: impl Iterator<Item = String>) {
     let program = command.next().expect("a command");
     let status = Command::new(program).args(command).status().expect("it starts");
-    // SAFETY: zeros are a value of this structure, which holds numbers alone.
+    // SAFETY: `rusage` holds integers alone, so all zeros are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes the structure.
+    // SAFETY: the kernel writes into `usage`, which is borrowed mutably for the call.
     assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) }, 0);
     println!("peak {}", usage.ru_maxrss);
     assert!(status.success());

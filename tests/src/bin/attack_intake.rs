@@ -1,5 +1,5 @@
-//! Programs that want something of a recorder that it should not give: `attack_intake KIND ARGUMENTS`. Each says `ready` when its
-//! attack is under way, and then stays until it is killed.
+//! Programs that request from a recorder what it must not grant: `attack_intake KIND ARGUMENTS`. Each prints `ready`
+//! when its attack is under way, and then stays until it is killed.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -18,14 +18,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The first word of a program's packet, by hand: what attackers send does not follow the protocol's crate.
+/// First word of a program's packet, written out here, because attackers do not follow the protocol's crate.
 const FIRST_WORD: u64 = u64::from_le_bytes(*b"sordino1");
-/// Bytes of address space of each area: enough for rings of the default size.
+/// Address space of each area in bytes: enough for rings of the default size.
 const RESERVE: usize = 256 << 20;
-/// How long an answer is waited for.
+/// Time limit for a recorder's answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// An area as the library makes it.
+/// Creates an area as the library does.
 fn area() -> (Area, OwnedFd) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let pid = std::process::id();
@@ -39,7 +39,7 @@ fn inode(file: &OwnedFd) -> u64 {
     rustix::fs::fstat(file).expect("what the file is").st_ino
 }
 
-/// A recorder's socket: a path, or a name behind `@`.
+/// Connects to a recorder's socket: a path, or an abstract name behind `@`.
 fn connect(socket: &str) -> io::Result<OwnedFd> {
     let address = match socket.strip_prefix('@') {
         Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
@@ -50,7 +50,7 @@ fn connect(socket: &str) -> io::Result<OwnedFd> {
     Ok(connection)
 }
 
-/// Sends a packet of words with a descriptor, if there is one; the connection.
+/// Sends a packet of words, with a descriptor if there is one, and returns the connection.
 fn tell(socket: &str, words: &[u64], file: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -67,27 +67,27 @@ fn register(socket: &str, file: &OwnedFd) -> io::Result<OwnedFd> {
     tell(socket, &[FIRST_WORD, inode(file), file.as_raw_fd() as u64], None)
 }
 
-/// Waits until the recorder has answered or hung up, a bounded time.
+/// Waits until the recorder has answered or hung up, for at most [`PATIENCE`].
 fn wait_for_answer(connection: &OwnedFd) {
     let time = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     let _ = poll(&mut [PollFd::new(connection, PollFlags::IN)], Some(&time));
 }
 
-/// A watch for anybody who closes `path` after having had it open for writing.
+/// Returns a watch for processes that close `path` after having had it open for writing.
 fn watch_writers(path: &str) -> File {
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("inotify");
     inotify::add_watch(&watch, path, inotify::WatchFlags::CLOSE_WRITE).expect("a watch");
     File::from(watch)
 }
 
-/// Says whether anybody has opened the file for writing.
+/// Prints whether any process has had the file open for writing.
 fn say_whether_written(mut watch: File) {
     std::thread::sleep(Duration::from_millis(300));
     let was_opened = matches!(watch.read(&mut [0; 4096]), Ok(1..));
     println!("{}", if was_opened { "opened for writing" } else { "untouched" });
 }
 
-/// Sends a descriptor that may only be read; root would open it for writing.
+/// Sends a read-only descriptor of a file that root could open for writing.
 fn send(path: &str, socket: &str) {
     let file: OwnedFd =
         OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).expect(path).into();
@@ -97,21 +97,21 @@ fn send(path: &str, socket: &str) {
     say_whether_written(watch);
 }
 
-/// Has a descriptor be an area's and that of a file that may only be read by turns, while it is registered again and again.
+/// Registers a descriptor again and again while it alternates between a memory file and a file that may only be read.
 fn plant(path: &str, socket: &str, seconds: u64) {
     static OVER: AtomicBool = AtomicBool::new(false);
     let file: OwnedFd = File::open(path).expect(path).into();
-    // No area, so that it is looked at each time.
+    // The memory is no area, so the recorder examines it each time.
     let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
     let (watch, number) = (watch_writers(path), 200);
-    // SAFETY: a number that nobody else uses here.
+    // SAFETY: no other code of this program owns descriptor 200, so `dup2` closes no descriptor in use.
     assert_eq!(unsafe { libc::dup2(memory.as_raw_fd(), number) }, number);
     let words = [FIRST_WORD, inode(&memory), number as u64];
     let swap = std::thread::spawn(move || {
         while !OVER.load(Ordering::Relaxed) {
-            // SAFETY: likewise.
+            // SAFETY: only this thread changes descriptor 200 now, and no object owns it.
             unsafe { libc::dup2(file.as_raw_fd(), number) };
-            // SAFETY: likewise.
+            // SAFETY: only this thread changes descriptor 200 now, and no object owns it.
             unsafe { libc::dup2(memory.as_raw_fd(), number) };
         }
     });
@@ -125,15 +125,15 @@ fn plant(path: &str, socket: &str, seconds: u64) {
     say_whether_written(watch);
 }
 
-/// Sends a terminal, which becomes that of whoever opens it without one, and hangs up.
+/// Sends a terminal, which becomes the controlling terminal of a process that opens it and has none; then hangs it up.
 fn terminal(socket: &str) {
     let flags = libc::O_NOCTTY | libc::O_CLOEXEC;
     let master =
         OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/ptmx").expect("a terminal");
-    // SAFETY: an owned descriptor of a terminal.
+    // SAFETY: `master` owns the descriptor; the call takes no pointer.
     assert_eq!(unsafe { libc::unlockpt(master.as_raw_fd()) }, 0);
     let mut number: libc::c_uint = 0;
-    // SAFETY: fills in the number.
+    // SAFETY: `TIOCGPTN` writes one unsigned integer, into `number`.
     assert_eq!(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &mut number) }, 0);
     let name = format!("/dev/pts/{number}");
     let slave = OpenOptions::new()
@@ -149,16 +149,17 @@ fn terminal(socket: &str) {
     drop((slave, master));
 }
 
-/// Files that look like areas and are leased: whoever opens one waits until the lease is broken, 45 seconds.
+/// Registers leased files that look like areas: opening one waits until the kernel breaks the lease, 45 seconds.
 fn leases(socket: &str, count: usize) {
-    // SAFETY: the signal that tells of somebody who waits would end the program, and its leases.
+    // SAFETY: SIG_IGN is no handler. Ignored, the signal of a lease to be broken does not end the program and with it
+    // the leases.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     for _ in 0..count {
         let file = sordino_ring::map::create_file(1 << 20).expect("a file");
-        // A lease counts the openings, of which the creation is none.
+        // `F_WRLCK` requires that the file is open once; the creation does not count.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let file: OwnedFd = File::options().read(true).write(true).open(path).expect("the file again").into();
-        // SAFETY: an owned descriptor.
+        // SAFETY: `F_SETLEASE` takes an integer and no pointer; `file` owns the descriptor.
         let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
         assert_eq!(leased, 0, "a lease: {}", io::Error::last_os_error());
         std::mem::forget(register(socket, &file));
@@ -166,7 +167,7 @@ fn leases(socket: &str, count: usize) {
     }
 }
 
-/// So many areas at once; `twist` spoils each before it is registered.
+/// Registers `count` areas at once, after `twist` has changed each.
 fn areas(socket: &str, count: usize, twist: impl Fn(&Area, &OwnedFd)) {
     for _ in 0..count {
         let (area, file) = area();
@@ -176,7 +177,7 @@ fn areas(socket: &str, count: usize, twist: impl Fn(&Area, &OwnedFd)) {
     }
 }
 
-/// Areas with catalogues of `size` bytes: one tracepoint without an end, whose length changes all the time.
+/// Registers areas with catalogues of `size` bytes: one endless tracepoint, whose length changes all the time.
 fn catalogues(socket: &str, count: usize, size: usize) {
     let (mut headers, cpus) = (Vec::new(), 1);
     for _ in 0..count {
@@ -211,7 +212,7 @@ fn catalogues(socket: &str, count: usize, size: usize) {
     }
 }
 
-/// Holds the lock that orders recorders that attach, as long as the process lives.
+/// Holds the lock that serialises attaching recorders until the process ends.
 fn keep_locked(_: &Area, file: &OwnedFd) {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mine = File::options().read(true).write(true).open(path).expect("the area's file");
@@ -222,12 +223,12 @@ fn keep_locked(_: &Area, file: &OwnedFd) {
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: an initialised lock.
+    // SAFETY: `lock` is initialised and outlives the call, which reads it alone.
     assert_eq!(unsafe { libc::fcntl(mine.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) }, 0);
     std::mem::forget(mine);
 }
 
-/// `struct uffdio_api` of <linux/userfaultfd.h>.
+/// Layout of `struct uffdio_api` in <linux/userfaultfd.h>.
 #[repr(C)]
 struct FaultApi {
     api: u64,
@@ -235,7 +236,7 @@ struct FaultApi {
     ioctls: u64,
 }
 
-/// `struct uffdio_register`.
+/// Layout of `struct uffdio_register` in the same header.
 #[repr(C)]
 struct FaultRange {
     start: u64,
@@ -244,44 +245,46 @@ struct FaultRange {
     ioctls: u64,
 }
 
-/// Has whoever touches these pages of shared memory wait for ever: userfaultfd, of the device at `path`, and nobody answers.
+/// Makes every access to these pages of shared memory wait for ever, by a userfaultfd of the device at `path` whose
+/// faults are not answered.
 fn never_come(path: &str, start: u64, length: u64) {
-    /// `USERFAULTFD_IOC_NEW`, `UFFDIO_API`, `UFFDIO_REGISTER`.
+    /// Numbers of `USERFAULTFD_IOC_NEW`, `UFFDIO_API`, `UFFDIO_REGISTER`.
     const NEW: libc::c_ulong = 0xaa00;
     const API: libc::c_ulong = 0xc018_aa3f;
     const REGISTER: libc::c_ulong = 0xc020_aa00;
-    /// Missing pages of shared memory, and those that are there and not mapped.
+    /// Features: faults on missing pages of shared memory, and on present pages that are not mapped.
     const FEATURES: u64 = 1 << 5 | 1 << 10;
     let device = File::options().read(true).write(true).open(path).expect(path);
-    // SAFETY: an owned descriptor; the argument is flags.
+    // SAFETY: `device` owns the descriptor, and the argument is an integer of flags.
     let faults = unsafe { libc::ioctl(device.as_raw_fd(), NEW, libc::O_CLOEXEC) };
     assert!(faults >= 0, "userfaultfd: {}", io::Error::last_os_error());
     let mut api = FaultApi { api: 0xaa, features: FEATURES, ioctls: 0 };
-    // SAFETY: an initialised structure of the size that the number says.
+    // SAFETY: `api` is initialised and has the size that the request's number encodes.
     assert_eq!(unsafe { libc::ioctl(faults, API, &mut api) }, 0, "{}", io::Error::last_os_error());
     let mut range = FaultRange { start, length, mode: 1 | 4, ioctls: 0 };
-    // SAFETY: as above; the range is mapped.
+    // SAFETY: `range` is initialised and has the size that the request's number encodes. The callers own the mapped
+    // pages.
     assert_eq!(unsafe { libc::ioctl(faults, REGISTER, &mut range) }, 0, "{}", io::Error::last_os_error());
 }
 
-/// The part of an area that is for rings.
+/// Makes the pages of an area's rings wait for ever.
 fn rings_never_come(device: &str, area: &Area) {
     never_come(device, area.header() as *const _ as u64 + (2 << 20), RESERVE as u64 - (2 << 20));
 }
 
-/// Writes to a file from pages that never come: the kernel keeps the file's inode locked meanwhile, and whoever wants to change
-/// the file's size or memory waits in a way that no signal ends.
+/// Writes to a file from pages whose faults are never answered. The kernel keeps the file's inode locked meanwhile, and
+/// every change of the file's size or memory waits uninterruptibly.
 fn hold_inode(device: &str, path: &str) {
     let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
     let pages = sordino_ring::map::Mapping::new(memory.as_fd(), 0, 1 << 20).expect("a mapping").leak();
     never_come(device, pages.addr().get() as u64, 1 << 20);
     let file = File::options().write(true).open(path).expect(path);
     println!("ready");
-    // SAFETY: the kernel reads the pages, which are mapped; it never gets them.
+    // SAFETY: `pages` is mapped for 1 MiB, of which the kernel would read 4096 bytes; it waits for them for ever.
     unsafe { libc::pwrite(file.as_raw_fd(), pages.as_ptr().cast(), 4096, 0) };
 }
 
-/// An area whose inode is held by a child, before it is registered or after it was taken up. This process then ends.
+/// Registers an area whose inode a child holds, from before the registration or from after it. This process then ends.
 fn held(socket: &str, device: &str, when: &str) {
     let (_area, file) = area();
     let hold = || {
@@ -299,7 +302,7 @@ fn held(socket: &str, device: &str, when: &str) {
     }
 }
 
-/// Registers an area by another's inode number, which the file `number` will hold.
+/// Registers an area under another area's inode number, which it reads from the file `number`.
 fn claim(socket: &str, number: &str) {
     let _first = area();
     println!("ready");
@@ -317,7 +320,7 @@ fn claim(socket: &str, number: &str) {
     stay();
 }
 
-/// Gets into the recording of somebody else's command, by the name that everybody can see.
+/// Tries to join the recording of another user's command by its socket's public name.
 fn strange() {
     let sockets = fs::read_to_string("/proc/net/unix").expect("the sockets");
     let name = sockets
@@ -338,7 +341,7 @@ fn strange() {
     stay();
 }
 
-/// Connects and says nothing, or nonsense, as fast as it can.
+/// Opens connections that stay silent or send an invalid packet, as fast as it can.
 fn flood(socket: &str) {
     let (mut silent, end) = (Vec::new(), Instant::now() + Duration::from_secs(30));
     println!("ready");

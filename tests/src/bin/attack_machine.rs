@@ -1,6 +1,6 @@
 //! Attacks on what root keeps in `/run`, `/tmp` and the kernel's tracer: `attack_machine KIND ARGUMENTS`.
 //!
-//! | kind | does |
+//! | kind | effect |
 //! |---|---|
 //! | `lock FILE...` | opens each file, prints `opened FILE` where that is granted, waits for a lock on it, and holds it |
 //! | `hold FILE` | opens a file for reading, prints `holding`, and keeps it open |
@@ -42,7 +42,7 @@ fn lock(files: &[&str]) {
     for name in files {
         let Ok(file) = open(name) else { continue };
         say(&format!("opened {name}"));
-        // Whoever has the lock now gives it back one day.
+        // The present owner of the lock releases it eventually.
         std::thread::spawn(move || {
             let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
             std::thread::sleep(Duration::from_secs(1000));

@@ -1,5 +1,5 @@
-//! What a program may do to the names around a recorder's output: `attack_output exchange A B SECONDS` exchanges two names as fast
-//! as it can.
+//! Attack on the names around a recorder's output: `attack_output exchange A B SECONDS` exchanges two names as fast as
+//! it can.
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::time::{Duration, Instant};

@@ -1,13 +1,14 @@
-//! Programs that write to somebody else's terminal, or type into it: `attack_terminal KIND ...`.
+//! Programs that write to another user's terminal, or type into it: `attack_terminal KIND ...`.
 //!
-//! | kind | what it does |
+//! | kind | effect |
 //! |---|---|
 //! | `disguise DIR SECONDS` | starts a copy of itself under each of [`DISGUISES`], as the name of the file and of its directory |
-//! | `act SECONDS` | what such a copy does: leaves `ready-PID` here and hits tracepoints with such texts, with an area beside its own that makes no sense |
+//! | `act SECONDS` | the work of such a copy: leaves `ready-PID` here and hits tracepoints with such texts, with an
+//! invalid area beside its own |
 //! | `say` | writes such texts to standard output, as a command whose output goes to a session's log |
 //! | `plant DIR` | leaves directories that look like recordings, with such texts in names, metadata and summaries |
 //! | `type` | tries to type into the controlling terminal in every ABI |
-//! | `cost CALLS` | how many nanoseconds a system call takes, without a filter and with it, in turn |
+//! | `cost CALLS` | prints the nanoseconds of a system call, without a filter and with it, in turn |
 
 use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::{Area, Request};
@@ -21,8 +22,8 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Names of at most 15 bytes, as threads have them: the clipboard, the window's title, concealed text, a C1 control, a forged line,
-/// text the other way round, invalid UTF-8, invisible characters.
+/// Names of at most 15 bytes, the limit of threads' names: the clipboard, the window's title, concealed text, a C1
+/// control, a forged line, reversed text, invalid UTF-8, invisible characters.
 const DISGUISES: [&[u8]; 8] = [
     b"\x1b]52;c;QUFB\x07",
     b"\x1b]0;title\x07\r",
@@ -69,10 +70,10 @@ fn act(seconds: f64) {
     threads.into_iter().for_each(|thread| thread.join().expect("a thread that ends"));
 }
 
-/// Hits tracepoints in a thread of that name.
+/// Hits tracepoints in a thread that has this name.
 fn hit(name: &[u8], end: Instant) {
     let thread = CString::new(name).expect("a name without zeros");
-    // SAFETY: a text that ends with a zero byte; the kernel cuts it.
+    // SAFETY: the text ends with a zero byte; the kernel copies at most 16 bytes of it.
     unsafe { libc::prctl(libc::PR_SET_NAME, thread.as_ptr()) };
     let text = String::from_utf8_lossy(name);
     while Instant::now() < end {
@@ -83,7 +84,7 @@ fn hit(name: &[u8], end: Instant) {
     }
 }
 
-/// An area whose sizes make no sense: the recorder names its owner.
+/// Creates an area with impossible sizes, so that the recorder reports its owner's name.
 fn lying_area() -> (Area, OwnedFd) {
     let (area, file) = Area::create(&Request {
         cpus: 1,
@@ -106,7 +107,7 @@ fn say() {
     }
 }
 
-/// An event's name that is none of ours to choose, and a summary that is.
+/// Writes recordings with such texts in the names of directories and events and in the summary.
 fn plant(directory: &Path) {
     let name = "\\033]52;c;QUFB\\007\\nFORGED \\302\\233";
     let whole = format!(
@@ -130,7 +131,7 @@ fn plant(directory: &Path) {
     fs::write(directory.join("broken/recording.json"), summary).expect("a file");
 }
 
-/// Prints what each way of typing an `x` is answered with.
+/// Prints the kernel's answer to each way of typing an `x`.
 fn type_into_terminal() {
     let terminal = fs::File::open("/dev/tty").expect("a controlling terminal");
     let (fd, byte) = (terminal.as_raw_fd(), b'x');
@@ -139,24 +140,24 @@ fn type_into_terminal() {
         _ => "done".to_owned(),
     };
     let sti = libc::TIOCSTI as libc::c_long;
-    // SAFETY: the request reads one byte.
+    // SAFETY: the request reads one byte, which outlives the call.
     println!("native: {}", answer(unsafe { libc::syscall(libc::SYS_ioctl, fd, sti, &raw const byte) }));
     let more = sti | 0x5555_0000_0000;
-    // SAFETY: the request reads one byte; the kernel takes its lower half.
+    // SAFETY: the kernel uses the request's lower 32 bits, and reads one byte, which outlives the call.
     println!("more bits: {}", answer(unsafe { libc::syscall(libc::SYS_ioctl, fd, more, &raw const byte) }));
-    // Pastes what is selected on a virtual console.
+    // This request pastes the selection of a virtual console.
     let paste = 3u8;
-    // SAFETY: the request reads one byte.
+    // SAFETY: the request reads one byte, which outlives the call.
     println!("paste: {}", answer(unsafe { libc::ioctl(fd, libc::TIOCLINUX as _, &raw const paste) }.into()));
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: the request reads one byte.
+        // SAFETY: the request reads one byte, which outlives the call.
         println!("x32: {}", answer(unsafe { libc::syscall(1 << 30 | 514, fd, sti, &raw const byte) }));
         println!("i386: {}", in_child(|| type_as_i386(fd)));
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     println!("{}", status.lines().find(|line| line.starts_with("Seccomp:")).unwrap_or("no seccomp"));
-    // SAFETY: FIONREAD writes an integer.
+    // SAFETY: FIONREAD writes one integer, into `waiting`.
     let waiting = unsafe {
         let mut waiting = 0i32;
         libc::ioctl(fd, libc::FIONREAD, &raw mut waiting);
@@ -165,18 +166,18 @@ fn type_into_terminal() {
     println!("in the terminal's input: {waiting}");
 }
 
-/// What `attempt` returns in a child: a kernel without i386's ABI kills that.
+/// Returns the result of `attempt` in a child process, which a kernel without i386's ABI kills.
 #[cfg(target_arch = "x86_64")]
 fn in_child(attempt: impl FnOnce() -> i32) -> String {
-    // SAFETY: this program has one thread.
+    // SAFETY: this program has one thread, so the child may call any function.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let result = attempt();
-        // SAFETY: nothing of the child's is needed.
+        // SAFETY: ends the child at once; nothing in it needs cleaning up.
         unsafe { libc::_exit(if result < 0 { -result } else { 0 }) };
     }
     let mut status = 0;
-    // SAFETY: our own child.
+    // SAFETY: `child` is our own child, and the kernel writes into `status`.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
         (true, 0) => "done".to_owned(),
@@ -185,18 +186,19 @@ fn in_child(attempt: impl FnOnce() -> i32) -> String {
     }
 }
 
-/// `ioctl` by the gate of 32-bit programs, which takes addresses of 32 bits.
+/// Calls `ioctl` through the 32-bit system call gate, which takes addresses of 32 bits.
 #[cfg(target_arch = "x86_64")]
 fn type_as_i386(fd: i32) -> i32 {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT);
-    // SAFETY: new memory, where the kernel likes.
+    // SAFETY: the kernel chooses the address of the new mapping, so it replaces none.
     let low = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0) };
     assert_ne!(low, libc::MAP_FAILED);
-    // SAFETY: the page was just mapped.
+    // SAFETY: the page was just mapped for writing, and nothing else refers to it.
     unsafe { low.cast::<u8>().write(b'x') };
     let result: i32;
-    // SAFETY: the request reads one byte of the page. The gate clobbers r8 to r11; rbx is put back.
+    // SAFETY: the request reads one byte of the mapped page. The gate clobbers r8 to r11, which are declared; rbx is
+    // restored.
     unsafe {
         std::arch::asm!(
             "push rbx", "mov ebx, {fd:e}", "int 0x80", "pop rbx",
@@ -213,7 +215,7 @@ fn type_as_i386(fd: i32) -> i32 {
 fn cost(calls: u32) {
     let nanoseconds = move || {
         let begin = Instant::now();
-        // SAFETY: takes nothing, cannot fail.
+        // SAFETY: `getppid` takes no argument and always succeeds.
         (0..calls).for_each(|_| _ = unsafe { libc::syscall(libc::SYS_getppid) });
         begin.elapsed().as_nanos() as f64 / f64::from(calls)
     };

@@ -3,21 +3,21 @@
 use sordino::{Blob, Hex, Net, enumeration, mark, snapshot, tracepoint};
 
 enumeration! {
-    /// A small one.
+    /// An enumeration of a small type.
     enum State: u8 {
         Idle = 0,
         Running = 5,
     }
 }
 enumeration! {
-    /// A large one, with negative numbers.
+    /// An enumeration of a large type with negative values.
     enum Verdict: i64 {
         Broken = -2,
         Fine = 1,
     }
 }
 
-/// Methods that every value has, with names that the macros' own have, too.
+/// Methods of every value that have the names of methods in the macros' expansion.
 trait Namesakes {
     fn as_integer(&self) {}
     fn extent(&self) {}

@@ -1,4 +1,4 @@
-//! Programs that a recorder had better not trust: `hostile KIND [SECONDS]`.
+//! Programs that a recorder must not trust: `hostile KIND [SECONDS]`.
 
 use rustix::net::{
     self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// An area as the library makes it, but for what `twist` does to the request.
+/// Creates an area as the library does, after `twist` has changed the request.
 fn area(twist: impl FnOnce(&mut Request)) -> (Area, OwnedFd) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let pid = std::process::id();
@@ -32,29 +32,29 @@ fn area(twist: impl FnOnce(&mut Request)) -> (Area, OwnedFd) {
     Area::create(&request).expect("an area")
 }
 
-/// A file that looks like an area's in `/proc/PID/fd`.
+/// Creates a file whose name in `/proc/PID/fd` is that of an area.
 fn file(flags: u32, size: u64, seal: bool) -> File {
     let name = CString::new("sordino").expect("a name");
-    // SAFETY: a name that ends with a zero byte.
+    // SAFETY: the name ends with a zero byte, and the kernel copies it.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_ALLOW_SEALING) };
     assert!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
-    // SAFETY: the call has just returned it.
+    // SAFETY: the call has just returned the descriptor, and nothing else owns it.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(size).expect("a size");
     if seal {
-        // SAFETY: an owned descriptor.
+        // SAFETY: `F_ADD_SEALS` takes an integer and no pointer; the descriptor is owned.
         assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) }, 0);
     }
     file
 }
 
-/// The same file, with these bytes at its start.
+/// Writes these bytes to the start of the file.
 fn with(mut file: File, bytes: &[u8]) -> File {
     file.write_all(bytes).expect("bytes");
     file
 }
 
-/// The header of an area that has nothing wrong with it.
+/// Returns the header of a valid area.
 fn whole_header() -> Vec<u8> {
     let (_, file) = area(|_| {});
     let mut bytes = vec![0; size_of::<Header>()];
@@ -64,16 +64,16 @@ fn whole_header() -> Vec<u8> {
 
 /// Appends `text` to the catalogue.
 fn say(area: &Area, text: &str) {
-    // SAFETY: this program has one thread.
+    // SAFETY: this program has one thread, so no other one appends to the catalogue.
     assert!(unsafe { area.append(text.as_bytes(), POINTS as u32) }, "the catalogue has no room");
 }
 
-/// A catalogue of `points` tracepoints.
+/// Returns a catalogue of `points` tracepoints.
 fn catalogue(points: usize) -> String {
     (0..points).map(|id| format!("event\t{id}\t6\th\te{id}\t\t0\nend\n")).collect()
 }
 
-/// Has heads move for ever, as fast as the recorder takes what lies before them.
+/// Moves the heads of the rings on for ever, as fast as the recorder reads.
 fn run_ahead(area: &Area, end: Instant) {
     let header: &Header = area.header();
     while Instant::now() < end {
@@ -90,7 +90,7 @@ fn run_ahead(area: &Area, end: Instant) {
     }
 }
 
-/// The recorder's abstract name, and its token's digits.
+/// Returns the recorder's abstract name and its token's digits.
 fn session() -> (String, String) {
     let session = std::env::var("SORDINO_SESSION").expect("a session");
     let (name, token) = session.rsplit_once('/').expect("a token");
@@ -105,19 +105,19 @@ fn connect() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Says something and keeps the connection, with so many descriptors of `file` if there is one.
+/// Sends bytes, with `count` descriptors of `file` if there is one, and keeps the connection open.
 fn tell(bytes: &[u8], file: Option<(BorrowedFd<'_>, usize)>) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files: Vec<BorrowedFd<'_>> = file.into_iter().flat_map(|(file, count)| vec![file; count]).collect();
     assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(&files)));
     let socket = connect().expect("a recorder that listens");
-    // It may have been hung up.
+    // The recorder may have closed the connection.
     let _ = net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
     std::mem::forget(socket);
 }
 
-/// A program's packet, by hand: the inode of its area, no descriptor, and the recorder's token.
+/// Returns a program's packet, written out here: its area's inode, no descriptor, and the recorder's token.
 fn packet(inode: u64) -> [u8; 40] {
     let (_, token) = session();
     let [first, second] = [0, 16].map(|at| u64::from_str_radix(&token[at..at + 16], 16).expect("digits"));
@@ -127,7 +127,7 @@ fn packet(inode: u64) -> [u8; 40] {
     bytes
 }
 
-/// Words of all lengths and values, but for those that are right.
+/// Sends packets of all lengths and values except valid ones.
 fn babble() {
     for length in [0, 1, 8, 15, 16, 17, 4096] {
         tell(&vec![0xa5; length], None);
@@ -139,7 +139,7 @@ fn babble() {
     (0..10).for_each(|_| tell(&packet(u64::MAX), None));
 }
 
-/// Registrations with descriptors, of a memory that is no area, a pipe's two ends, and the input.
+/// Registers with descriptors of memory that is no area, of both ends of a pipe, and of standard input.
 fn tell_with_files() {
     let (memory, (reader, writer)) = (file(0, 0, false), rustix::pipe::pipe().expect("a pipe"));
     for count in 0..8 {
@@ -151,7 +151,7 @@ fn tell_with_files() {
     std::mem::forget((memory, reader, writer));
 }
 
-/// Packets of other versions of the protocol, which are right otherwise.
+/// Sends packets of other protocol versions, valid otherwise.
 fn other_versions() {
     for version in (0..=u8::MAX).filter(|version| *version != b'1') {
         let mut bytes = packet(7);
@@ -160,7 +160,7 @@ fn other_versions() {
     }
 }
 
-/// Holds the lock that orders recorders that attach, as long as the program lives.
+/// Holds the lock that serialises attaching recorders until the program ends.
 fn hold_attach_lock(file: &OwnedFd) {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mine = File::options().read(true).write(true).open(path).expect("the area's file");
@@ -171,7 +171,7 @@ fn hold_attach_lock(file: &OwnedFd) {
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: an initialised lock.
+    // SAFETY: `lock` is initialised and outlives the call, which reads it alone.
     assert_eq!(unsafe { libc::fcntl(mine.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) }, 0);
     std::mem::forget(mine);
 }
@@ -204,12 +204,12 @@ fn main() {
         "short" => files.push(with(file(0, 0, true), &whole_header()[..96])),
         "empty" => files.push(file(0, 0, true)),
         "unsealed" => files.push(with(file(0, 1 << 20, false), &whole_header())),
-        // Memory of huge pages, of which the machine need not have any.
+        // The machine need not have any free huge pages.
         "huge" => files.push(file(libc::MFD_HUGETLB, 2 << 20, true)),
         "nonsense" => say(&keep(area(|_| {})), "event\tnonsense\n"),
         "points" => say(&keep(area(|request| request.catalogue = 2 << 20)), &catalogue(POINTS + 1000)),
         "catalogue" => {
-            // A gigabyte of text, of which only the end is there.
+            // The length declares a gigabyte of text, none of which was written.
             let size = 1 << 30;
             let area = keep(area(|request| request.catalogue = size));
             area.header().catalogue_length.store(size as u64, Release);
@@ -230,7 +230,7 @@ fn main() {
         "versions" => other_versions(),
         "flood" => {
             while Instant::now() < end {
-                // It may be over.
+                // The recorder may have ended.
                 let _ = connect().map(|socket| net::send(socket, &packet(u64::MAX), SendFlags::NOSIGNAL));
             }
         }

@@ -1,4 +1,4 @@
-//! The Rust twin of `programs/path.c`: what recorded events cost in system calls, page faults and allocations.
+//! Rust twin of `programs/path.c`: cost of recorded events in system calls, page faults and allocations.
 
 use sordino::tracepoint;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,16 +9,16 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: the system's allocator does the work.
+// SAFETY: both methods pass their arguments to `System`, which fulfils the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, SeqCst);
-        // SAFETY: the caller's obligation.
+        // SAFETY: the caller guarantees that `layout` has a size other than 0.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
         ALLOCATIONS.fetch_add(1, SeqCst);
-        // SAFETY: the caller's obligation.
+        // SAFETY: the caller guarantees that `System` allocated `old` with `layout`.
         unsafe { System.dealloc(old, layout) }
     }
 }
@@ -31,9 +31,9 @@ static GONE: AtomicBool = AtomicBool::new(false);
 static WANTED: AtomicBool = AtomicBool::new(false);
 
 fn faults() -> i64 {
-    // SAFETY: plain numbers.
+    // SAFETY: `rusage` holds integers alone, so all zeros are a valid value.
     let mut usage: libc::rusage = unsafe { zeroed() };
-    // SAFETY: fills in `usage`.
+    // SAFETY: the kernel writes into `usage`, which is borrowed for the call.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     usage.ru_minflt + usage.ru_majflt
 }
@@ -53,11 +53,11 @@ fn filter(allowed: &[i64]) {
     code.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS));
     code.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
-    // SAFETY: plain numbers.
+    // SAFETY: this option takes integers and no pointer.
     let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(result, 0);
     let (mode, all) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-    // SAFETY: a program of the length it says.
+    // SAFETY: `program` points to `code`, which has `len` instructions and outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, mode, all, &program) };
     assert_eq!(result, 0);
     std::mem::forget(code);
@@ -79,17 +79,17 @@ fn other() {
 
 fn main() {
     let events: u64 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1000);
-    // SAFETY: plain numbers.
+    // SAFETY: `sysconf` takes an integer and no pointer.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     std::thread::spawn(other);
-    // SAFETY: plain numbers.
+    // SAFETY: `mlockall` takes an integer and no pointer.
     assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }, 0);
     println!("ready");
     while !WANTED.load(SeqCst) {
-        // The values of a tracepoint are evaluated only when somebody records it.
+        // A tracepoint evaluates its values only while it is recorded.
         tracepoint!(path:look_out, number: u64 = { WANTED.store(true, SeqCst); 0 });
     }
-    // The recorder enables one after the other.
+    // The recorder enables the tracepoints one after the other.
     std::thread::sleep(std::time::Duration::from_millis(100));
     filter(&[libc::SYS_getrusage, libc::SYS_sched_setaffinity, libc::SYS_write, libc::SYS_exit_group]);
     let (allocated, faulted) = (ALLOCATIONS.load(SeqCst), faults());
@@ -101,16 +101,16 @@ fn main() {
         std::hint::spin_loop();
     }
     for cpu in 0..cpus as u32 {
-        // SAFETY: a zeroed set is an empty one.
+        // SAFETY: a set of all zeros is valid, and empty.
         let mut set: libc::cpu_set_t = unsafe { zeroed() };
-        // SAFETY: no test machine has more CPUs than a set.
+        // SAFETY: `cpu` is less than the number of CPUs, and no test machine has more than the set's 1024.
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-        // SAFETY: a set of its size.
+        // SAFETY: the kernel reads `set`, whose size is passed with it.
         unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
         tracepoint!(path:each_cpu, cpu: u32 = cpu);
     }
     let (faulted, allocated) = (faults() - faulted, ALLOCATIONS.load(SeqCst) - allocated);
     println!("faults={faulted} allocations={allocated}");
-    // SAFETY: ends the process, without what `exit` would do before.
+    // SAFETY: takes an integer and ends the process at once, without the work of `exit`.
     unsafe { libc::syscall(libc::SYS_exit_group, 0) };
 }

@@ -1,6 +1,7 @@
 //! Raises a shield, and is killed in the middle. usage: raise CPUS MOMENT
 //!
-//! MOMENT counts from 0: the even ones are when a change has been noted and is about to be made, the odd ones when it was made.
+//! MOMENT counts from 0. At an even one, a change has been noted and is about to be made; at an odd one, it has been
+//! made.
 
 use rustix::process::{Signal, getpid, kill_process};
 use sordino_shield::{Change, Done, Knob, Level, Request, Store, Watch};

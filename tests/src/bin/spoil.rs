@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Writes numbers that follow no pattern all over `words`.
+/// Writes pseudo-random numbers all over `words`.
 fn spoil(words: &[AtomicU64], end: Instant) {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     while Instant::now() < end {
@@ -17,14 +17,15 @@ fn spoil(words: &[AtomicU64], end: Instant) {
     }
 }
 
-/// The library's own area, which is mapped somewhere here.
+/// Returns the beginning of the library's own area, made writable.
 fn own_area() -> &'static [AtomicU64] {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let line = maps.lines().find(|line| line.ends_with("/memfd:sordino (deleted)")).expect("an area");
     let start = usize::from_str_radix(line.split('-').next().unwrap_or_default(), 16).expect("an address");
-    // The beginning of the control part, whose words the recorder looks at. The library keeps parts closed that it does not use yet.
+    // The beginning of the control part, whose words the recorder reads. The library keeps unused parts inaccessible.
     let (length, access) = (128 << 10, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: mapped as long as the program lives; spoilt on purpose.
+    // SAFETY: the area stays mapped until the program ends, its first 128 KiB are made accessible here, and atomics may
+    // change.
     unsafe {
         assert_eq!(libc::mprotect(start as *mut libc::c_void, length, access), 0, "access");
         std::slice::from_raw_parts(start as *const AtomicU64, length / 8)

@@ -1,10 +1,10 @@
-//! The Rust twin of `programs/stepped.c`: hits a tracepoint between two breakpoints: `stepped two_words TIMES`.
+//! Rust twin of `programs/stepped.c`: hits a tracepoint between two breakpoints: `stepped two_words TIMES`.
 
 use std::arch::{asm, global_asm};
 use std::io::Write;
 use std::mem::zeroed;
 
-// As in `programs/fake_rseq.h`.
+// Defines the symbols of `programs/fake_rseq.h`.
 global_asm!(
     ".pushsection .tbss, \"awT\", @nobits",
     ".p2align 5",
@@ -26,15 +26,15 @@ global_asm!(
     ".popsection",
 );
 
-/// Where this thread's area is.
+/// Returns the address of this thread's rseq area.
 fn fake_rseq() -> usize {
     let area;
-    // SAFETY: the thread pointer points to itself; adds a constant.
+    // SAFETY: the word at `fs:0` is the thread pointer itself, and the second instruction adds a constant to it.
     unsafe { asm!("mov {a}, fs:0", "lea {a}, [{a} + fake_rseq@tpoff]", a = out(reg) area) };
     area
 }
 
-/// What the golden assembly shows.
+/// Function that the golden assembly shows.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn two_words(first: u64, second: u64) {
@@ -44,22 +44,23 @@ fn two_words(first: u64, second: u64) {
 fn main() {
     let times: u64 = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(0);
     let mut number = 0;
-    // SAFETY: a zeroed set has room for signals.
+    // SAFETY: a signal set of all zeros is valid, and empty.
     let mut begin: libc::sigset_t = unsafe { zeroed() };
-    // SAFETY: a set of our own.
+    // SAFETY: the call changes `begin`, which is our own, and SIGUSR2 is a valid signal.
     unsafe { libc::sigaddset(&mut begin, libc::SIGUSR2) };
-    // SAFETY: likewise.
+    // SAFETY: the call reads `begin`, and the old mask is not requested.
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &begin, std::ptr::null_mut()) };
     println!("ready");
     std::io::stdout().flush().expect("an output");
-    // SAFETY: likewise.
+    // SAFETY: the call reads `begin` and writes the signal's number into `number`.
     unsafe { libc::sigwait(&begin, &mut number) };
     let area = fake_rseq();
     for number in 0..times {
-        // SAFETY: for the debugger, which finds the area in this register.
+        // SAFETY: the debugger, which finds the area's address in rdi, continues behind the breakpoint and changes no
+        // register.
         unsafe { asm!("int3", in("rdi") area) };
         sordino::tracepoint!(stepped:two_words, first: u64 = number, second: u64 = !number);
-        // SAFETY: likewise.
+        // SAFETY: the debugger continues behind the breakpoint and changes no register.
         unsafe { asm!("int3") };
     }
     two_words(times, times);

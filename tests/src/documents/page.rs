@@ -2,49 +2,49 @@
 
 use std::time::Duration;
 
-/// A page.
+/// A page of the documentation.
 #[derive(Debug)]
 pub struct Page {
-    /// Its file, below the workspace's root.
+    /// File of the page, below the workspace's root.
     pub name: String,
-    /// Its blocks, in their order.
+    /// Blocks in the page's order.
     pub blocks: Vec<Block>,
 }
 
 /// A fenced block of a page.
 #[derive(Debug)]
 pub struct Block {
-    /// The page and the line of the fence.
+    /// Page and line of the opening fence.
     pub place: String,
-    /// What becomes of it.
+    /// Use of the block in a run.
     pub role: Role,
     pub(super) settings: Settings,
 }
 
-/// What becomes of a block.
+/// Use of a block in a run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Role {
-    /// These commands are run.
+    /// Commands that are run.
     Commands(Vec<String>),
-    /// It is written to a file.
+    /// Text that is written to a file.
     File {
-        /// The file, below the page's directory.
+        /// File name, below the page's directory.
         name: String,
-        /// Its text.
+        /// Text of the file.
         text: String,
-        /// Behind what is there already.
+        /// True if the text is appended to an existing file.
         append: bool,
     },
-    /// It is output or a grammar.
+    /// Output or a grammar.
     Text,
-    /// It is left alone, for this reason.
+    /// A block that is not run, for this reason.
     Left(String),
 }
 
-/// A part of a command, and what is set for the commands that contain it.
+/// Parts of commands, each with a setting for the commands that contain it.
 pub(super) type ForCommands<T> = Vec<(String, T)>;
 
-/// What comments say about a block.
+/// Settings from the comments in front of a block.
 #[derive(Debug)]
 pub(super) struct Settings {
     not_run: Option<String>,
@@ -83,10 +83,10 @@ impl Default for Settings {
 }
 
 impl Page {
-    /// Reads the page `name`.
+    /// Parses the text of the page `name`.
     ///
     /// # Errors
-    /// The first setting or block that makes no sense, with its place.
+    /// The first invalid setting or block, with its location.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut lines = (1..).zip(text.lines());
         let (mut blocks, mut settings) = (Vec::new(), Settings::default());
@@ -113,7 +113,7 @@ impl Page {
     }
 }
 
-/// The text of a comment that begins with `first`; `None` if it has no end.
+/// Returns the text of a comment that begins with `first`; `None` if it has no end.
 fn comment_from<'a>(first: &str, rest: &mut impl Iterator<Item = &'a str>) -> Option<String> {
     let mut text = first.to_owned();
     loop {
@@ -125,7 +125,8 @@ fn comment_from<'a>(first: &str, rest: &mut impl Iterator<Item = &'a str>) -> Op
     }
 }
 
-/// The text of a block up to its closing fence, without the indentation of its opening one; `None` if it has no end.
+/// Returns the text of a block up to its closing fence, without the indentation of its opening one; `None` if it has no
+/// end.
 fn block_from<'a>(indent: usize, rest: &mut impl Iterator<Item = &'a str>) -> Option<String> {
     let mut text = String::new();
     loop {
@@ -193,7 +194,7 @@ impl Settings {
         }
     }
 
-    /// The commands of a block, one a line unless a backslash joins lines.
+    /// Returns the commands of a block, one a line unless a backslash joins lines.
     fn commands(&self, text: &str) -> Result<Vec<String>, String> {
         let mut text = text.to_owned();
         for (words, others) in &self.with {

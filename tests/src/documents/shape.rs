@@ -1,6 +1,7 @@
-//! The shape of an output: some of its lines, with `*` for what differs from run to run.
+//! Expected shape of an output: some of its lines, with `*` for the parts that differ from run to run.
 
-/// Why an output has not this shape: the first line of the shape that is not found behind the one before.
+/// Returns a description of the first line of the shape that the output lacks behind the line before; `None` if it
+/// fits.
 pub(super) fn mismatch(shape: &[String], output: &str) -> Option<String> {
     let mut lines = output.lines().map(words).filter(|line| !line.is_empty());
     if shape.is_empty() {

@@ -1,4 +1,4 @@
-//! A walk through a page: its files are written, its commands run one after the other.
+//! A walk through a page: its files are written, then its commands run one after the other.
 
 use super::page::{Block, Page, Role, Settings};
 use super::shape::{excerpt, mismatch};
@@ -14,18 +14,19 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What came of a page.
+/// Result of walking a page.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The number of blocks that were run.
+    /// Number of blocks that were run.
     pub ran: usize,
-    /// Blocks that were not run: the place and the reason.
+    /// Blocks that were not run, each with its location and the reason.
     pub left: Vec<String>,
-    /// What was not as it should be: the place and the cause.
+    /// Failures, each with its location and the cause.
     pub failures: Vec<String>,
 }
 
-/// Runs the blocks of a page in a directory of their own, with the installed sordino first in `PATH`. The sources are `sordino` there.
+/// Runs the blocks of a page in a directory of their own, with the installed sordino first in `PATH`. The directory has
+/// a link `sordino` to the sources.
 pub fn walk(scene: &Scene, page: &Page) -> Outcome {
     let mut walk = Walk::new(scene, page);
     for block in &page.blocks {
@@ -38,11 +39,11 @@ pub fn walk(scene: &Scene, page: &Page) -> Outcome {
 struct Walk<'a> {
     scene: &'a Scene,
     directory: PathBuf,
-    /// Places and commands that end the page, the last first.
+    /// Locations and commands to run at the end of the page, in reverse order.
     finally: Vec<(String, String)>,
-    /// The groups of processes that commands may have left running.
+    /// Process groups that commands may have left running.
     groups: Vec<i32>,
-    /// The recordings that were in the sources before.
+    /// Recordings that lay in the sources before the walk.
     recordings: BTreeSet<PathBuf>,
     outcome: Outcome,
 }
@@ -58,7 +59,7 @@ impl<'a> Walk<'a> {
             recordings: recordings(),
             outcome: Outcome::default(),
         };
-        // Who needs sudo is root here, and keeps the environment.
+        // A page that needs sudo is walked as root; this `sudo` keeps the environment.
         walk.write("bin/sudo", "#!/bin/sh\nexec \"$@\"\n", false);
         let executable = Permissions::from_mode(0o755);
         fs::set_permissions(walk.directory.join("bin/sudo"), executable).expect("permissions");
@@ -122,7 +123,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Runs a command of a block to its end, or until it is interrupted.
+    /// Runs a command of a block to its end, or until its setting interrupts it.
     fn command(&mut self, settings: &Settings, command: &str) -> Result<Ended, String> {
         let running = self.start(settings, command);
         let of_command = |(part, _): &&(String, String)| command.contains(part.as_str());
@@ -137,7 +138,7 @@ impl<'a> Walk<'a> {
         running.end_or_hang()
     }
 
-    /// Runs commands that no reader sees, and that have to succeed.
+    /// Runs commands of a setting, which readers do not see and which have to succeed.
     fn hidden(&mut self, settings: &Settings, commands: &str) -> Result<(), String> {
         let ended = self.start(settings, &format!("set -e\n{commands}")).end_or_hang()?;
         match ended.status {
@@ -152,12 +153,12 @@ impl<'a> Walk<'a> {
         running
     }
 
-    /// A shell that will run `commands`, as the leader of a group.
+    /// Returns a shell that will run `commands` as the leader of a process group.
     fn bash(&self, settings: &Settings, commands: &str) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let before = [self.directory.join("bin"), installed().join("bin")];
         let path = std::env::join_paths(before.into_iter().chain(std::env::split_paths(&path)));
-        // Who has the tests run in the background has them ignore SIGINT, and that is inherited.
+        // A shell ignores SIGINT for its background jobs, and the tests' children would inherit that.
         let mut bash = Command::new("env");
         bash.args(["--default-signal=INT", "bash", "-c", commands])
             .current_dir(self.directory.join(&settings.directory))
@@ -173,14 +174,14 @@ impl<'a> Walk<'a> {
         bash
     }
 
-    /// Ends the page: nothing that it started stays.
+    /// Ends the page: stops all that it started.
     fn clean_up(&mut self) {
         while let Some((place, commands)) = self.finally.pop() {
             let result = self.hidden(&Settings::default(), &commands);
             self.outcome.failures.extend(result.err().map(|error| format!("{place}: {error}")));
         }
         for group in self.groups.drain(..).filter_map(Pid::from_raw) {
-            // Most have ended.
+            // Most of the groups have ended by now.
             let _ = kill_process_group(group, Signal::KILL);
         }
         for recording in recordings().difference(&self.recordings) {
@@ -195,7 +196,7 @@ impl Drop for Walk<'_> {
     }
 }
 
-/// What the machine lacks that a block needs.
+/// Returns the requirement of a block that the machine lacks, if any.
 fn missing(settings: &Settings, commands: &[String]) -> Option<String> {
     let is_root = rustix::process::geteuid().is_root();
     let uses_sudo = commands.iter().any(|command| command.split_whitespace().any(|word| word == "sudo"));
@@ -215,7 +216,7 @@ fn missing(settings: &Settings, commands: &[String]) -> Option<String> {
     settings.needs.iter().find(|need| !is_there(need)).cloned()
 }
 
-/// Whether a command ended as it has to.
+/// Checks that a command ended with a status that its block allows.
 fn judge(settings: &Settings, command: &str, ended: &Ended) -> Result<(), String> {
     let statuses = settings.status.iter().find(|(part, _)| command.contains(part.as_str()));
     let expected = statuses.map_or(&[0][..], |(_, statuses)| statuses);
@@ -226,7 +227,7 @@ fn judge(settings: &Settings, command: &str, ended: &Ended) -> Result<(), String
     Err(format!("{command}: status {}, not {expected:?}\n{printed}", ended.status))
 }
 
-/// The recordings in the sources' own directory.
+/// Returns the recordings in the sources' own directory.
 fn recordings() -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(root()).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_recording = |path: &Path| {
