@@ -1,4 +1,4 @@
-//! What the collector's side costs.
+//! CPU time of the collectors.
 
 use crate::Bench;
 use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
@@ -7,14 +7,14 @@ use crate::table::{Bar, Samples, Table};
 use std::path::Path;
 use std::time::Duration;
 
-/// Events a second, and for how many seconds: both collectors keep up with that on any disk.
+/// Events a second, and seconds: both collectors keep up with that rate on any disk.
 const RATE: &str = "2000000";
 const SECONDS: &str = "5";
 const MILLIONS: f64 = 10.0;
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let mut daemon = peers::lttng()?;
-    // To a disk: the current directory's.
+    // Recordings go to a disk, the current directory's.
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
     let mut ours = [Samples::default(), Samples::default()];
     let mut theirs = ours.clone();
@@ -36,7 +36,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Milliseconds for a million events.
+/// Returns the milliseconds of CPU time for a million events.
 fn with_sordino(bench: &Bench, polling: Polling, directory: &Path) -> Result<f64, String> {
     let program = bench.programs.path("rate", Tracer::Sordino).to_string_lossy().into_owned();
     let cpu = PROGRAM_CPU.to_string();

@@ -1,4 +1,4 @@
-//! What a hit costs that a session's condition rejects.
+//! Cost of a hit that a session's condition rejects.
 
 use crate::Bench;
 use crate::peers::PROGRAM_CPU;
@@ -19,7 +19,7 @@ use std::time::Instant;
 const BURST: u64 = 400_000;
 const BURSTS: usize = 15;
 
-/// The argument that has this program measure itself.
+/// Argument that has this program measure itself.
 pub(crate) const HIDDEN: &str = "conditions-in-rust";
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
@@ -46,7 +46,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// A session of this process over itself, whose rings are never full.
+/// A session of this process that records itself, in rings that never fill up.
 fn session() -> Result<(Program, Attached), String> {
     let is_area = |path: &std::path::PathBuf| {
         fs::read_link(path).is_ok_and(|link| link.as_os_str() == "/memfd:sordino (deleted)")
@@ -62,7 +62,7 @@ fn session() -> Result<(Program, Attached), String> {
     Ok((program, attached))
 }
 
-/// Wants `bench:recorded`, and `bench:rejected` where `a < 5`.
+/// Enables `bench:recorded`, and `bench:rejected` with the condition `a < 5`.
 fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     let (points, _) = catalogue::parse(&program.catalogue(0)).map_err(|error| error.to_string())?;
     let id = |name: &str| -> Result<(u16, &Schema), String> {
@@ -83,7 +83,7 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     Ok(())
 }
 
-/// A burst.
+/// Runs a burst of hits.
 #[inline(always)]
 fn hit(hit: impl Fn(u64)) {
     for number in 0..BURST {
@@ -92,7 +92,8 @@ fn hit(hit: impl Fn(u64)) {
     }
 }
 
-/// What the condition asks for, by hand: whether one of two values is one of so many from the least on, all of which may change.
+/// Evaluates the condition by hand: one of the two values is in a range of `span` values from `least` on. All three
+/// parameters may change.
 #[inline(always)]
 fn compare(first: u64, second: u64, [which, least, span]: &[AtomicU64; 3]) {
     let value = if which.load(Relaxed) == 0 { first } else { second };
@@ -101,8 +102,8 @@ fn compare(first: u64, second: u64, [which, least, span]: &[AtomicU64; 3]) {
     }
 }
 
-/// Prints the nanoseconds of an empty loop, of hits that nobody records, of the comparison alone, and of hits that are rejected and
-/// recorded.
+/// Prints the nanoseconds of an empty loop, of unrecorded hits, of the comparison alone, and of rejected and recorded
+/// hits.
 pub(crate) fn in_rust() -> ExitCode {
     let prepared = session().and_then(|(program, mut attached)| {
         enable(&program, &mut attached)?;

@@ -1,4 +1,4 @@
-//! What a tracepoint costs, recorded and not.
+//! Cost of a tracepoint, recorded and not recorded.
 
 use crate::Bench;
 use crate::peers::{self, PROGRAM_CPU, Polling};
@@ -20,7 +20,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Empty loop, clock, hit, hit that nobody records: nanoseconds.
+    /// Nanoseconds of the empty loop, of reading the clock, of a hit, and of an unrecorded hit.
     fn push(&mut self, output: &str) -> Result<(), String> {
         let [empty, clock, hit, off] = numbers(output)?[..] else { return Err(format!("'{output}'")) };
         self.clock.push(clock);
@@ -86,7 +86,7 @@ fn no_loss(lost: u64) -> Result<(), String> {
     if lost == 0 { Ok(()) } else { Err(format!("{lost} events were lost: the figures are of full rings")) }
 }
 
-/// What `programs/cost.c` does, in Rust.
+/// Rust twin of `programs/cost.c`.
 pub(crate) fn in_rust() -> ExitCode {
     const BURST: u64 = 400_000;
     let mut times: [Vec<f64>; 4] = Default::default();

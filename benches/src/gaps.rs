@@ -1,4 +1,4 @@
-//! The gaps that a tracer adds to a real-time loop.
+//! Gaps that a tracer adds to a real-time loop.
 
 use crate::Bench;
 use crate::knob::Knob;

@@ -1,4 +1,4 @@
-//! Work that has nothing to do with tracing, while the kernel is recorded: how much longer does it take?
+//! Slowdown of ordinary work, without tracepoints of its own, while the kernel's events are recorded.
 
 use crate::Bench;
 use crate::programs::output_of;
@@ -6,10 +6,10 @@ use crate::table::{Samples, Table};
 use std::path::Path;
 use std::process::Command;
 
-/// The groups of events, none without a recorder.
+/// Groups of kernel events; none runs without a recorder.
 const KERNEL: [Option<&str>; 3] = [None, Some("sched"), Some("rt")];
 
-/// Shell commands; `$0` is a C file that needs nothing.
+/// Shell commands; `$0` is a C file without includes.
 const WORK: [(&str, &str); 2] = [
     ("eight compilers, two at a time", "seq 8 | xargs -P 2 -I '{}' gcc -O2 -x c -c -o /dev/null \"$0\""),
     ("160 threads that do nothing but send each other messages", "hackbench -g 4 -l 2000 >/dev/null"),
@@ -25,7 +25,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         let mut times: [Samples; KERNEL.len()] = Default::default();
         for _ in 0..bench.rounds {
             for (kernel, times) in KERNEL.iter().zip(&mut times) {
-                // Each recording is gone before the next one.
+                // Each recording is removed before the next one begins.
                 let recording = tempfile::tempdir_in(place.path()).map_err(|error| error.to_string())?;
                 let mut command = shell(bench, *kernel, &recording.path().join("recording"));
                 times.push(seconds(command.args(["-c", &script]).arg(&source))?);
@@ -41,7 +41,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// A shell, recorded with these events of the kernel.
+/// Returns a shell, recorded with these kernel events.
 fn shell(bench: &Bench, kernel: Option<&str>, recording: &Path) -> Command {
     let Some(events) = kernel else { return Command::new("sh") };
     let mut command = Command::new(&bench.programs.sordino);
@@ -50,7 +50,7 @@ fn shell(bench: &Bench, kernel: Option<&str>, recording: &Path) -> Command {
     command
 }
 
-/// The time between the first and the last moment that the command prints, in nanoseconds after the epoch.
+/// Returns the time between the first and the last of the times that the command prints, nanoseconds since the epoch.
 fn seconds(command: &mut Command) -> Result<f64, String> {
     let text = output_of(command)?;
     let moments: Vec<f64> =
@@ -61,7 +61,7 @@ fn seconds(command: &mut Command) -> Result<f64, String> {
     }
 }
 
-/// A C file that takes a compiler some tenths of a second.
+/// Returns a C file that a compiler takes some tenths of a second for.
 fn source_text() -> String {
     let function = |number: u32| {
         format!(

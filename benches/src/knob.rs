@@ -1,11 +1,11 @@
-//! Settings of the machine that a measurement changes, undone also when it is killed.
+//! Settings of the machine that a measurement changes, restored even if it is killed.
 
 use crate::Bench;
 use sordino_undo::{Guardian, Step};
 use std::path::Path;
 use std::process::Command;
 
-/// A file that holds another text meanwhile.
+/// A file whose text is replaced for a while.
 #[derive(Debug)]
 pub(crate) struct Knob {
     file: &'static str,
@@ -24,7 +24,7 @@ impl Knob {
         Ok(Self { file, guardian })
     }
 
-    /// Writes what was there before. Dropped, it does so too, but tells nobody whether it could.
+    /// Restores the former text. Dropping the knob restores it, too, but reports no failure.
     pub(crate) fn restore(self) -> Result<(), String> {
         let failures = self.guardian.undo().map_err(|error| format!("{}: {error}", self.file))?;
         failures.first().map_or(Ok(()), |failure| Err(failure.to_string()))

@@ -1,8 +1,8 @@
-//! What sordino costs, beside its peers, in one run: `make bench`.
+//! Cost of sordino and its peers, measured in one run: `make bench`.
 //!
 //! Every figure is measured in rounds, its peers interleaved within each, and printed as the median with the spread.
-//! `sordino-bench [NAME...]` runs some of them; `BENCH_ROUNDS` (default 5) and `BENCH_SECONDS` (default 10, for the rates) say
-//! how long.
+//! `sordino-bench [NAME...]` runs some of them; `BENCH_ROUNDS` (default 5) sets the rounds and `BENCH_SECONDS` (default
+//! 10) the length of rate measurements.
 
 mod collector;
 mod conditions;
@@ -26,7 +26,7 @@ use programs::Programs;
 use std::process::ExitCode;
 use table::Table;
 
-/// What every measurement needs.
+/// Programs and settings of every measurement.
 struct Bench {
     programs: Programs,
     rounds: usize,

@@ -1,4 +1,4 @@
-//! Many short programs: is each event recorded or counted, and how long does it take?
+//! Many short programs: the events that are recorded or counted as lost, and the time that takes.
 
 use crate::Bench;
 use crate::programs::{Tracer, output_of};
@@ -14,7 +14,7 @@ struct Crowd {
     programs: u64,
     /// The number of events that each program records.
     events: u64,
-    /// The shell script that starts them; `$0` is the program.
+    /// Shell script that starts the programs; `$0` is the program.
     script: &'static str,
 }
 
@@ -39,12 +39,12 @@ const CROWDS: [Crowd; 3] = [
     },
 ];
 
-/// The numbers of a crowd's events that were recorded and that were not.
+/// Numbers of a crowd's events that were recorded and that were not.
 #[derive(Debug, Default)]
 struct Fate {
     recorded: u64,
     lost: u64,
-    /// The number of programs whose hits are not counted.
+    /// Number of programs whose hits are not counted.
     uncounted: u64,
 }
 
@@ -65,7 +65,7 @@ fn measure_one(bench: &Bench, table: &mut Table, crowd: &Crowd) -> Result<(), St
         recorded.push(begin.elapsed().as_secs_f64());
         let expected = crowd.programs * crowd.events;
         missing.push((expected - fate.recorded) as f64);
-        // Of a program that nobody could count, all events may be missing.
+        // All events of an uncounted program may be missing.
         let told = fate.recorded + fate.lost + fate.uncounted * crowd.events;
         silent.push(expected.saturating_sub(told) as f64);
     }

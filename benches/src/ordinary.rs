@@ -1,7 +1,7 @@
-//! The gaps that a recorder makes in an ordinary loop, which has no priority over it.
+//! Gaps that a recorder makes in an ordinary loop, which has no priority over it.
 //!
-//! The kernel says who ran on the loop's CPU: a second recorder, which is kept to another one, records its switches. So what else runs
-//! on the machine does not count as the recorder's.
+//! The kernel's events identify the threads on the loop's CPU: a second recorder, bound to another CPU, records its
+//! switches. Other threads of the machine are therefore not counted as the recorder's.
 
 use crate::Bench;
 use crate::peers::{COLLECTOR_CPU, PROGRAM_CPU};
@@ -17,13 +17,13 @@ use std::process::{Command, Stdio};
 const GAP_NS: i64 = 500_000;
 /// Longest time in nanoseconds that a recorder should run without a pause.
 const STRETCH_NS: i64 = 50_000;
-/// Seconds of a round, at least: five rounds are the minute that the bar is about.
+/// Seconds of a round, at least: five rounds are the minute for which the limit is defined.
 const SECONDS: f64 = 12.0;
 
-/// The results of one round; counts are scaled to a minute.
+/// Results of one round; counts are scaled to a minute.
 #[derive(Debug, Default, PartialEq)]
 struct Round {
-    /// Gaps longer than `GAP_NS`, and those of them of which the recorder had at least half.
+    /// Gaps longer than `GAP_NS`, and those of them that the recorder filled by at least half.
     gaps: f64,
     recorders: f64,
     /// Stretches of the recorder that were longer than `STRETCH_NS`, and the longest in microseconds.
@@ -82,7 +82,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the loop, beside a recorder that may use these CPUs if there are some.
+/// Runs the loop, beside a recorder that may use these CPUs, if there are any.
 fn measured(
     bench: &Bench,
     switches: &Path,
@@ -112,7 +112,7 @@ fn measured(
     account.round()
 }
 
-/// The threads that a recording says were its recorder's.
+/// Returns the threads that a recording attributes to its recorder.
 fn recorder_of(sordino: &Path, recording: &Path) -> Result<HashSet<i64>, String> {
     let mut threads = HashSet::new();
     events(sordino, recording, &["--statedump", "--event", "sordino_statedump_recorder"], |event| {
@@ -121,7 +121,7 @@ fn recorder_of(sordino: &Path, recording: &Path) -> Result<HashSet<i64>, String>
     if threads.is_empty() { Err(format!("{} names no recorder", recording.display())) } else { Ok(threads) }
 }
 
-/// Lists a recording's events, and hands each to `take`.
+/// Lists a recording's events, and passes each to `take`.
 fn events(
     sordino: &Path,
     recording: &Path,
@@ -146,16 +146,16 @@ fn events(
     if status.success() { Ok(()) } else { Err(failed(&status)) }
 }
 
-/// Adds up who ran while the loop did not.
+/// Adds up the recorder's time in the gaps of the loop.
 #[derive(Debug, Default)]
 struct Account {
     program: i64,
     recorder: HashSet<i64>,
-    /// The loop's first and last times on the CPU, in nanoseconds.
+    /// First and last times of the loop on the CPU, in nanoseconds.
     lived: Option<(i64, i64)>,
-    /// The time at which the loop lost the CPU, and the time that the recorder has had it since.
+    /// Time at which the loop lost the CPU, and the recorder's time on it since.
     away: Option<(i64, i64)>,
-    /// The time at which the recorder got the CPU.
+    /// Time at which the recorder got the CPU.
     since: Option<i64>,
     round: Round,
 }
@@ -194,9 +194,9 @@ impl Account {
         }
     }
 
-    /// The recorder ran for so long at a stretch.
+    /// Adds a stretch of the recorder of this length.
     fn ran(&mut self, time: i64) {
-        // Before and after the loop, it may.
+        // Stretches before and after the loop do not count.
         let Some((_, recorders)) = &mut self.away else { return };
         *recorders += time;
         self.round.stretches += f64::from(time > STRETCH_NS);
@@ -223,12 +223,13 @@ mod tests {
         let mut account = Account::of(7, HashSet::from([8]));
         let mut prev = 8;
         for (us, state, next) in [
-            // What is before the loop runs, and while it sleeps, is no gap.
+            // Time before the loop runs, and while it sleeps, is no gap.
             (0, 1, 9),
             (100, 1, 7),
             (200, 1, 8),
             (900, 1, 7),
-            // Half of a gap, in two stretches; less than half of one; no gap.
+            // The recorder has half of the first gap, in two stretches, and less than half of the second; the last
+            // switch is no gap.
             (1000, 0, 8),
             (1300, 1, 9),
             (1400, 1, 8),

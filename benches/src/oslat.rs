@@ -1,4 +1,4 @@
-//! npt beside rt-tests' oslat: two loops that ask the same question have to give the same answer.
+//! npt beside rt-tests' oslat: two loops that measure the same gaps have to agree.
 
 use crate::Bench;
 use crate::knob::Knob;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-/// What the timer's tick takes on most machines is longer, what a loop takes is shorter.
+/// Shortest gap that counts, in microseconds: most machines' timer tick takes longer, a pass of the loop is shorter.
 const BOUND_US: u64 = 10;
 
 /// Gaps of at least [`BOUND_US`] in a second, and the longest in microseconds.
@@ -88,7 +88,8 @@ fn oslat(bench: &Bench, file: &Path) -> Result<Figures, String> {
     oslat_figures(&text).ok_or_else(|| format!("oslat wrote: {text}"))
 }
 
-/// Its bucket "1" holds what took less than a microsecond, "2" what took from one to less than two.
+/// Parses oslat's output, whose bucket "1" counts gaps of less than a microsecond, and "2" those from one to less than
+/// two.
 fn oslat_figures(text: &str) -> Option<Figures> {
     let all: Value = serde_json::from_str(text).ok()?;
     let thread = &all["thread"]["0"];

@@ -1,4 +1,4 @@
-//! The tracers, each started the same way: 32 sub-buffers of 1 MiB, a collector on its own CPU, and the tracepoint `bench:two`.
+//! Tracers, started alike: 32 sub-buffers of 1 MiB, a collector on its own CPU, and the tracepoint `bench:two`.
 
 pub(crate) use sordino_peers::Polling;
 pub(crate) use sordino_peers::lttng::Lttng;
@@ -8,14 +8,14 @@ use sordino_peers::sordino::{Recorded, Recorder};
 use sordino_peers::{Error, Kernel};
 use std::path::Path;
 
-/// The CPU of collectors; measuring programs run on the other one.
+/// CPU of collectors; measuring programs run on the other one.
 pub(crate) const COLLECTOR_CPU: u32 = 0;
-/// The CPU of measuring programs.
+/// CPU of measuring programs.
 pub(crate) const PROGRAM_CPU: u32 = 1;
 
 const EVENT: &str = "bench:two";
 
-/// Runs a program under `sordino record`, into `directory`.
+/// Runs a program under `sordino record`, which writes to `directory`.
 pub(crate) fn sordino(
     sordino: &Path,
     polling: Polling,
@@ -26,12 +26,12 @@ pub(crate) fn sordino(
     Recorder { sordino, rule, polling, cpu, kernel, as_root: false }.record(directory, command)
 }
 
-/// LTTng's daemons.
+/// Starts LTTng's daemons on the collectors' CPU.
 pub(crate) fn lttng() -> Result<Lttng, Error> {
     Lttng::start(COLLECTOR_CPU, false, &std::env::temp_dir())
 }
 
-/// One of its sessions, into `directory`.
+/// Starts a session of LTTng that writes to `directory`.
 pub(crate) fn session<'a>(
     lttng: &'a mut Lttng,
     polling: Polling,

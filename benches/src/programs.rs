@@ -1,10 +1,10 @@
-//! The measuring programs, built for each tracer.
+//! Measuring programs, built for each tracer.
 
 pub(crate) use sordino_peers::output_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// For whom a measuring program is built.
+/// Tracer for which a measuring program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tracer {
     None,
@@ -12,11 +12,11 @@ pub(crate) enum Tracer {
     Lttng,
 }
 
-/// Where they are.
+/// Directory of the measuring programs.
 #[derive(Debug)]
 pub(crate) struct Programs {
     directory: tempfile::TempDir,
-    /// `sordino` itself.
+    /// Path of the program `sordino`.
     pub(crate) sordino: PathBuf,
 }
 
@@ -61,18 +61,18 @@ impl Programs {
         Ok(output_of(&mut command).map(drop)?)
     }
 
-    /// A measuring program.
+    /// Returns the path of a measuring program.
     pub(crate) fn path(&self, name: &str, tracer: Tracer) -> PathBuf {
         self.directory.path().join(format!("{name}-{tracer:?}"))
     }
 }
 
-/// The file name of the shared library.
+/// File name of the shared library.
 fn library() -> String {
     format!("libsordino.so.{}", sordino_ring::layout::VERSION)
 }
 
-/// The numbers in a line.
+/// Returns the numbers in a line.
 pub(crate) fn numbers(text: &str) -> Result<Vec<f64>, String> {
     let line = text.lines().last().unwrap_or_default();
     let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();

@@ -1,4 +1,4 @@
-//! The highest rate of events without a lost one.
+//! Highest rate of events at which none is lost.
 
 use crate::Bench;
 use crate::knob::Knob;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// The search ends when it knows the rate to this fraction.
+/// Relative precision at which the search for the rate ends.
 const PRECISION: f64 = 0.07;
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
@@ -20,7 +20,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
     let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
     warm(place.path(), ceiling(bench.seconds) * bench.seconds * EVENT)?;
-    // Each round is a search of some six runs for each.
+    // Each round is a search of some six runs for each tracer.
     for _ in 0..bench.rounds {
         sordino.push(highest(bench.seconds, |rate| with_sordino(bench, &here, rate, place.path()))? / 1e6);
         lttng.push(
@@ -35,19 +35,19 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// The smallest free block that the kernel gives back to a hypervisor, as a power of two pages.
+/// Smallest free block that the kernel returns to a hypervisor, as a power of two pages.
 const REPORTED: &str = "/sys/module/page_reporting/parameters/page_reporting_order";
-/// One more than the largest block has.
+/// One more than the order of the largest block.
 const NONE: &str = "11";
 
-/// Where a virtual machine gives free memory back to its hypervisor, has it keep it meanwhile: what a removed recording held would
-/// else have to be fetched again by the next one, at a tenth of the speed of writing to it.
+/// Keeps free memory in a virtual machine that would return it to its hypervisor. Otherwise each recording had to fetch
+/// the memory of the removed one again, at a tenth of the speed of writing to it.
 fn keep_memory(bench: &Bench) -> Result<Option<Knob>, String> {
     if Path::new(REPORTED).exists() { Knob::hold(bench, REPORTED, NONE).map(Some) } else { Ok(None) }
 }
 
-/// Writes and removes a file: a hypervisor gives a machine its memory when it is touched first, and that is not what is
-/// measured here.
+/// Writes and removes a file: a hypervisor provides memory when the machine first touches it, and that time would
+/// distort the measurement.
 fn warm(place: &Path, bytes: f64) -> Result<(), String> {
     let path = place.join("warm");
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -59,7 +59,7 @@ fn warm(place: &Path, bytes: f64) -> Result<(), String> {
     fs::remove_file(&path).map_err(failed)
 }
 
-/// The highest rate at which `run` loses nothing.
+/// Returns the highest rate at which `run` loses nothing.
 fn highest(seconds: f64, run: impl FnMut(f64) -> Result<Outcome, String>) -> Result<f64, String> {
     Search { low: 0.5e6, high: ceiling(seconds), precision: PRECISION }.highest(run)
 }

@@ -1,4 +1,4 @@
-//! How fast a recording is read.
+//! Speed of reading a recording.
 
 use crate::Bench;
 use crate::peers::{self, PROGRAM_CPU, Polling};

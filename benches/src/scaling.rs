@@ -7,13 +7,13 @@ use crate::table::{Bar, Samples, Table};
 
 /// Bursts of two million hits in a round.
 const BURSTS: &str = "7";
-/// Writers that are measured.
+/// Numbers of writers that are measured.
 const THREADS: [u32; 3] = [1, 2, 64];
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let program = bench.programs.path("scaling", Tracer::Sordino).to_string_lossy().into_owned();
-    // Rates of hits, relative to clock readings of as many threads in the same run.
+    // Figures are rates of hits, relative to the clock readings of as many threads in the same run.
     let mut relative: [Samples; THREADS.len()] = Default::default();
     let mut hits: [Samples; THREADS.len()] = Default::default();
     let mut lost = 0;

@@ -1,4 +1,4 @@
-//! What snapshots cost the program that they are taken of.
+//! Cost of snapshots to the program that is recorded.
 
 use crate::Bench;
 use crate::knob::Knob;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program runs for a minute without snapshots and a minute with one each second, in turn second by second: what a
-/// hypervisor does to it changes from one minute to the next by more than what is measured.
+/// The program runs for a minute without snapshots and a minute with one a second, alternating each second: a
+/// hypervisor's effect on it changes from one minute to the next by more than the measured difference.
 const SECONDS: u64 = 120;
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-/// 24 MiB of rings with two CPUs and the shared one.
+/// Total size of the rings is 24 MiB, with two CPUs and the shared ring.
 const RINGS: [&str; 5] = ["--overwrite", "--subbuf-size", "1M", "--num-subbuf", "8"];
-/// The place of p99.99 in what the program prints.
+/// Index of p99.99 in the program's output.
 const P99_99: usize = 3;
 
-/// A flight recorder of its own.
+/// A session with rings in overwrite mode.
 struct Session<'a> {
     sordino: &'a Path,
     place: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// A command that knows of this session.
+    /// Returns a command that finds this session.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions"));
@@ -45,7 +45,7 @@ impl<'a> Session<'a> {
         Ok(output_of(self.command(self.sordino).args(arguments))?)
     }
 
-    /// Takes one; where it lies.
+    /// Takes a snapshot, and returns its directory.
     fn snapshot(&self) -> Result<PathBuf, String> {
         let text = self.run(&["snapshot", "box"])?;
         Ok(text.lines().next().unwrap_or_default().into())
@@ -89,7 +89,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     }
 }
 
-/// p99.99 of the program's loops without snapshots and with them, and what was taken.
+/// p99.99 of the program's loops without snapshots and with them, and the snapshots.
 fn beside_snapshots(session: &Session<'_>, program: &Path) -> Result<([f64; 2], Vec<PathBuf>), String> {
     let mut command = session.command(program);
     command.args([&PROGRAM_CPU.to_string(), &SECONDS.to_string(), "1"]).stdout(Stdio::piped());
@@ -110,7 +110,7 @@ fn tail(line: &str) -> Result<f64, String> {
     numbers(line)?.get(P99_99).copied().ok_or_else(|| line.to_owned())
 }
 
-/// Takes a snapshot in each second of the program's second kind.
+/// Takes a snapshot in every second of the program's second kind.
 fn each_other_second(session: &Session<'_>, begin: Instant) -> Result<Vec<PathBuf>, String> {
     let seconds = (1..SECONDS).step_by(2).map(Duration::from_secs);
     seconds
@@ -121,7 +121,7 @@ fn each_other_second(session: &Session<'_>, begin: Instant) -> Result<Vec<PathBu
         .collect()
 }
 
-/// What babeltrace2 has against a snapshot.
+/// Returns babeltrace2's complaint about a snapshot, if any.
 fn refusal(snapshot: &Path) -> Option<String> {
     let output = Command::new("babeltrace2").args(["--output", "/dev/null"]).arg(snapshot).output();
     let errors = match output {

@@ -1,4 +1,4 @@
-//! How long a linked program takes to start.
+//! Start time of a linked program.
 
 use crate::Bench;
 use crate::programs::Tracer;

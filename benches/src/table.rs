@@ -1,10 +1,10 @@
-//! Figures as a table.
+//! Measured figures as a table.
 
 use std::fmt;
 use std::fs;
 use std::process::Command;
 
-/// One figure of one round after the other.
+/// Values of one figure, one a round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -33,7 +33,7 @@ impl Samples {
     }
 }
 
-/// The figures of one run.
+/// Figures of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Table(Vec<Row>);
 
@@ -45,7 +45,7 @@ enum Row {
         samples: Samples,
         unit: &'static str,
     },
-    /// A ratio or a difference, and what it is to be, if that is settled.
+    /// A ratio or a difference, with its limit if there is one.
     Ratio {
         name: String,
         value: f64,
@@ -58,7 +58,7 @@ enum Row {
     },
 }
 
-/// Which side of a bar is good.
+/// Side of a limit on which a value is good.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bar {
     AtMost,
@@ -116,7 +116,7 @@ fn verdict(value: f64, limit: f64, side: Bar) -> String {
     format!("{word} {limit}: {}", if met { "met" } else { "MISSED" })
 }
 
-/// Three significant digits or so.
+/// Formats a value with about three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),
@@ -125,7 +125,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Where this was measured, and with what.
+/// Describes the machine and the software of a measurement.
 pub(crate) fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

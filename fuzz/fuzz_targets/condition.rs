@@ -1,6 +1,7 @@
-//! A rule's text, or the bytes of a condition's code, as anything, and any payload: errors lie in the text, code fits, and there is an answer.
+//! Fuzzes a rule's text, or the bytes of a condition's code, with any payload: errors point into the text, code fits
+//! its limit, and evaluation gives a result.
 //!
-//! The input is two parts with a zero byte between them, so that a text can be its own seed: `condition/corpus`.
+//! The input has two parts with a zero byte between them, so that a text can be its own seed: `condition/corpus`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

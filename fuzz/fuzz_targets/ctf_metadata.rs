@@ -1,4 +1,4 @@
-//! CTF metadata, as any bytes: it is refused, or a packet of zeros can be read with it.
+//! Fuzzes CTF metadata: it is rejected, or a packet of zeros can be read with it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A CTF stream file, as any bytes, with one of two fixed metadata: time never goes back, and there is an end.
+//! Fuzzes a CTF stream file with one of two fixed metadata: time never goes back, and reading ends.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The ring's reader over memory that changes under it: no panic, no unbounded loop, nothing read outside.
+//! Fuzzes the ring's reader over changing memory: no panic, no unbounded loop, no read outside of the ring.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,11 @@
-//! A format of the kernel's, as any text: whatever is accepted can be used.
+//! Fuzzes a format file of the kernel's: an accepted format can be used.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use sordino_tracefs::{Converter, Format, Mapping, lttng};
 
 fuzz_target!(|text: &str| {
-    // The group decides about LTTng's names.
+    // LTTng's names depend on the event's group.
     let (system, text) = text.split_once('\n').unwrap_or(("sched", text));
     let Ok(format) = Format::parse(system, text) else { return };
     let schema = format.schema();

@@ -1,4 +1,4 @@
-//! A page of the kernel's trace buffer, as any bytes.
+//! Fuzzes a page of the kernel's trace buffer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-//! A ring's reader while the memory changes under it: what the fuzzer and the test of its findings share.
+//! An attack on a ring's reader, shared by the fuzzer and the test of its findings: the memory changes while it reads.
 //!
-//! The input says how the rings are made, then what another thread writes where, over and over, while this one reads. It
-//! writes through the area's file: what a hostile program could, and in no better order.
+//! The input defines the rings, and then the stores that another thread repeats while this one reads. Stores go through
+//! the area's file: a hostile program could make the same ones, in no stronger order.
 
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Program, Wanted};
@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 const CPUS: u32 = 2;
-/// How often the reader goes over all rings.
+/// Number of times that the reader visits all rings.
 const ROUNDS: usize = 40;
 
-/// One word that is written.
+/// A store of one word.
 #[derive(Clone, Copy, Debug)]
 struct Store {
     offset: u64,
     value: u64,
 }
 
-/// Where the words of a ring's parts lie in the file: those that the reader looks at, more often than others.
+/// Offsets of a ring's parts in the file. Words that the reader examines are chosen more often.
 struct Places {
     header: u64,
     table: u64,
@@ -36,7 +36,7 @@ struct Places {
 }
 
 impl Places {
-    /// What 12 bytes of the input say.
+    /// Decodes a store from 12 bytes of the input.
     fn store(&self, bytes: &[u8; 12]) -> Store {
         let [kind, meaning, low, high, value @ ..] = *bytes;
         let (index, raw) = (u64::from(u16::from_le_bytes([low, high])), u64::from_le_bytes(value));
@@ -52,17 +52,17 @@ impl Places {
             _ => self.data + 8 * (index % (self.geometry.data_size() as u64 / 8)),
         };
         let turn = self.first_turn.wrapping_add((raw >> 32) as u32 % 16);
-        // Without overwriting, turns use the sub-buffers as they lie.
+        // Without overwriting, sub-buffers are used in the order in which they lie.
         let number = u64::from(turn & (self.geometry.count - 1))
             + u64::from(self.geometry.overwrite) * (raw >> 40 & 1);
         let value = match meaning % 4 {
             0 => raw,
             1 => u64::from(turn) << 32 | raw & 0xffff_ffff,
-            // A head that can be, or nearly.
+            // The head is valid, or nearly.
             2 => {
                 u64::from(turn) << 32 | number << self.geometry.bits | raw & (self.geometry.size() as u64 - 1)
             }
-            // An entry of the table that can be, or nearly.
+            // The entry of the table is valid, or nearly.
             _ => u64::from(turn) << 32 | ((raw % 4) << 16) | ((raw >> 8) % 8),
         };
         Store { offset, value }
@@ -87,23 +87,23 @@ fn area() -> (&'static Program, &'static File) {
     (program, file)
 }
 
-/// What came of an attack.
+/// Counts of an attack's results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Sub-buffers that the reader took.
+    /// Number of sub-buffers that the reader got.
     pub taken: u64,
-    /// Heads that it refused.
+    /// Number of heads that it rejected.
     pub refused: u64,
-    /// Records' places that it found unfinished.
+    /// Number of unfinished records that it found.
     pub unfinished: u64,
 }
 
-/// Reads rings while they are written to as `input` says.
+/// Reads rings while a thread writes to them as `input` defines.
 ///
 /// # Panics
-/// If the reader does, or says what cannot be.
+/// If the reader panics or returns an impossible result.
 pub fn attack(input: &[u8]) -> Seen {
-    // One area for all, since none is ever unmapped.
+    // All attacks share one area, since areas are never unmapped.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut seen = Seen::default();
@@ -151,7 +151,7 @@ pub fn attack(input: &[u8]) -> Seen {
                 std::thread::yield_now();
             }
         });
-        // However the reader ends, the writer does.
+        // The writer ends even if the reader panics.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -168,7 +168,7 @@ pub fn attack(input: &[u8]) -> Seen {
             }
         }
     });
-    // Writers that are at work for ever would keep the slot.
+    // The slot could not be reused while a writer seems to be at work.
     for places in &places {
         file.write_all_at(&[0; size_of::<RingHeader>()], places.header).expect("room");
     }
@@ -176,7 +176,7 @@ pub fn attack(input: &[u8]) -> Seen {
     seen
 }
 
-/// Looks at a ring in every way there is.
+/// Calls every method of a ring's reader.
 fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usize, seen: &mut Seen) {
     let lost = reader.lost();
     assert!(lost.too_large <= lost.total);

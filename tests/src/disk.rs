@@ -24,10 +24,10 @@ impl SmallDisk {
         Self(place.to_owned())
     }
 
-    /// Fills it, but for so many bytes.
+    /// Fills the disk up to `free` bytes.
     ///
     /// # Panics
-    /// If it is larger than 64 MiB.
+    /// If the disk is larger than 64 MiB.
     pub fn fill_but(&self, free: u64) {
         let ballast = self.ballast();
         assert!(fs::write(&ballast, vec![0; 64 << 20]).is_err(), "the disk is larger than that");
@@ -36,10 +36,10 @@ impl SmallDisk {
         file.set_len(length.saturating_sub(free)).expect("a shorter file");
     }
 
-    /// Makes room again.
+    /// Removes the file that fills the disk.
     ///
     /// # Panics
-    /// If it was not filled.
+    /// If the disk was not filled.
     pub fn empty(&self) {
         fs::remove_file(self.ballast()).expect("a file that fills the disk");
     }

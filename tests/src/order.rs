@@ -131,7 +131,7 @@ impl<'a> Words<'a> {
 /// Layouts that the metadata declares.
 #[derive(Debug, Default)]
 struct Layout {
-    /// Layout of `packet.header`.
+    /// Layout of `packet.header`, if it is declared.
     header: Option<Shape>,
     /// Layouts of `packet.context`, `event.header` and `event.context` by stream class.
     streams: HashMap<u64, HashMap<String, Shape>>,

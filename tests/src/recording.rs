@@ -25,7 +25,7 @@ pub struct Recording {
 /// One event of a program or of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Full name, `provider:name`.
+    /// Full name of the tracepoint, `provider:name`.
     pub name: String,
     /// Time of the event, in nanoseconds since the epoch.
     pub time: i64,

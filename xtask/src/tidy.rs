@@ -1,4 +1,4 @@
-//! Holds the workspace to its architecture: what `ARCHITECTURE.md` promises and no compiler checks.
+//! Checks of the workspace's architecture: promises of `ARCHITECTURE.md` that no compiler checks.
 
 mod code;
 mod comments;
@@ -33,7 +33,7 @@ const CHECKS: [(&str, Check); 6] = [
     ("the contract of the shared memory", contract::check),
     ("texts", texts::check),
 ];
-/// The checks that refuse more faults than `xtask/ratchet.txt` lists.
+/// The checks that reject more faults than `xtask/ratchet.txt` lists.
 const COUNTS: [Count; 6] =
     [comments::short, comments::clauses, comments::safety, terms::check, types::check, size::check];
 
@@ -66,7 +66,7 @@ pub fn run(tree: &Tree) -> ExitCode {
     if is_tidy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the faults that are counted: all, those of a measure, or those of one of its groups.
+/// Prints the counted faults: all, those of a measure, or those of one of its groups.
 pub fn list(tree: &Tree, name: Option<&str>, group: Option<&str>) {
     for measure in measures(tree) {
         let groups = measure.groups.iter().filter(|_| name.is_none_or(|name| name == measure.name));
@@ -77,10 +77,10 @@ pub fn list(tree: &Tree, name: Option<&str>, group: Option<&str>) {
     }
 }
 
-/// Lowers the limits of `xtask/ratchet.txt` to what was counted.
+/// Lowers the limits of `xtask/ratchet.txt` to the counts.
 ///
 /// # Errors
-/// A limit that makes no sense, or a file that cannot be written.
+/// An invalid limit, or a file that cannot be written.
 pub fn lower(tree: &Tree) -> Result<(), String> {
     let limits = Limits::of(tree)?;
     let lowered = limits.lowered(&measures(tree));
@@ -95,7 +95,7 @@ fn measures(tree: &Tree) -> [Measure; 6] {
     COUNTS.map(|count| count(&sources))
 }
 
-/// Names the files that were not looked at, because no commit would hold them yet.
+/// Names the files that were not checked, because git does not track them yet.
 fn skipped(untracked: &[String]) -> Option<String> {
     const NAMED: usize = 5;
     let (named, count) = (untracked.iter().take(NAMED), untracked.len());

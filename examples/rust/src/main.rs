@@ -1,4 +1,4 @@
-//! A pipeline of threads that says how far it is.
+//! A pipeline of two threads with a tracepoint in each.
 //!
 //! ```text
 //! cargo build --release -p sordino-example
@@ -11,7 +11,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 enumeration! {
-    /// What a stage makes of an item.
+    /// Decision of the filter on an item.
     enum Verdict: u8 {
         Keep = 0,
         Drop = 1,

@@ -1,9 +1,9 @@
-//! Source text taken apart, line by line: code, string literals and comments of Rust and C.
+//! Source text split line by line into code, string literals and comments, for Rust and C.
 
-/// Endings of the files that are taken apart.
+/// Endings of the files that are split.
 pub(super) const ENDINGS: &[&str] = &["rs", "c", "h", "S"];
 
-/// A source file taken apart.
+/// A source file, split into code and comments.
 pub(super) struct Source<'a> {
     /// Path of the file, relative to the workspace.
     pub(super) file: &'a str,
@@ -12,7 +12,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Takes the files of `Tree::texts` apart.
+    /// Splits the files of `Tree::texts`.
     pub(super) fn of(texts: &'a [(&'a str, String)]) -> Vec<Self> {
         texts.iter().map(|(file, text)| Self { file, lines: lines(text) }).collect()
     }
@@ -69,7 +69,7 @@ enum State {
     Text(Option<usize>),
 }
 
-/// Takes a file apart; `lines(text)[n]` is line `n + 1`.
+/// Splits a file; `lines(text)[n]` is line `n + 1`.
 pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
     let mut state = State::Code;
     let take_apart = |line| {
@@ -123,7 +123,7 @@ fn in_code(rest: &str, code: &mut String) -> (State, usize) {
     }
 }
 
-/// The number signs of a raw literal whose quote comes behind this code; `None` for any other literal.
+/// Returns the number signs of a raw literal whose quote follows this code; `None` for any other literal.
 fn raw(code: &str) -> Option<usize> {
     let prefix = code.trim_end_matches('#');
     let word = prefix.strip_suffix('r')?;
@@ -205,7 +205,7 @@ pub(super) fn docs<'a>(lines: &[Line<'a>]) -> Vec<Doc<'a>> {
     })
 }
 
-/// The comments of a file that are no documentation, in order.
+/// Returns the comments of a file that are no documentation, in order.
 pub(super) fn remarks<'a>(lines: &[Line<'a>]) -> Vec<Doc<'a>> {
     blocks(lines, |comment| {
         let text = comment.strip_prefix("//")?;

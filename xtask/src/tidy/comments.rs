@@ -1,18 +1,19 @@
-//! Comments that `STYLE.md` refuses: too short to add anything, a clause in place of a noun, a reason that is elsewhere.
+//! Comments that `STYLE.md` rejects: too short to add anything, a clause in place of a noun, a reason that is
+//! elsewhere.
 
 use super::code::{Doc, Source, docs, remarks};
 use super::ratchet::{Bar, Measure};
 use std::collections::BTreeMap;
 
-/// Fewer words in a doc comment say nothing that a name does not say.
+/// Least number of words in a doc comment; a shorter one repeats the name.
 const FEWEST_WORDS: usize = 4;
 /// First words of clauses that stand for a noun.
 const CLAUSES: &[&str] =
     &["What", "How", "Whether", "Where", "Which", "Who", "Whose", "Of", "As", "Those", "Its"];
-/// First words of a `SAFETY` comment that leaves the reason to another one.
+/// First words of a `SAFETY` comment that refers to another one for its reason.
 const ELSEWHERE: &[&str] =
     &["as above", "as at ", "as for ", "as in ", "as there", "likewise", "same as", "see ", "the same"];
-/// Words that do so anywhere in it.
+/// Words of such a reference anywhere in the comment.
 const ELSEWHERE_INSIDE: &[&str] = &["as above", "as for `", "as in `", "likewise"];
 
 /// Counts doc comments of fewer than four words.

@@ -2,7 +2,7 @@
 
 use super::{Findings, Tree};
 
-/// The files that define it.
+/// Files that define the layout.
 const FILES: [&str; 5] = ["layout.rs", "position.rs", "want.rs", "condition.rs", "value.rs"];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.

@@ -1,10 +1,10 @@
-//! Edges between crates: the table of `ARCHITECTURE.md` and what Cargo knows are the same.
+//! Edges between crates: compares the table of `ARCHITECTURE.md` with Cargo's dependencies.
 
 use super::{Findings, Tree};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The page with the table, and the heading above it.
+/// Page with the table, and the heading above the table.
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Who may use whom";
 /// First words of the sentence that names what a traced program links.
@@ -12,27 +12,27 @@ const LINKED: &str = "The crates that a traced program links (";
 /// The crate for C programs, which no Rust code uses.
 const FOR_C: &str = "probe-c";
 
-/// The edges that the page allows. Crates are named by their folders.
+/// Edges that the page allows. Crates are named by their folders.
 #[derive(Debug, Default, PartialEq)]
 struct Allowed {
-    /// The crates that a crate may use, and those that its tests may use besides.
+    /// Crates that a crate may use, and additional ones for its tests.
     uses: BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>,
-    /// The crates that may use any but the one for C programs, and that nothing may use.
+    /// Crates that may use any but the one for C programs, and that no crate may use.
     free: BTreeSet<String>,
     /// The crates that a traced program links.
     linked: BTreeSet<String>,
-    /// The crates of others that these may use.
+    /// Crates from outside of the workspace that these may use.
     linked_others: BTreeSet<String>,
 }
 
 /// One dependency of a package.
 struct Edge {
-    /// The folder of the crate that has it.
+    /// Folder of the crate that has the dependency.
     user: String,
-    /// The name of the package that it uses, and the folder if it is one of the workspace.
+    /// Name of the package that it uses, and its folder if it belongs to the workspace.
     name: String,
     used: Option<String>,
-    /// Set for what only tests and models link.
+    /// True if only tests and models link the package.
     in_tests: bool,
 }
 
@@ -73,7 +73,7 @@ fn parse(page: &str) -> Result<Allowed, String> {
     Ok(allowed)
 }
 
-/// The crates of a cell: `a, b`; none for an empty cell or "none".
+/// Parses the crates of a cell: `a, b`; none for an empty cell or "none".
 fn list(cell: &str) -> impl Iterator<Item = String> {
     cell.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "none").map(str::to_owned)
 }
@@ -86,7 +86,7 @@ fn edges(packages: &[Value]) -> Vec<Edge> {
     let of_package = |package: &Value| {
         let edge = |dependency: &Value| {
             let name = text(&dependency["name"]);
-            // The models of the code (scripts/loom) are as little in a traced program as tests are.
+            // Models of the code (scripts/loom), like tests, are not linked into a traced program.
             let in_tests = text(&dependency["kind"]) == "dev" || text(&dependency["target"]) == "cfg(loom)";
             Edge { user: folder_of(package), used: folders.get(&name).cloned(), name, in_tests }
         };

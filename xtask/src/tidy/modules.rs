@@ -5,7 +5,7 @@ use super::code::{docs, lines, without_tests};
 use super::{Findings, Tree};
 use std::collections::BTreeSet;
 
-/// First cells of such a table's heading.
+/// First cells of the heading of a table of modules.
 const HEADINGS: &[&str] = &["| file |", "| module |"];
 
 pub(super) fn check(tree: &Tree) -> Findings {
@@ -21,7 +21,8 @@ pub(super) fn check(tree: &Tree) -> Findings {
     misplaced.chain(tables).collect()
 }
 
-/// Refuses a module that is named by its folder. Those of integration tests are: else cargo takes them for tests.
+/// Rejects a module that is named by its folder, except in integration tests, where cargo would take `foo.rs` for a
+/// test.
 fn misplaced(file: &str) -> Option<String> {
     let module = file.strip_suffix("/mod.rs").filter(|module| module.contains("/src/"))?;
     Some(format!("{file}: one way for modules: move it to {module}.rs"))

@@ -1,4 +1,4 @@
-//! Memory orders: every label that a table of pairs names stands in the code, and every label in the code in a table.
+//! Memory orders: the labels in the code and in the tables of pairs are the same.
 //!
 //! A label is `ORDER(name:X)` in a comment; a table's row is `| `name:X` ... | `name:Y` ... | guarantee |` in the
 //! documentation of the module that writes.
@@ -36,7 +36,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// `ORDER(a:B)`, and what it says it pairs with.
+/// A label `ORDER(a:B)`, and the partner that it names.
 fn labels(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in line.split("ORDER(").skip(1) {

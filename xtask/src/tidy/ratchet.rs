@@ -1,4 +1,4 @@
-//! Counts that may only fall: what tidy finds today is listed in `xtask/ratchet.txt`, and more is refused.
+//! Counts that may only fall: `xtask/ratchet.txt` lists the accepted faults, and more are rejected.
 
 use super::{Findings, Tree};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// The file of the limits, relative to the workspace.
 pub(super) const FILE: &str = "xtask/ratchet.txt";
-/// Places that a finding names before it points to `xtask list`.
+/// Number of places that a finding names before it points to `xtask list`.
 const NAMED: usize = 10;
 
 /// One kind of fault, counted over the workspace.
@@ -15,11 +15,11 @@ pub(super) struct Measure {
     pub(super) name: &'static str,
     /// The faults in the plural, such as "doc comments of fewer than four words".
     pub(super) faults: &'static str,
-    /// The advice to whoever made one.
+    /// Advice for the author of a fault.
     pub(super) remedy: &'static str,
-    /// Faults that a group may have without being listed.
+    /// Number of faults that a group may have without being listed.
     pub(super) free: usize,
-    /// The share that is no fault at all; `None` where every single one is.
+    /// Share of comments that may have the fault; `None` if every single one counts.
     pub(super) bar: Option<Bar>,
     /// The faults by crate, term or name.
     pub(super) groups: BTreeMap<String, Group>,
@@ -36,7 +36,7 @@ pub(super) struct Bar {
 /// The faults of one group of a [`Measure`].
 #[derive(Default)]
 pub(super) struct Group {
-    /// Their number, or the lines of code of a crate.
+    /// Number of faults, or of a crate's lines of code.
     pub(super) count: usize,
     /// Their places: file, line, and the text that was found.
     pub(super) places: Vec<String>,
@@ -50,13 +50,13 @@ impl Measure {
         group.places.push(place);
     }
 
-    /// Returns true while so few of the comments have the fault that none is refused.
+    /// Returns true if so few comments have the fault that none is rejected.
     fn is_within_bar(&self) -> bool {
         let count: usize = self.groups.values().map(|group| group.count).sum();
         self.bar.as_ref().is_some_and(|bar| 100 * count <= bar.percent * bar.all)
     }
 
-    /// The count and the bar in a few words, for tidy's own line.
+    /// Returns the count and the limit in a few words, for tidy's own line.
     pub(super) fn summary(&self) -> String {
         let count: usize = self.groups.values().map(|group| group.count).sum();
         match &self.bar {
@@ -73,7 +73,7 @@ impl Measure {
 /// The limits of [`FILE`].
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Limits {
-    /// The file's first lines, which say what it is.
+    /// First lines of the file, which describe it.
     head: String,
     /// The greatest count of each measure's groups.
     counts: BTreeMap<(String, String), usize>,
@@ -107,7 +107,7 @@ impl Limits {
         listed.copied().unwrap_or(measure.free)
     }
 
-    /// The groups that have more faults than they may.
+    /// Returns the groups that exceed their limits.
     pub(super) fn exceeded(&self, measure: &Measure) -> Findings {
         if measure.is_within_bar() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl Limits {
         findings
     }
 
-    /// The same limits, none higher than what was counted and none that is of no use.
+    /// Returns the same limits, lowered to the counts and without unused ones.
     pub(super) fn lowered(&self, measures: &[Measure]) -> Self {
         let lower = |((name, group), limit): (&(String, String), &usize)| {
             let measure = measures.iter().find(|measure| measure.name == *name)?;
@@ -144,7 +144,7 @@ impl Limits {
         Self { head: self.head.clone(), counts: self.counts.iter().filter_map(lower).collect() }
     }
 
-    /// The limits that differ from others, as a list for people.
+    /// Lists the limits that differ from others.
     pub(super) fn changes(&self, lowered: &Self) -> Vec<String> {
         let changed = self.counts.iter().filter_map(|(key, limit)| {
             let new = lowered.counts.get(key);

@@ -1,4 +1,5 @@
-//! Crates that one person can hold in mind: lines of code, without tests, comments and empty lines.
+//! Size of crates, which one person should be able to hold in mind: lines of code, without tests, comments and empty
+//! lines.
 
 use super::code::{Line, Source, without_tests};
 use super::ratchet::{Group, Measure};

@@ -1,4 +1,4 @@
-//! Source files: the constructs that only some of them may contain.
+//! Source files: constructs that are allowed in some of them alone.
 
 use super::{Findings, Tree};
 
@@ -15,11 +15,11 @@ const UNSAFE: &[&str] = &[
     "benches/",
     "fuzz/",
 ];
-/// Crates that do no input or output, read no clock and no environment.
+/// Crates that do no input or output and read neither clock nor environment.
 const PURE: &[&str] = &["crates/event/src", "crates/timeline/src", "crates/analyze/src", "crates/report/src"];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
-/// Crates that run with all rights beside hostile programs: what they write goes through `dirfd`.
+/// Crates that run with all rights beside hostile programs: their writes go through `dirfd`.
 const RECORDER: &[&str] = &["crates/collect/src", "crates/cli/src", "crates/undo/src"];
 /// Calls that write, make or remove by path.
 const BY_PATH: &[&str] = &[
@@ -35,7 +35,7 @@ const BY_PATH: &[&str] = &[
     "File::options(",
     "OpenOptions::new(",
 ];
-/// Files that do so all the same, and why no program can put anything in the way.
+/// Files that write by path nevertheless, each with the reason why no program can interfere.
 const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/cli/src/commands/disturb/packets.rs", "files of /sys"),
     ("crates/cli/src/commands/check/hold.rs", "a device in /dev"),
@@ -44,7 +44,7 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/undo/src/guard.rs", "a file of /proc"),
     ("crates/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];
-/// The one file of the command line that writes to standard output and standard error.
+/// Only file of the command line that writes to standard output and standard error.
 const TERMINAL: &str = "crates/cli/src/terminal.rs";
 /// Nouns that sordino counts: `event::text::count` writes them behind a number, in the singular for one.
 const COUNTED: &[&str] = &[
@@ -60,7 +60,7 @@ const COUNTED: &[&str] = &[
     "threads",
     "tracepoints",
 ];
-/// Code in a file, tests left out, before one has to think about two files.
+/// Lines of code in a file, without tests, above which the file should be split.
 const LONGEST: usize = 450;
 
 pub(super) fn check(tree: &Tree) -> Findings {
@@ -155,7 +155,7 @@ fn is_recording(file: &str) -> bool {
         .any(|room| file.starts_with(&format!("crates/{room}/")))
 }
 
-/// Crates that may not be unsafe, and do not say so to the compiler.
+/// Crates without unsafe code that lack `#![forbid(unsafe_code)]`.
 fn unforbidden(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
     for name in tree.crates() {

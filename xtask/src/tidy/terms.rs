@@ -1,6 +1,6 @@
-//! Terms that are gone: `STYLE.md` has the word that replaces each, and identifiers and file names use it.
+//! Terms that are gone: identifiers and file names use the replacements in `STYLE.md`.
 //!
-//! Prose is not looked at, and neither are identifiers that are sentences, as the names of tests are.
+//! Prose is not checked, and neither are identifiers that are sentences, such as the names of tests.
 
 use super::code::{Line, Source};
 use super::ratchet::Measure;
@@ -14,9 +14,9 @@ struct Term {
     forms: &'static [&'static str],
     /// The term to write.
     write: &'static str,
-    /// The crates in which it is gone; elsewhere the word means another thing.
+    /// Crates in which the term is gone; in others the word means another thing.
     rooms: &'static [&'static str],
-    /// Identifiers in which the word means another thing, and all that begin with one of them.
+    /// Identifiers in which the word means another thing, and prefixes of such identifiers.
     spared: &'static [&'static str],
 }
 
@@ -96,13 +96,13 @@ const TERMS: &[Term] = &[
     },
 ];
 
-/// Names of types that are no nouns, in every crate.
+/// Names of types that are not nouns, rejected in every crate.
 const NO_NOUNS: &[&str] =
     &["What", "Who", "Whose", "Kept", "Barred", "Rest", "Look", "Past", "Seen", "Told", "Said", "Heard"];
-/// An identifier of more words is a sentence.
+/// Number of words from which an identifier counts as a sentence.
 const MOST_WORDS: usize = 4;
 
-/// Counts the identifiers and file names that have a term that is gone, each once a crate.
+/// Counts the identifiers and file names with a term that is gone, each once a crate.
 pub(super) fn check(sources: &[Source]) -> Measure {
     let mut measure = Measure {
         name: "term",
@@ -127,7 +127,7 @@ pub(super) fn check(sources: &[Source]) -> Measure {
     measure
 }
 
-/// The term in a name that is gone in this crate, and what to write for it.
+/// Returns the term in a name that is gone in this crate, and its replacement.
 fn gone(room: &str, name: &str) -> Option<(&'static str, &'static str)> {
     if NO_NOUNS.contains(&name) {
         return Some(("no-noun", "the noun that the type is"));

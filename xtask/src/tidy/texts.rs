@@ -1,9 +1,9 @@
-//! Texts: as short as they promise, about what is there, without what does not belong into them.
+//! Checks of documents: their length, their links, and contents that do not belong into them.
 
 use super::{Findings, Tree};
 use std::path::Path;
 
-/// Lines that `ARCHITECTURE.md` may have: nobody reads more.
+/// Lines that `ARCHITECTURE.md` may have; longer pages are not read.
 const ARCHITECTURE: usize = 250;
 
 pub(super) fn check(tree: &Tree) -> Findings {
@@ -35,7 +35,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// Links to files that are not there.
+/// Finds links to files that do not exist.
 fn dead_links(root: &Path, file: &str, text: &str) -> Findings {
     let folder = root.join(file);
     let folder = folder.parent().unwrap_or(root);

@@ -12,7 +12,7 @@ pub struct Tree {
     pub(super) root: PathBuf,
     /// The packages, as `cargo metadata` lists them.
     pub(super) packages: Vec<Value>,
-    /// The files that a commit would hold, relative to the root. Recordings, builds and notes that lie between them are not tracked.
+    /// Files that a commit would hold, relative to the root. Untracked recordings, builds and notes are left out.
     pub(super) files: Vec<String>,
     /// The files that git neither tracks nor ignores.
     pub(super) untracked: Vec<String>,
@@ -22,7 +22,7 @@ impl Tree {
     /// Asks Cargo and git.
     ///
     /// # Errors
-    /// When one of them fails: its own words.
+    /// If one of them fails, with its own message.
     pub fn here() -> Result<Self, String> {
         let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
         let metadata = output(Command::new(env!("CARGO")).args(arguments))?;
@@ -61,7 +61,7 @@ impl Tree {
 
 /// The files that `git ls-files` lists below `root`.
 fn listed(root: &Path, which: &[&str]) -> Result<Vec<String>, String> {
-    // Root may test what belongs to a user, which git refuses unless it is told so.
+    // If root runs the tests, git refuses a repository of another user unless it is marked as safe.
     let safe = format!("safe.directory={}", root.display());
     let mut git = Command::new("git");
     git.arg("-C").arg(root).args(["-c", &safe, "-c", "core.quotePath=false", "ls-files", "-z"]).args(which);

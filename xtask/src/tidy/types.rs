@@ -1,10 +1,10 @@
-//! Public types: one name means one thing in the whole workspace.
+//! Public types: one name has one meaning in the whole workspace.
 
 use super::code::{Line, Source, without_tests};
 use super::ratchet::{Group, Measure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that each crate may have for itself, and why.
+/// Names that each crate may define for itself, with the reason.
 const OF_EACH_CRATE: &[(&str, &str)] =
     &[("Error", "one enum of errors a crate, always named with its crate")];
 /// Keywords in front of a type's name.
@@ -48,7 +48,7 @@ fn public_types(lines: &[Line]) -> Vec<(usize, String)> {
         let is_type = words.next().is_some_and(|kind| KINDS.contains(&kind));
         let name = words.next().filter(|_| is_type)?;
         let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-        // A type that belongs to another one is named with it: `T::Item`.
+        // An associated type is named together with its owner: `T::Item`.
         (!line.code.starts_with(' ')).then(|| (number, name.to_owned()))
     });
     declared.collect()
