@@ -228,8 +228,8 @@ mod tests {
             (100, 1, 7),
             (200, 1, 8),
             (900, 1, 7),
-            // The recorder has half of the first gap, in two stretches, and less than half of the second; the last
-            // switch is no gap.
+            // The recorder has half of the first gap, in two stretches, and less than half of the second. The
+            // loop's third pause is too short for a gap.
             (1000, 0, 8),
             (1300, 1, 9),
             (1400, 1, 8),

@@ -1,4 +1,4 @@
-/* A control loop that records what it does, and how late it wakes.
+/* A control loop that records each of its periods, and how late it woke for it.
  *
  *     cc motor.c -o motor $(pkg-config --cflags --libs sordino)
  *     sordino record -- ./motor
@@ -27,7 +27,7 @@ SORDINO_TRACEPOINT(motor, command, SORDINO_DEBUG,
 
 enum { PERIOD_NS = 1000000, SECOND_NS = 1000000000 };
 
-/* Sleeps until the next period begins, which moves on by as much each time; returns how late it woke. */
+/* Advances `due` by one period and sleeps until then. Returns how late the thread woke, in nanoseconds. */
 static int64_t wait_for(struct timespec *due)
 {
     struct timespec now;

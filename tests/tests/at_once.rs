@@ -1,5 +1,5 @@
-//! What happens at the same time: forks while threads write, plug-ins in several threads, signals while rings overflow,
-//! attaching while plug-ins come and go. Whatever was hit is recorded once, or counted as lost.
+//! Concurrent events: forks while threads write, plug-ins in several threads, signals while rings overflow, attaching
+//! while plug-ins come and go. Every hit is recorded once, or counted as lost.
 
 use rustix::process::Signal;
 use sordino_tests::{Compiler, Recording, Scene, Seen};
@@ -22,13 +22,13 @@ fn record(scene: &Scene, options: &[&str], way: Environment, command: &[&str]) -
     recording
 }
 
-/// The numbers that the program said on its first line.
+/// Returns the numbers on the first line that the program printed.
 fn said(recording: &Recording) -> Vec<i64> {
     let line = recording.ended.output.lines().next().unwrap();
     line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// The events of that name in order of time.
+/// Returns the events of that name in order of time.
 fn of<'a>(events: &'a [Seen], name: &str) -> Vec<&'a Seen> {
     let mut mine: Vec<&Seen> = events.iter().filter(|event| event.name == name).collect();
     mine.sort_by_key(|event| event.time);
@@ -71,7 +71,7 @@ fn forks_while_threads_write_lose_and_double_nothing() {
     }
 }
 
-/// So many copies of the plug-in.
+/// Creates this many copies of the plug-in.
 fn plugins(scene: &Scene, count: usize) -> Vec<PathBuf> {
     let compile = |_| scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     (0..count).map(compile).collect()
@@ -110,7 +110,7 @@ fn threads_that_load_plug_ins_at_once_are_recorded_whole() {
     }
 }
 
-/// "Also while being recorded": a recorder that comes while plug-ins come and go has all events from its first on.
+/// "Also while being recorded": a recorder that attaches while plug-ins come and go has all events from its first on.
 #[test]
 fn a_recorder_may_come_while_plug_ins_come_and_go() {
     let scene = Scene::new();
@@ -140,9 +140,9 @@ fn a_recorder_may_come_while_plug_ins_come_and_go() {
     assert_eq!(program.end().status, 0);
 }
 
-/// Each event is the one that comes behind the one before. Tracepoints are switched on and off one after the other, and the recorder may
-/// lose its CPU in between: the order holds from the first event of the last one on, to the last event of the first one. Returns true if
-/// that is more than one round.
+/// Asserts that each event follows the one before in the round. Tracepoints are enabled and disabled one after the
+/// other, and the recorder may lose its CPU in between: the order holds from the last tracepoint's first event to the
+/// first tracepoint's last event. Returns true if that is more than one round.
 fn follow_each_other(events: &[Seen]) -> bool {
     const ROUND: [&str; 4] = ["hosts:before", "plugin:loaded", "plugin:hit", "hosts:after"];
     let rounds = |name: &str| {
@@ -163,7 +163,7 @@ fn follow_each_other(events: &[Seen]) -> bool {
     inner.len() > ROUND.len()
 }
 
-/// "In signal handlers", while the ring overflows: what is not there is counted, and nothing else is torn or doubled.
+/// "In signal handlers", while the ring overflows: missing records are counted, and no other is torn or doubled.
 #[test]
 fn a_storm_of_signals_in_tiny_rings_is_recorded_or_counted() {
     let scene = Scene::new();

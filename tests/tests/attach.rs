@@ -1,4 +1,4 @@
-//! Attaching to a program that runs, and letting go of it.
+//! Attaching to a running program, and detaching from it.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use sordino_tests::{Recording, Running, Scene};
 use std::process::Command;
 use std::time::Duration;
 
-/// What `sordino list --json` says of process `pid`.
+/// Returns the entry of process `pid` in `sordino list --json`.
 fn listed(scene: &Scene, pid: i32) -> Value {
     let listing = scene.sordino(&["list", "--json"]);
     assert_eq!(listing.status, 0, "{}", listing.errors);
@@ -72,8 +72,8 @@ fn a_running_program_is_listed_recorded_and_let_go() {
     assert_eq!(program.end().output, "ready\nrecorded\ndone 0\n");
 }
 
-/// A program has room for eight sessions. Each gets all of the events that it asked for, and no others; the ninth is told who the
-/// eight are.
+/// A program has room for eight sessions. Each gets the events that it enabled and no others; the ninth gets the names
+/// of the eight.
 #[test]
 fn eight_sessions_record_a_program_at_once() {
     let scene = Scene::new();
@@ -112,8 +112,8 @@ fn eight_sessions_record_a_program_at_once() {
     }
 }
 
-/// Numbers of a thread go up by one, but for what is counted as lost; `thread` is the place of the thread's field, or past
-/// the number's if there is only one thread.
+/// Asserts that the numbers of a thread rise by one, except where records are counted as lost. `thread` is the index of
+/// the thread's field, or greater than the number's if there is only one thread.
 fn contiguous(recording: &Recording, number: usize) {
     let mut events = recording.events();
     events.sort_by_key(|event| (event.tid, event.time));
@@ -131,7 +131,7 @@ fn contiguous(recording: &Recording, number: usize) {
     assert!(missing <= recording.lost(), "{missing} are missing, {} are counted as lost", recording.lost());
 }
 
-/// "Attach again works; 50 times", while threads write all the time; what each recorder got is whole, in order and counted.
+/// "Attach again works; 50 times", while threads write all the time; each recording is complete, in order and counted.
 #[test]
 fn a_program_is_attached_to_again_and_again() {
     let scene = Scene::new();
@@ -150,7 +150,7 @@ fn a_program_is_attached_to_again_and_again() {
     assert_eq!(program.end().output, "ready\ndone 0\n");
 }
 
-/// Each record's text is as long as it was written, and of the letter that its number says.
+/// Asserts that each record's text has the length and the letter that its number determines.
 fn whole(recording: &Recording, length: usize) {
     for event in recording.events() {
         let letter = char::from(b'a' + (event.numbers[1] % 26) as u8);
@@ -163,7 +163,7 @@ fn whole(recording: &Recording, length: usize) {
     }
 }
 
-/// Letting go of writers that fill sub-buffer after sub-buffer and are preempted anywhere tears nothing.
+/// Detaching from writers that fill sub-buffer after sub-buffer and are preempted anywhere tears no record.
 #[test]
 fn letting_go_of_writers_in_the_middle_of_large_records_tears_nothing() {
     let scene = Scene::new();
@@ -180,7 +180,7 @@ fn letting_go_of_writers_in_the_middle_of_large_records_tears_nothing() {
     assert_eq!(program.end().output, "ready\ndone 0\n");
 }
 
-/// "A recorder of a process that ends, ends too", and one of nothing that can be recorded says so.
+/// "A recorder of a process that ends, ends too", and a recorder of a process without tracepoints reports that.
 #[test]
 fn recorders_end_with_their_programs() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Programs whose threads wait for room, because they allow it and a session asks for it.
+//! Threads that wait for room in a ring, which their program allows and a session requests.
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
@@ -9,12 +9,12 @@ use sordino_tests::{Running, Scene};
 use std::process::Command;
 use std::time::Duration;
 
-/// Hits of each program: some ten times as many as find room.
+/// Hits of each program: some ten times as many as there is room for.
 const HITS: u64 = 10_000;
 /// Bytes of a record with two words, in a CPU's ring and in the shared one.
 const RECORD: [usize; 2] = [32, 40];
 
-/// A program, and a session that wants its events `hits:pair`.
+/// A program, and a session that enables its events `hits:pair`.
 struct Recorded {
     running: Running,
     program: Program,
@@ -41,7 +41,7 @@ impl Recorded {
         Self { running, program, attached }
     }
 
-    /// Takes what is full, or all that there is; the numbers of the records.
+    /// Reads the full sub-buffers, or all of them, and returns the numbers of the records.
     fn read(&mut self, all: bool) -> Vec<u64> {
         let mut numbers = Vec::new();
         for reader in &mut self.attached.readers {
@@ -79,7 +79,7 @@ fn a_program_that_waits_loses_nothing_however_slow_its_reader_is() {
             numbers.extend(recorded.read(false));
         }
         numbers.extend(recorded.read(true));
-        // It may have been on several CPUs.
+        // The thread may have run on several CPUs.
         numbers.sort_unstable();
         assert_eq!(numbers, (0..HITS).collect::<Vec<_>>());
         assert_eq!((recorded.lost(), recorded.running.end().status), (0, 0));
@@ -103,7 +103,8 @@ fn nobody_waits_for_a_recorder_that_was_killed() {
     for environment in [&[][..], &[("SORDINO_RING", "shared")]] {
         let Recorded { running, program, attached } =
             Recorded::start(&scene, &[], environment, Duration::MAX);
-        // What the kernel does to a process that is killed: the lock lasts as long as a mapping of the file.
+        // The kernel releases a killed process's lock at the same point: the lock lasts as long as a mapping of the
+        // file.
         drop((program, attached));
         assert_eq!(running.end().status, 0);
     }

@@ -1,4 +1,4 @@
-//! However a program is compiled and linked, its tracepoints are found and its events are what they are.
+//! Tracepoints are found and record the same events however a program is compiled and linked.
 
 use sordino_ctf::read::{Trace, find};
 use sordino_event::Classes;
@@ -7,7 +7,7 @@ use sordino_tests::{COMPILERS, Compiler, Scene};
 
 use Compiler::{Clang, Clangxx, Gcc, Gxx};
 
-/// What is said on the command line beside -O2 -Wall -Wextra -Wpedantic -Werror. The last -std and the last -O count.
+/// Options of the compiler in addition to -O2 -Wall -Wextra -Wpedantic -Werror. The last -std and the last -O count.
 const BUILDS: &[(Compiler, &[&str])] = &[
     (Gcc, &["-std=c11"]),
     (Clang, &["-std=c11"]),
@@ -19,7 +19,7 @@ const BUILDS: &[(Compiler, &[&str])] = &[
     (Clangxx, &["-std=c++20", "-O3"]),
     (Gcc, &["-O3", "-flto"]),
     (Gxx, &["-O3", "-flto", "-fno-exceptions", "-fno-rtti"]),
-    // What nobody refers to is thrown away; constructors stay.
+    // The linker discards unreferenced sections, but no constructors.
     (Gcc, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]),
     (Clangxx, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]),
     (Gcc, &["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-static"]),
@@ -41,7 +41,7 @@ fn every_way_to_build_a_program_gives_the_same_events() {
         assert_eq!(recording.ended.status, 0, "{compiler:?} {flags:?}: {}", recording.ended.errors);
         assert_eq!(recording.ended.errors, "", "{compiler:?} {flags:?}");
         recording.assert_count(13);
-        // All but the time and the thread.
+        // The time and the thread are left out.
         let payloads = recording.babeltrace().iter().map(|line| payload(line)).collect();
         assert_eq!(
             expected.get_or_insert_with(|| Vec::clone(&payloads)),
@@ -51,7 +51,7 @@ fn every_way_to_build_a_program_gives_the_same_events() {
     }
 }
 
-/// The fields of `fields.c` that are integers, with what they are there: for each tracepoint one more in each run.
+/// Integer fields of `fields.c` with their values: for each tracepoint one more in each run.
 const INTEGERS: &[(&str, &[(&str, &str)])] = &[
     (
         "least",
@@ -110,8 +110,8 @@ const INTEGERS: &[(&str, &[(&str, &str)])] = &[
     ("forty_eight", &[("f1", "1"), ("f2", "2"), ("f47", "47"), ("f48", "48")]),
 ];
 
-/// Whatever type a field has, a condition on it alone, which is looked at where the program hits the tracepoint, is met by the value that
-/// is recorded, and by no other.
+/// A condition on a single field of any type, which is evaluated at the hit, is true for the recorded value and for no
+/// other.
 #[test]
 fn a_condition_on_one_integer_is_met_by_what_is_recorded() {
     let scene = Scene::new();
@@ -140,10 +140,10 @@ fn a_condition_on_one_integer_is_met_by_what_is_recorded() {
     }
 }
 
-/// The names and values of fields that are integers.
+/// Returns the names and values of fields that are integers.
 type Integers = &'static [(&'static str, &'static str)];
 
-/// The tracepoints of `forms.c`: the fields that are recorded, and those of them that are integers.
+/// Tracepoints of `forms.c`: the fields that are recorded, and the integers among them.
 const FORMS: &[(&str, &str, Integers)] = &[
     ("v", "a = -1", &[("a", "-1")]),
     ("vv", "a = -2, b = 65534", &[("a", "-2"), ("b", "65534")]),
@@ -170,7 +170,8 @@ const FORMS: &[(&str, &str, Integers)] = &[
     ("ss", r#"a = "eight", b = "(null)", c = -15"#, &[("c", "-15")]),
 ];
 
-/// Whichever way a hit passes its values to the library, the record holds them, and a condition is met by what it holds.
+/// For each way in which a hit passes its values to the library, the record holds them, and a condition is evaluated on
+/// the same values.
 #[test]
 fn a_hit_of_every_form_is_recorded_and_met_by_conditions() {
     let scene = Scene::new();
@@ -207,14 +208,14 @@ fn a_hit_of_every_form_is_recorded_and_met_by_conditions() {
     }
 }
 
-/// The name and the fields of an event as babeltrace2 prints it.
+/// Returns the name and the fields of an event as babeltrace2 prints it.
 fn payload(line: &str) -> String {
     let name = line.split_whitespace().find(|word| word.starts_with("fields:")).unwrap();
     let fields = line.rsplit_once("}, {").map_or("", |(_, fields)| fields);
     format!("{name} {fields}")
 }
 
-/// "Levels": each as the trace's readers know it.
+/// "Levels": each level as the trace's readers name it.
 #[test]
 fn levels_are_those_of_the_declarations() {
     let scene = Scene::new();
@@ -256,7 +257,7 @@ fn a_tracepoint_that_two_files_declare_is_one() {
         let metadata =
             recording.path.join(recording.programs()[0]["trace"].as_str().unwrap()).join("metadata");
         let metadata = std::fs::read_to_string(metadata).unwrap();
-        // Declared once for each kind of ring.
+        // The tracepoint is declared once for each kind of ring.
         assert_eq!(metadata.matches("name = \"shared_point:hit\"").count(), 2, "{compiler:?}");
     }
 }

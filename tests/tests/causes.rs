@@ -1,21 +1,21 @@
-//! `sordino explain` names what a test plants in a program's way: each on the real kernel, as often as it takes to be seen.
+//! `sordino explain` names the disturbances that a test plants, on the real kernel, each repeated until it is recorded.
 
 use serde_json::Value;
 use sordino_tests::{Recording, Scene, last_cpu};
 
-/// The intervals of a recording, longest first.
+/// Returns the intervals of a recording, longest first.
 fn intervals(scene: &Scene, recording: &Recording, arguments: &[&str]) -> Vec<Value> {
     let ended = scene.sordino(&[&["explain", "--json", recording.name()], arguments].concat());
     let findings: Value = serde_json::from_str(ended.succeeded()).unwrap();
     findings["intervals"].as_array().unwrap().clone()
 }
 
-/// The part that explains an interval.
+/// Returns the part that explains an interval.
 fn main_part(interval: &Value) -> &Value {
     &interval["parts"][interval["main"]["part"].as_u64().unwrap_or(0) as usize]
 }
 
-/// A text for people, as if it had not been wrapped.
+/// Returns a text for people without its line breaks.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -24,7 +24,7 @@ fn one_line(text: &str) -> String {
 fn the_wake_up_of_sordinos_recorder_is_told_from_the_programs_own_calls() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let cpu = last_cpu();
-    // A record takes 32 bytes: one loop in 500 or so leaves a sub-buffer.
+    // A record takes 32 bytes: about one loop in 500 switches the sub-buffer.
     let record = |how: &str| {
         let options = [
             how,
@@ -50,12 +50,12 @@ fn the_wake_up_of_sordinos_recorder_is_told_from_the_programs_own_calls() {
     let text = one_line(scene.sordino(&["explain", recording.name(), "--top", "2000"]).succeeded());
     assert!(text.contains("sordino's own wake-up of its recorder (--wakeup) took "), "{text}");
 
-    // On a timer, nobody is woken.
+    // No thread wakes a thread that waits for a timer.
     let gaps = intervals(&scene, &record("--read-timer=1ms"), &["--top", "2000"]);
     assert_eq!(gaps.iter().filter(is_wake_up).count(), 0);
 }
 
-/// The end of the explained thread's sleep for the lock, which takes most of each interval.
+/// Returns the end of the explained thread's sleep for the lock, which takes most of each interval.
 fn holder(interval: &Value) -> &Value {
     let part = &interval["parts"][0];
     assert_eq!(
@@ -68,7 +68,7 @@ fn holder(interval: &Value) -> &Value {
     woken
 }
 
-/// Whom the holder waited behind meanwhile.
+/// Returns the thread for which the lock's holder waited meanwhile.
 fn waited(woken: &Value) -> impl Iterator<Item = &Value> {
     let of_holder = woken["chain"].as_array().unwrap().iter().filter(|link| link["level"] == 1);
     of_holder.flat_map(|link| link["waited"].as_array().unwrap())
@@ -105,7 +105,7 @@ fn who_holds_a_lock_is_named_with_who_preempted_it() {
     assert!(text.contains("on a futex (a lock?) that low/"), "{text}");
     assert!(text.contains("if that is a lock, this thread held it (inferred); meanwhile it ran "), "{text}");
 
-    // Where the lock lends its priority, the kernel knows the holder, and nobody comes in between.
+    // The kernel knows the holder of a lock with priority inheritance, and no medium thread preempts it.
     let recording = record("inherit");
     for wait in &intervals(&scene, &recording, &rule) {
         let woken = holder(wait);
@@ -137,7 +137,7 @@ fn a_flood_of_softirqs_is_named_as_the_cause() {
     assert_eq!(recording.ended.status, 0, "{}", recording.ended.errors);
     let gaps = intervals(&scene, &recording, &["--top", "2000"]);
 
-    // What a hypervisor takes meanwhile can be the larger part of a gap, but not of all.
+    // A hypervisor's share can be the larger part of a gap, but not of all.
     let events = recording.events();
     let times =
         |name: &'static str| events.iter().filter(move |event| event.name == name).map(|event| event.time);

@@ -1,4 +1,4 @@
-//! `sordino check` and `sordino compare`.
+//! Reports of `sordino check` and comparisons of `sordino compare`.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,16 +15,16 @@ fn throttle() -> String {
     fs::read_to_string(THROTTLE).unwrap().trim().to_owned()
 }
 
-/// What a check wrote.
+/// Reads the report that a check wrote.
 #[track_caller]
 fn report(directory: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(directory.join("report.json")).unwrap()).unwrap()
 }
 
-/// This stands in the environment of a check, and so of all that it starts.
+/// Mark in the environment of a check, and so of all processes that it starts.
 const MARK: &str = "SORDINO_TEST_MARK";
 
-/// The command lines of all processes with this mark.
+/// Returns the command lines of all processes with this mark.
 fn marked(mark: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let read =
@@ -86,7 +86,7 @@ fn the_table_is_the_machine_s_and_its_report_can_be_compared() {
         assert_eq!(line["verdict"] == "pass", throttle() == "-1", "{line}");
     }
     let compared = scene.sordino(&["compare", &a, &b, "--json"]);
-    // Threads come and go between the two: that may be worse.
+    // Threads come and go between the two, so the second may be worse.
     assert!(compared.status < 2, "{}", compared.errors);
     let compared: Value = serde_json::from_str(&compared.output).unwrap();
     assert_eq!(compared["names"].as_array().unwrap().len(), 2);
@@ -134,7 +134,7 @@ fn a_limit_that_nothing_keeps_fails_and_the_page_shows_it() {
     renders(&output.join("report.html"));
 }
 
-/// Has a browser make the page, and looks at what became of it.
+/// Has a browser render the page, and checks the result.
 #[track_caller]
 fn renders(page: &Path) {
     let url = format!("file://{}", page.display());
@@ -155,7 +155,7 @@ fn renders(page: &Path) {
 fn a_thread_that_takes_the_cpu_is_named_with_the_gap_it_made() {
     let Some(scene) = Scene::new().as_root() else { return };
     let (cpu, output) = (last_cpu(), scene.path("results"));
-    // Again and again, as nobody knows how soon the check is so far.
+    // The check reaches that point at an unknown time, so the attempt is repeated.
     let times = (1..60).map(|second| format!("{second}s")).collect::<Vec<_>>().join(",");
     let mut hog = scene.command(&["disturb", "hog", "--cpu", &cpu, "--for", "20ms", "--at", &times]);
     let _hog = scene.start(&mut hog);
@@ -203,7 +203,7 @@ fn what_made_a_wake_up_late_is_explained_and_its_trace_kept() {
     let events = scene.sordino(&["events", &trace]);
     assert!(events.succeeded().contains("sched_waking"));
 
-    // Over a limit that nothing keeps, it ends at once, and the verdict has what is explained.
+    // No machine keeps this limit, so the check ends at once, and the verdict has the explanations.
     let (ended, step) = check(&["--duration", "30s", "--max-wakeup", "1us"], "over");
     assert_eq!((ended.status, &step["verdict"]), (1, &"fail".into()), "{}", ended.errors);
     assert!(step["measurements"][0]["times"]["count"].as_u64().unwrap() < 1000, "{step}");
@@ -217,7 +217,7 @@ fn what_we_read_of_cyclictest_is_what_it_says_itself() {
     let scene = Scene::new();
     let json = scene.path("cyclictest.json");
     let cpu = last_cpu();
-    // A histogram of 30 us: on any machine some are over it.
+    // The histogram covers 30 us: on any machine some loops take longer.
     let mut command = Command::new("cyclictest");
     command.args(["-q", "-t1", "-i1000", "-l500", "-h30", "--default-system", "-a", &cpu]);
     let Ok(text) = command.arg(format!("--json={}", json.display())).output() else {
@@ -252,7 +252,7 @@ fn a_disk_that_is_full_is_said_and_what_was_measured_is_printed() {
     assert!(ended.errors.contains("disk/results/report.json: No space left on device"), "{}", ended.errors);
     let printed: Value = serde_json::from_str(&ended.output).unwrap();
     assert_eq!(printed["steps"][0]["name"], "system");
-    // Nothing half.
+    // No partial result is left.
     assert_eq!(fs::read_dir(place.join("results")).unwrap().count(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Conditions that are evaluated in real programs: what a filter rejects is not there, and a trigger is heard of.
+//! Conditions that are evaluated in real programs: rejected records are absent, and triggers arrive.
 
 use rustix::process::Signal;
 use sordino_event::condition::{self, Context, Expression};
@@ -12,21 +12,21 @@ use std::process::Command;
 /// Hits of each tracepoint.
 const HITS: u64 = 100;
 
-/// What a session wants of one tracepoint.
+/// Conditions of a session on one tracepoint.
 struct Wish {
     name: &'static str,
     filter: &'static str,
     trigger: Option<&'static str>,
 }
 
-/// One session, and the tracepoints it knows.
+/// A session, and the tracepoints that it knows.
 struct Session {
     program: Program,
     attached: Attached,
     points: Vec<(u16, Schema)>,
 }
 
-/// `text` compiled for the tracepoint.
+/// Compiles `text` for the tracepoint.
 fn compiled(text: &str, schema: &Schema) -> condition::Condition {
     let context = Context { pid: Pid(1), procname: "hits" };
     Expression::parse(text).unwrap().compile(schema, &context).unwrap()
@@ -54,7 +54,7 @@ impl Session {
         self.points.iter().find(|(_, schema)| schema.full_name() == name).unwrap().clone()
     }
 
-    /// Wants the records that meet `filter`: through a gate where one can do it.
+    /// Enables the records that fulfil `filter`, with an inline filter where that can express it.
     fn wish_through(&mut self, name: &str, filter: &str) -> Want {
         let (id, schema) = self.point(name);
         let condition::Condition::Code(code) = compiled(filter, &schema) else { panic!("{filter}") };
@@ -76,14 +76,14 @@ impl Session {
         id
     }
 
-    /// Wants all of it, without a condition.
+    /// Enables all records, without a condition.
     fn want(&self, name: &str) -> u16 {
         let (id, _) = self.point(name);
         self.program.enable(self.attached.slot, id, Want::Always);
         id
     }
 
-    /// Bytes of records there are, in all rings.
+    /// Returns the bytes of the records in all rings.
     fn bytes(&mut self) -> usize {
         let mut bytes = 0;
         for reader in &mut self.attached.readers {
@@ -98,7 +98,7 @@ impl Session {
     }
 }
 
-/// Starts the program, lets `sessions` say what they want, and waits for its end.
+/// Starts the program, lets `sessions` enable tracepoints, and waits until the program ends.
 fn hit(
     scene: &Scene,
     how: &[&str],
@@ -117,11 +117,11 @@ fn hit(
 /// Bytes of a record of `hits:pair` in a CPU's ring and in the shared one.
 const PAIR: [usize; 2] = [32, 40];
 
-/// How a program is told to hit, and in which environment.
+/// Arguments and environment of a program that hits in a certain way.
 struct Way {
     how: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// Bytes of a record of `hits:pair` then.
+    /// Size of a record of `hits:pair` in this way, in bytes.
     pair: usize,
 }
 
@@ -174,11 +174,11 @@ fn a_gate_lets_through_what_its_condition_does() {
         WAYS.iter().flat_map(|way| cases.map(|case| (way, case)))
     {
         let mut sessions = hit(&scene, how, environment, |running| {
-            // In another slot than the first.
+            // The session has another slot than the first.
             let (other, mut session) = (Session::new(running, 2), Session::new(running, 3));
             let want = session.wish_through("hits:pair", filter);
             assert!(matches!(want, Want::Through(_)), "{filter}: {want:?}");
-            // A field behind a string has no place that is always the same.
+            // A field behind a string has no constant offset.
             assert_eq!(session.wish_through("hits:text", "number == 200"), Want::If);
             vec![other, session]
         });
@@ -239,7 +239,7 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
     assert_eq!(triggers, expected.collect::<Vec<_>>());
     assert_eq!(sessions[0].bytes() / PAIR[0], 10);
     assert_eq!(sessions[1].bytes(), 0);
-    // "odd" and its zero, the number, the padding that a last record does not have.
+    // The text "odd" with its zero, and the number; a last record has no padding.
     assert_eq!(sessions[2].bytes(), 16 + 4 + 4);
 }
 

@@ -1,4 +1,4 @@
-//! What is told of threads besides their events, and what they say of themselves.
+//! Contexts of threads in their events, and annotations that threads set themselves.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn steps(items: &[Value]) -> Vec<&Value> {
     steps
 }
 
-/// Some events, and a look at the threads.
+/// Hits some events, and returns the state of the threads.
 fn a_while() {
     std::thread::sleep(std::time::Duration::from_millis(400));
 }
@@ -44,7 +44,7 @@ fn each_event_has_what_its_thread_said_and_what_the_recorder_saw() {
     let items = scene.listed(&recording.path);
     for step in steps(&items) {
         let (context, fields) = (&step["context"], &step["fields"]);
-        // Said before the recording began, or in it.
+        // The annotation was set before the recording began, or during it.
         assert_eq!(context["values"]["phase"], fields["phase"].to_string(), "{step}");
         let role = format!("worker {}", fields["worker"]);
         match fields["phase"].as_u64() {
@@ -64,7 +64,7 @@ fn each_event_has_what_its_thread_said_and_what_the_recorder_saw() {
     recording.babeltrace_reads_all();
 }
 
-/// The tests' own, which programs inherit.
+/// Variables of the tests' own environment, which programs inherit.
 fn nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap()
 }
@@ -165,7 +165,7 @@ fn a_thread_in_a_container_has_both_its_ids() {
         let context = &step["context"];
         assert_eq!((&step["pid"], &context["vpid"]), (&inside["pid"], &1.into()), "{step}");
         assert_eq!(step["comm"], "worker-0");
-        // The worker is the second thread in there, and out here.
+        // The worker is the second thread in the container and outside.
         assert!(
             step["tid"].as_i64() < Some(10) && context["tid"].as_i64() > inside["pid"].as_i64(),
             "{step}"

@@ -1,4 +1,4 @@
-//! Counters beyond their overflow: the turns of a ring (2^32) and how often each of its sub-buffers was used (2^16).
+//! Counters that overflow: sub-buffer sequence numbers of a ring (2^32), and the uses of each sub-buffer (2^16).
 
 use sordino_ring::layout::Geometry;
 use sordino_tests::exchange::Exchange;
@@ -7,7 +7,7 @@ use sordino_tests::verified::Lanes;
 use sordino_tests::{Scene, wait_until};
 use std::process::Command;
 
-/// Records that fill a sub-buffer each, for so many turns from one that is next to the overflow.
+/// Writes records that fill a sub-buffer each, from a sequence number shortly before the overflow.
 fn overflow(ring: &str, geometry: Geometry, turns: u64) {
     const SEED: u64 = 3;
     let scene = Scene::new();
@@ -41,7 +41,7 @@ fn turns_count_on_through_their_overflow() {
     overflow("shared", small, 3000);
 }
 
-/// The shared ring's writers compare how often a sub-buffer was used with how often it was filled.
+/// Writers of the shared ring compare how often a sub-buffer was used with how often it was filled.
 #[test]
 fn uses_count_on_through_their_overflow() {
     let small = Geometry::new(16 << 10, 2).unwrap();

@@ -1,5 +1,5 @@
-//! A session that runs for days, in little: chunks come and go, and fifty programs start and die each second. `DAYS_SECONDS` says for how
-//! long (12; `scripts/test-long`: an hour).
+//! A session of days in a short time: chunks come and go, and fifty programs start and end each second. `DAYS_SECONDS`
+//! sets the length (12; `scripts/test-long`: an hour).
 
 use serde_json::Value;
 use sordino_tests::Scene;
@@ -12,18 +12,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two programs.
+/// Pause between the starts of two programs.
 const EACH: Duration = Duration::from_millis(20);
-/// Chunks that begin, and how many completed ones stay.
+/// Number of chunks that begin, and number of completed ones that are retained.
 const CHUNKS: u32 = 6;
 const KEPT: u64 = 3;
 
-/// What a recorder holds.
+/// Resources that a recorder holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     memory_kib: u64,
     descriptors: usize,
-    /// Entries in its directory of sessions.
+    /// Number of entries in its directory of sessions.
     sessions: usize,
     cpu_seconds: f64,
 }
@@ -66,8 +66,8 @@ impl Sums {
     }
 }
 
-/// What programs' data cost, as a share of a CPU: their traces' directories and files made, filled and removed, as many a second and in as
-/// many steps as a recorder does it (metadata is written at the start, and its clock at the end), and nothing else.
+/// Returns the cost of the programs' data as a share of a CPU: directories and files are made, filled and removed at
+/// the recorder's rate and in as many steps (metadata is written at the start, its clock at the end), and nothing else.
 fn files_cost(recorded: &Path, place: &Path, time: Duration, rotate: Duration) -> f64 {
     let chunks = fs::read_dir(recorded).unwrap().map(|chunk| chunk.unwrap().path().join("user"));
     let traces: Vec<Vec<_>> = chunks
@@ -122,7 +122,7 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let (begin, mut sums) = (Instant::now(), Sums::default());
     let (mut programs, mut started): (Vec<Child>, u32) = (Vec::new(), 0);
     let hold = || (Instant::now(), Held::by(&session, &runtime.join("days")));
-    // In the middle of a chunk: what the recorder knows of a program goes with its chunk.
+    // The measurement lies within a chunk: the recorder's state of a program ends with the chunk.
     let mut moments = [(time / CHUNKS * 3 / 2, None), (time / CHUNKS * (CHUNKS * 2 - 1) / 2, None)];
     while begin.elapsed() < time {
         let mut command = Command::new(&program);
@@ -153,10 +153,10 @@ fn nothing_grows_and_every_program_s_events_are_there() {
         100.0 * files
     );
     assert_eq!(sums.events, u64::from(started), "{:?}", sums.notes);
-    // What else runs on the machine is recorded, too, and may be told of.
+    // Other programs of the machine are recorded, too, and may have notes.
     assert!(!sums.notes.iter().any(|note| note.to_string().contains("ends")), "{:?}", sums.notes);
     assert!(sums.chunks >= 4 && fs::read_dir(&session.output).unwrap().count() as u64 <= KEPT + 1);
-    // Programs that are there at one moment and not at the other have some of each.
+    // Programs that exist at one of the two moments alone have some of each.
     assert!(late.descriptors <= early.descriptors + 100, "{early:?} {late:?}");
     assert!(late.memory_kib <= early.memory_kib * 5 / 4 + 4096, "{early:?} {late:?}");
     assert_eq!(late.sessions, early.sessions);

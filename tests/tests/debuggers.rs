@@ -1,5 +1,5 @@
-//! Programs under a debugger: whatever stops them, steps through them or runs them on a processor of its own, each record is
-//! there once, or counted as lost.
+//! Programs under a debugger that stops them, steps through them or emulates their processor: each record is there
+//! once, or counted as lost.
 
 use sordino_tests::storm::{Program, Shared};
 use sordino_tests::verified::Lanes;
@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-/// Records a storm that `debug` debugs.
+/// Records a storm under the debugger that `debug` starts.
 fn debugged(
     scene: &Scene,
     before: &[&str],
@@ -34,7 +34,7 @@ fn debugged(
     recording
 }
 
-/// How many events of the main program are in its shared ring.
+/// Returns the number of events in the main program's shared ring.
 fn shared_events(recording: &Recording) -> u64 {
     recording
         .streams()
@@ -43,7 +43,7 @@ fn shared_events(recording: &Recording) -> u64 {
         .sum()
 }
 
-/// The threads of a process but its first.
+/// Returns the threads of a process except the first.
 fn threads(pid: i32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let names = tasks.map(|task| task.file_name().to_string_lossy().into_owned());
@@ -93,7 +93,7 @@ fn a_debugger_that_comes_and_goes_changes_no_record() {
     });
 }
 
-/// "valgrind", which has no restartable sequences: all goes to the shared ring.
+/// "valgrind", which has no restartable sequences: all records go to the shared ring.
 #[test]
 fn under_valgrind_all_is_recorded_in_the_shared_ring() {
     let scene = Scene::new();

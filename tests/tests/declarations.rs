@@ -1,4 +1,4 @@
-//! Many tracepoints in a program, and some that are none.
+//! Programs with many tracepoints, and with invalid ones.
 
 use sordino_tests::Scene;
 use sordino_tests::install::pkg_config;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-/// The notes on the one program of a recording, and the events by name and number.
+/// Returns the notes on the one program of a recording, and its events by name and number.
 fn recorded(scene: &Scene, arguments: &[&str]) -> (Vec<String>, Vec<(String, i64)>) {
     let program = scene.program("many.c");
     let command = [&[program.to_str().unwrap()], arguments].concat();
@@ -30,7 +30,7 @@ fn the_last_of_twenty_thousand_tracepoints_is_recorded() {
 fn a_tracepoint_that_makes_no_sense_is_refused_by_name_and_no_other() {
     let scene = Scene::new();
     let (notes, events) = recorded(&scene, &["60", "odd"]);
-    // Its number has gaps before it.
+    // Numbers of the events have gaps before it.
     assert_eq!(events, [("many:p59".to_owned(), 60)], "{notes:#?}");
     for expected in [
         "many:twice is not recorded: two fields of the name 'x'",
@@ -49,7 +49,7 @@ fn a_tracepoint_that_makes_no_sense_is_refused_by_name_and_no_other() {
     assert_eq!(notes.len(), 6, "{notes:#?}");
 }
 
-/// 40,000 and the library's own three: those beyond the limit are refused, counted, and said.
+/// 40,000 and the library's own three: those beyond the limit are rejected, counted, and reported.
 #[test]
 fn tracepoints_beyond_the_limit_are_refused_and_counted() {
     let scene = Scene::new();
@@ -63,7 +63,7 @@ fn tracepoints_beyond_the_limit_are_refused_and_counted() {
     assert!(notes.contains(&format!("{unnamed} tracepoints more not recorded")), "{notes:#?}");
 }
 
-/// "Programs with few pay no resident memory for it": locked, the area of one that nobody records has some thirty pages.
+/// "Programs with few pay no resident memory for it": the locked area of an unrecorded program has some thirty pages.
 #[test]
 fn a_program_with_few_tracepoints_that_locks_its_memory_has_no_pages_for_many() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -77,11 +77,11 @@ fn a_program_with_few_tracepoints_that_locks_its_memory_has_no_pages_for_many() 
     assert!(many > few + 1000, "{few} and {many} KiB");
 }
 
-/// Instructions that gcc may take for a tracepoint and its hit: a third of what it took as long as each had constructors of its own,
-/// and the comparison of a gate in line.
+/// Limit of the instructions that gcc may execute for a tracepoint and its hit, a third of those for tracepoints with
+/// constructors of their own; the inline filter's comparison is included.
 const INSTRUCTIONS: u64 = 14_000_000;
 
-/// "2,000 tracepoints in one C file compile in 5 s": counted, by valgrind, as the difference between few and some.
+/// "2,000 tracepoints in one C file compile in 5 s": valgrind counts the difference between few and some.
 #[test]
 fn a_tracepoint_and_its_hit_compile_fast() {
     let scene = Scene::new();
@@ -95,7 +95,7 @@ fn a_tracepoint_and_its_hit_compile_fast() {
     assert!(each < INSTRUCTIONS, "{each} instructions for each tracepoint");
 }
 
-/// Instructions of gcc for a file of so many tracepoints of each of three forms, by the number of forms.
+/// Returns gcc's instructions for a file with this many tracepoints of each of three forms, by the number of forms.
 fn instructions(scene: &Scene, count: u64) -> u64 {
     let forms = [
         ("words", "(u64, first), (u64, second)", "n, 7"),
@@ -113,7 +113,7 @@ fn instructions(scene: &Scene, count: u64) -> u64 {
     fs::write(&file, source).unwrap();
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-g", "-S", "-o", "/dev/null"]).args(pkg_config(&["--cflags"])).arg(file);
-    // Counts blocks, which takes half the time of callgrind's functions.
+    // This tool counts blocks, in half the time of callgrind's functions.
     gcc.args(["-wrapper", "valgrind,--tool=exp-bbv,--bb-out-file=/dev/null"]);
     let ended = scene.run(&mut gcc);
     assert_eq!(ended.status, 0, "{}", ended.errors);

@@ -14,7 +14,7 @@ fn root_sees_every_planted_disturbance_found() {
     }
     let hog = text.lines().find(|line| line.contains("a thread of priority 95")).unwrap();
     assert!(hog.contains("hog/"), "{hog}");
-    // What it says can be done with the trace can be done.
+    // The commands that the demo suggests work on its trace.
     assert!(text.contains("sordino events "), "{text}");
     let again = scene.sordino(&["explain", "--top", "5", "trace"]);
     let first = again.succeeded().lines().find(|line| line.starts_with("#1 ")).expect("a gap");

@@ -1,9 +1,9 @@
-//! README.md and docs/: each block of commands is run as it stands there, or says why not.
+//! README.md and docs/: each block of commands is run as it stands there, or has a reason why not.
 
 use sordino_tests::documents::{Page, Role, pages, walk};
 use sordino_tests::{Scene, wait_until};
 
-/// `DOCS=npt.md` runs the pages whose names contain that.
+/// `DOCS=npt.md` runs the pages whose names contain `npt.md`.
 #[test]
 fn every_block_of_the_documents_is_run_or_says_why_not() {
     let scene = Scene::new();
@@ -29,12 +29,12 @@ fn page(text: &str) -> Page {
     Page::parse("page.md", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is wrong with a page that can't be read.
+/// Returns the error for a page that cannot be read.
 fn fault(text: &str) -> String {
     Page::parse("page.md", text).expect_err("a fault")
 }
 
-/// The failures of a page that is run.
+/// Returns the failures of a page that is run.
 fn failures(text: &str) -> Vec<String> {
     walk(&Scene::new(), &page(text)).failures
 }
@@ -107,7 +107,7 @@ fn what_a_page_started_is_ended_also_where_a_block_fails() {
     let directory = scene.path("page.md");
     assert!(directory.join("ended").exists());
     let pid = std::fs::read_to_string(directory.join("pid")).unwrap();
-    // It may be a zombie until whoever inherited it looks.
+    // The process may be a zombie until its new parent reaps it.
     let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     wait_until("what the page started is killed", || state().is_empty() || state().contains(") Z "));
 }

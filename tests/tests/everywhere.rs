@@ -137,7 +137,7 @@ fn short_lived_threads_are_recorded() {
     }
 }
 
-/// How many events of the parent and of the child there are, and in how many programs.
+/// Returns the numbers of the parent's and of the child's events, and the recording.
 fn family(scene: &Scene, way: Environment, program: &str, kind: &str) -> (Vec<i64>, Vec<i64>, Recording) {
     let recording = record(scene, way, &[program, kind]);
     assert_eq!(recording.ended.status, 0, "{way:?} {kind}");

@@ -4,7 +4,7 @@ use sordino_tests::install::{installed, root, succeed};
 use sordino_tests::{COMPILERS, Compiler, Scene};
 use std::process::Command;
 
-/// "A C program with tracepoints, pkg-config, record": the periods, a command every hundredth, and the mark.
+/// "A C program with tracepoints, pkg-config, record": the periods, a command every hundredth period, and the mark.
 #[test]
 fn the_c_example_is_recorded_whole() {
     let scene = Scene::new();
@@ -23,14 +23,14 @@ fn the_c_example_is_recorded_whole() {
     }
 }
 
-/// The block of README in this language.
+/// Returns the block of README in this language.
 fn readme(language: &str) -> String {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let (_, behind) = readme.split_once(&format!("```{language}\n")).expect("a block");
     behind.split_once("```").expect("its end").0.to_owned()
 }
 
-/// README's program in C compiles as it stands there, and is late by what the trigger and `--where` are shown with.
+/// README's C program compiles as it stands there, and is as late as README's trigger and `--where` assume.
 #[test]
 fn the_c_program_of_the_readme_is_recorded_with_how_late_it_wakes() {
     let scene = Scene::new();
@@ -51,7 +51,7 @@ fn the_c_program_of_the_readme_is_recorded_with_how_late_it_wakes() {
     assert!(periods.succeeded().starts_with("motor:period: 4999 intervals"), "{}", periods.output);
 }
 
-/// README's program in Rust is the example, which is built with the others.
+/// README's Rust program is the example, which is built with the others.
 #[test]
 fn the_rust_program_of_the_readme_is_the_example() {
     let example = std::fs::read_to_string(root().join("examples/rust/src/motor.rs")).unwrap();

@@ -1,10 +1,10 @@
-//! `sordino explain`: causes that are known because the test planted them.
+//! `sordino explain`: known causes, which the test planted.
 
 use serde_json::Value;
 use sordino_tests::{Ended, Scene, last_cpu};
 use std::process::Command;
 
-/// What `sordino explain --json` printed: one object in one line, of the schema and version that it names.
+/// Parses the output of `sordino explain --json`: one object in one line, of the schema and version that it names.
 #[track_caller]
 fn findings(ended: &Ended) -> Value {
     assert_eq!(ended.output.lines().count(), 1, "{}", ended.errors);
@@ -21,13 +21,13 @@ fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// What took most of an interval's time.
+/// Returns the cause that took most of an interval's time.
 fn main_cause(interval: &Value) -> &Value {
     let part = number(&interval["main"]["part"]) as usize;
     &interval["parts"][part]["cause"]
 }
 
-/// The parts of each interval add up to its length.
+/// Asserts that the parts of each interval add up to its length.
 fn assert_whole(findings: &Value) {
     for interval in intervals(findings) {
         let parts = interval["parts"].as_array().unwrap();
@@ -37,7 +37,7 @@ fn assert_whole(findings: &Value) {
     }
 }
 
-/// A text for people, as if it had not been wrapped.
+/// Returns a text for people without its line breaks.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -3,7 +3,7 @@
 use sordino_tests::listing::named;
 use sordino_tests::{COMPILERS, Recording, Scene, Seen};
 
-/// What babeltrace2 prints between the braces of the last event of that name.
+/// Returns babeltrace2's text between the braces of the last event of that name.
 fn payload(lines: &[String], name: &str) -> String {
     let line = lines.iter().rev().find(|line| line.contains(&format!(" {name}: ")));
     let line = line.unwrap_or_else(|| panic!("no event {name} in {lines:#?}"));
@@ -11,7 +11,7 @@ fn payload(lines: &[String], name: &str) -> String {
     fields.trim_end_matches('}').trim().to_owned()
 }
 
-/// Those that all languages write alike.
+/// Events that the programs of all languages write alike.
 const ALIKE: &[(&str, &str)] = &[
     ("least", "a = 0, b = 0, c = 0, d = 0, e = -128, f = -32768, g = -2147483648, h = -9223372036854775808"),
     (
@@ -72,7 +72,7 @@ fn c_and_cpp_record_every_kind_of_field() {
     }
 }
 
-/// The same from Rust; and a text with a zero byte inside, which must not displace what follows.
+/// The Rust program writes the same; a zero byte within a text does not displace the following fields.
 #[test]
 fn rust_records_every_kind_of_field() {
     let scene = Scene::new();
@@ -86,7 +86,7 @@ fn rust_records_every_kind_of_field() {
     assert_eq!(payload(&lines, "sordino:snapshot"), r#"why = "after 1 mark""#);
 }
 
-/// The largest payload of a record: see `sordino::MAX_PAYLOAD`.
+/// Largest payload of a record, the same as `sordino::MAX_PAYLOAD`.
 const LARGEST: usize = sordino::MAX_PAYLOAD;
 
 fn record_large(scene: &Scene, options: &[&str], lengths: &[usize]) -> Recording {

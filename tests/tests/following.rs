@@ -19,10 +19,10 @@ fn follow(scene: &Scene, name: &str) -> Running {
     scene.start(scene.command(&["events", "--follow", name, "--json"]).env(variable, path))
 }
 
-/// What was shown so far and what `number` makes of it, as it was shown.
+/// Returns the result of `number` for each line that was shown so far.
 fn shown<T>(running: &Running, number: impl Fn(&Value) -> Option<T>) -> Vec<T> {
     let output = running.output();
-    // A line that is not whole yet is none.
+    // The last line may be incomplete.
     match output.rfind('\n') {
         Some(end) => items(&output[..=end]).iter().filter_map(number).collect(),
         None => Vec::new(),
@@ -52,7 +52,7 @@ fn follow_a_session(mode: &[&str], rotate: bool) {
     }
     running.signal(Signal::TERM);
     running.end().succeeded();
-    // One that begins and ends between two looks.
+    // A program that begins and ends between two polls is shown, too.
     let mut brief = Session::join(&scene, Command::new(&program).arg("50000"));
     brief.says("recorded");
     brief.signal(Signal::TERM);

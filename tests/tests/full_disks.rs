@@ -1,4 +1,4 @@
-//! Disks that are full: what could not be written is said first, counted by program and CPU, and is a gap in the trace.
+//! Full disks: unwritten data is reported first, counted by program and CPU, and is a gap in the trace.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn steady(scene: &Scene) -> Running {
     ready(scene, Command::new(scene.program("steady.c")).arg("20000"))
 }
 
-/// The same on one CPU, so that what is recorded after a gap is in the stream that has the gap.
+/// Records on one CPU, so that events after a gap are in the stream that has the gap.
 fn steady_on_one_cpu(scene: &Scene) -> Running {
     let mut command = Command::new("taskset");
     ready(scene, command.args(["-c", &last_cpu()]).arg(scene.program("steady.c")).arg("20000"))
@@ -251,7 +251,7 @@ fn a_limit_of_the_files_size_is_as_a_full_disk() {
     recording.babeltrace_reads_all();
 }
 
-/// Its area is a file, too.
+/// The area of a linked program is a file, too, and the limit does not end the program.
 #[test]
 fn a_limit_of_the_files_size_does_not_end_a_program_that_is_linked() {
     let scene = Scene::new();
@@ -405,7 +405,7 @@ fn what_a_killed_recorder_could_not_write_is_not_called_complete() {
     fs::remove_dir(scene.path("of-killed")).unwrap();
 }
 
-/// What the summary says is missing is what babeltrace2 warns of.
+/// Asserts that the losses in the summary are those that babeltrace2 warns of.
 #[track_caller]
 fn gaps_are_numbered(chunk: &Path) {
     let (of, warnings) = (summary(chunk), babeltrace(chunk).1);
@@ -414,7 +414,7 @@ fn gaps_are_numbered(chunk: &Path) {
     assert!(unwritten > 0 && warnings.contains(" packets between "), "{of}\n{warnings}");
 }
 
-/// What an earlier recorder left that can't be finished is no fault of the session that finds it.
+/// The unfinished recording of an earlier recorder is no fault of the session that finds it.
 #[test]
 fn a_session_is_not_called_incomplete_for_what_was_there_before() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Programs that lie to the recorder. It says what is wrong with them, records all others, and ends as always.
+//! Programs that lie to the recorder. It reports their faults, records all others, and ends as always.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -9,18 +9,18 @@ use std::path::Path;
 use std::process::Command;
 
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
-/// Is linked with sordino and overwrites its own area.
+/// Program that is linked with sordino and overwrites its own area.
 const SPOIL: &str = env!("CARGO_BIN_EXE_spoil");
 /// Events of the honest program that runs at the same time, twice for some 200 ms.
 const HONEST: u64 = 40_000;
 
-/// The program of that kind, and its arguments but for the time.
+/// Returns the hostile program with its arguments except the time.
 fn command(kind: &str) -> String {
     if kind == "spoil" { SPOIL.to_owned() } else { format!("{HOSTILE} {kind}") }
 }
 
-/// Records an honest program twice beside what else the shell is told to start: all of its events have to be there, and nothing
-/// may be said of it.
+/// Records an honest program twice beside the shell's other programs: all of its events have to be there, and no note
+/// may name it.
 fn record_beside(scene: &Scene, options: &[&str], others: &str) -> Recording {
     let honest = scene.program("burst.c");
     let twice = format!("{0} 1 {1} 20000; sleep 0.1; {0} 1 {1} 20000", honest.display(), HONEST / 2);
@@ -45,7 +45,7 @@ fn record_beside(scene: &Scene, options: &[&str], others: &str) -> Recording {
     recording
 }
 
-/// How many events of the honest program `sordino events` lists, and how many losses.
+/// Returns the number of the honest program's events that `sordino events` lists, and the number of losses.
 fn listed(scene: &Scene, recording: &Recording) -> (u64, usize) {
     let ended = scene.sordino(&["events", "--json", recording.name()]);
     assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
@@ -53,7 +53,7 @@ fn listed(scene: &Scene, recording: &Recording) -> (u64, usize) {
     (events, ended.output.lines().filter(|line| line.starts_with("{\"type\":\"loss\"")).count())
 }
 
-/// What looks like an area and is none, and what is said of it.
+/// Kinds of files that look like areas, and the reason with which each is rejected.
 const NO_AREAS: [(&str, &str); 12] = [
     ("magic", "no complete area"),
     ("version", "layout 99"),
@@ -87,7 +87,7 @@ fn what_is_no_area_is_skipped_with_the_reason() {
     }
 }
 
-/// Who wants such a program in particular is refused, and a listing says what is wrong with it.
+/// A recording of such a program in particular is rejected, and a listing names its fault.
 #[test]
 fn what_is_no_area_is_refused_and_listed_with_the_reason() {
     let scene = Scene::checked();

@@ -16,16 +16,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// How many instructions more than another record the first of a sub-buffer may take.
+/// Number of instructions that a sub-buffer's first record may take more than another one.
 const CROSSING: u64 = 60;
-/// How far below its row of the table a count may be: a table that is too careful is wrong, too.
+/// Tolerance of a row in the table: a count may be lower by as much. A table that is too high is wrong, too.
 const SLACK: u64 = 4;
 /// Records of two words that a sub-buffer of 16 KiB takes, in a CPU's ring and in the shared ring.
 const FILL: u64 = (16384 - 80) / 32;
 const FILL_LARGE: u64 = (16384 - 80) / 528;
 const SHARED_FILL: u64 = (16384 - 80) / 40;
 
-/// How a hit gets to a path: what is hit, by which program, who records it, what happened before.
+/// A way to a path: the program and its hit, the sessions, and the hits before.
 #[derive(Clone, Debug)]
 struct Way<'a> {
     program: &'a PathBuf,
@@ -33,22 +33,22 @@ struct Way<'a> {
     environment: &'a [(&'a str, &'a str)],
     sessions: usize,
     wanted: Wanted<'a>,
-    /// Those of the sessions that want the event, and on what condition.
+    /// Sessions that enable the event, and their condition.
     wanting: Range<usize>,
     condition: Option<&'a str>,
-    /// Whether that is a gate's.
+    /// True if an inline filter evaluates the condition.
     gated: bool,
     before: u64,
     interruption: Interruption,
 }
 
 impl Way<'_> {
-    /// Goes there; what the hit came to, and before it, one in a signal handler; and what happened in the rings.
+    /// Steps through the hit. Returns its cost, after that of one in a signal handler, and the events in the rings.
     fn go(&self, scene: &Scene) -> (Vec<Hit>, Rings) {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", "0"]).arg(self.program);
         command.args([self.case, &(self.before + 1).to_string()]);
-        // Functions are looked up at their first call or, as a real-time program has it, before.
+        // Functions are resolved at their first call or, as real-time programs do, at the start.
         command.env("LD_BIND_NOW", "1").envs(self.environment.iter().copied());
         let mut running = scene.start(&mut command);
         running.says("ready");
@@ -77,7 +77,7 @@ impl Way<'_> {
     }
 }
 
-/// Sets a condition, where the tracepoint has what it asks for.
+/// Sets the condition if the tracepoint has its fields.
 fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, gated: bool) -> Want {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
@@ -89,14 +89,14 @@ fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, gate
     gate.map_or(Want::If, |gate| attached.conditions.gate(id, gate.field, gate.low, gate.span))
 }
 
-/// What happened in the rings of all sessions.
+/// Events in the rings of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rings {
-    /// Records that were lost.
+    /// Number of lost records.
     lost: u64,
-    /// Sub-buffers that were left.
+    /// Number of sub-buffer switches.
     left: u32,
-    /// Whether anything is in the shared ring.
+    /// True if the shared ring has a record.
     shared: bool,
 }
 
@@ -114,19 +114,19 @@ impl Rings {
         rings
     }
 
-    /// What a hit does there, by the name of its path.
+    /// Returns the expected events of a hit on the path of this name.
     fn expected(name: &str, sessions: usize) -> Self {
         let left = if name.contains("end of a sub-buffer") { sessions as u32 } else { 0 };
         Self { lost: name.contains("lost:").into(), left, shared: name.starts_with("shared ring") }
     }
 }
 
-/// A session as most have it, with the smallest rings.
+/// Returns a session with common settings and the smallest rings.
 fn session() -> Wanted<'static> {
     Wanted::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
 }
 
-/// The second record of two words of a program's thread.
+/// Returns the way to the second record of two words of a program's thread.
 fn typical(program: &PathBuf) -> Way<'_> {
     Way {
         program,
@@ -142,7 +142,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
     }
 }
 
-/// Every path's row in the table.
+/// Returns the row of each path in the table.
 fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
     let overwrite = Wanted { geometry: session().geometry.overwriting(), ..session() };
     let elsewhere = Wanted { cpus: &[1], ..session() };
@@ -209,7 +209,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
     ]
 }
 
-/// The page, and whether its numbers are those of the compilers and the C library that are here.
+/// Returns the page, and true if its numbers are from the compilers and the C library of this machine.
 fn page() -> (String, bool) {
     let text = fs::read_to_string(root().join("docs/instructions.md")).unwrap();
     let c_library = succeed(Command::new("getconf").arg("GNU_LIBC_VERSION"));
@@ -221,7 +221,7 @@ fn page() -> (String, bool) {
     (text, comparable)
 }
 
-/// The rows of its table: `| path | instructions | system calls |`.
+/// Parses the rows of the page's table: `| path | instructions | system calls |`.
 fn table(page: &str) -> BTreeMap<&str, Hit> {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
@@ -232,7 +232,7 @@ fn table(page: &str) -> BTreeMap<&str, Hit> {
     rows.collect()
 }
 
-/// Whether a count is what its row says.
+/// Returns true if a count agrees with its row.
 fn fits(hit: Hit, said: Option<&Hit>) -> bool {
     said.is_some_and(|said| (hit.instructions..=hit.instructions + SLACK).contains(&said.instructions))
 }
@@ -288,7 +288,7 @@ fn no_path_takes_more_instructions_than_the_table_says() {
     accept(&page, &rows);
 }
 
-/// How many instructions that takes is the dynamic linker's.
+/// Number of those instructions that belong to the dynamic linker.
 #[test]
 fn the_first_hit_of_a_lazily_linked_program_makes_no_system_call() {
     let scene = Scene::new();
@@ -321,7 +321,7 @@ fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<Hit> {
     hits
 }
 
-/// LTTng-UST's typical hit, beside ours.
+/// A typical hit of LTTng-UST beside sordino's.
 #[test]
 fn a_hit_of_lttng_takes_as_many_instructions_as_the_table_says() {
     let scene = Scene::new();

@@ -13,12 +13,12 @@ use std::process::Command;
 /// The number of the system call `getppid`.
 const GETPPID: i64 = if cfg!(target_arch = "x86_64") { 110 } else { 173 };
 
-/// Whether an event happened; the recorder adds the state at the start, and time that a hypervisor took.
+/// Returns true for an event that happened; the recorder adds the state dump, and time that a hypervisor took.
 fn happened(name: &str) -> bool {
     !name.contains("_statedump_") && name != "sordino_steal"
 }
 
-/// The kernel's own events.
+/// Returns the kernel's own events.
 fn kernel(recording: &Recording) -> Vec<Seen> {
     let mut events = recording.events_of_kernel();
     events.retain(|event| happened(&event.name));
@@ -26,7 +26,8 @@ fn kernel(recording: &Recording) -> Vec<Seen> {
     events
 }
 
-/// What `sordino events` lists, if the recorder, sordino's reader, the listing and babeltrace2 agree on what there is.
+/// Returns the events that `sordino events` lists, after asserting that the recorder, sordino's reader, the listing and
+/// babeltrace2 agree on their number.
 #[track_caller]
 fn listed(scene: &Scene, recording: &Recording) -> Vec<Value> {
     let ended = &recording.ended;
@@ -188,7 +189,7 @@ fn only_the_threads_that_are_wanted_are_recorded() {
     assert!(threads.iter().all(|thread| !others.contains(thread)), "{threads:?}");
 }
 
-/// The same of a program that is recorded, too.
+/// The filter holds for a program that is recorded, too.
 #[test]
 fn the_kernels_events_of_one_thread_are_those_of_one_thread() {
     let Some(scene) = Scene::checked().as_root() else { return };
@@ -207,7 +208,7 @@ fn the_kernels_events_of_one_thread_are_those_of_one_thread() {
     assert_eq!((calls.count(), named(&events, "between:calls").len()), (1001, 1000));
 }
 
-/// Whether the recorder's instance traces: the thread that empties it starts then.
+/// Returns true if the recorder's instance traces: the thread that empties it runs then.
 fn is_tracing(recorder: i32) -> bool {
     let threads = fs::read_dir(format!("/proc/{recorder}/task")).into_iter().flatten().flatten();
     let mut names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")));

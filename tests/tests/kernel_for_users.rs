@@ -58,7 +58,7 @@ impl<'a> Room<'a> {
         self.command_of(user, groups, &[&words, arguments].concat())
     }
 
-    /// Whether that user may do with a file of the tracer's what `test` calls so.
+    /// Returns true if the user has the right to a tracer's file that the option `what` of test(1) checks.
     fn may(&self, user: u32, groups: &str, what: &str, file: &str) -> bool {
         let path = format!("/sys/kernel/tracing/{file}");
         self.scene.run(&mut self.command_of(user, groups, &["test", what, &path])).status == 0

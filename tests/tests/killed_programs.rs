@@ -1,4 +1,4 @@
-//! Programs that are killed while they record: what they had published is there.
+//! Programs that are killed while they record: all published records are there.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::{Recording, Running, Scene, wait_until};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const BATCHES: u64 = 10;
 const BATCH: u64 = 10;
-/// The place of the word that lets a victim begin.
+/// Index of the word that lets a victim begin.
 const GO: usize = 3;
 
 /// A word of what the victim shares: its pid, how many events each of its threads has published, then [`GO`].

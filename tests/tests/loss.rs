@@ -1,4 +1,4 @@
-//! Loss: whatever is not in the trace is counted.
+//! Loss: every record that is not in the trace is counted.
 
 use sordino_tests::{Recording, Scene};
 

@@ -1,4 +1,4 @@
-//! What `make install` makes of the command line: manual pages and completion.
+//! Manual pages and completion that `make install` generates from the command line.
 
 use sordino_tests::install::{library, sordino};
 use sordino_tests::terminal::commands_in;

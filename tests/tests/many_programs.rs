@@ -5,20 +5,20 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What a process's descriptors are of.
+/// Returns the files of a process's descriptors.
 fn descriptors(pid: i32) -> Vec<PathBuf> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect()
 }
 
-/// Waits until a recorder has let go of the programs that have ended: of all but the one that starts them, which registers
+/// Waits until a recorder has released the programs that have ended: all but the one that starts them, which registers
 /// nothing.
 fn wait_until_let_go(recorder: i32) {
     let holds_one = || descriptors(recorder).iter().any(|path| path.to_string_lossy().contains("[pidfd]"));
     wait_until("no program is held", || !holds_one());
 }
 
-/// How many descriptors a process has open, and how much memory it has in KiB.
+/// Returns the number of a process's open descriptors, and its resident memory in KiB.
 fn size_of_process(pid: i32) -> (usize, u64) {
     let descriptors = descriptors(pid).len();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The memory of programs' rings: who runs gets some, who idles gives some back, and all have a budget.
+//! Memory of programs' rings: an active program gets some, an idle one gives some back, and all have a budget.
 
 use rustix::process::Signal;
 use sordino_tests::session::{Session, summary};
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Bytes of memory that a program's area has.
+/// Returns the memory of a program's area in bytes.
 fn memory_of(pid: i32) -> u64 {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let areas = files.filter(|file| {
@@ -17,7 +17,7 @@ fn memory_of(pid: i32) -> u64 {
     areas.filter_map(|area| fs::metadata(area.path()).ok()).map(|area| area.blocks() * 512).sum()
 }
 
-/// The sum of what the summaries of recordings say of all rings.
+/// Returns the sum of a figure over the rings of all recordings' summaries.
 fn sum(recordings: &[PathBuf], field: &str) -> u64 {
     let programs =
         recordings.iter().flat_map(|path| summary(path)["programs"].as_array().cloned().unwrap_or_default());

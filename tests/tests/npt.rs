@@ -9,7 +9,7 @@ use std::process::Command;
 
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// What `sordino npt --json` printed: one object whose parts agree with each other.
+/// Parses the output of `sordino npt --json`, and asserts that the parts of its one object agree with each other.
 #[track_caller]
 fn measured(ended: &Ended, loops: u64) -> Value {
     let value: Value = serde_json::from_str(ended.succeeded()).unwrap();
@@ -27,7 +27,7 @@ fn measured(ended: &Ended, loops: u64) -> Value {
     value
 }
 
-/// How many loops are in the histogram.
+/// Returns the number of loops in the histogram.
 #[track_caller]
 fn counted(cpu: &Value) -> u64 {
     let buckets = cpu["histogram_cycles"].as_array().unwrap();

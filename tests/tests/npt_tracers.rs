@@ -23,10 +23,11 @@ fn stage() -> Option<Scene> {
     Some(scene)
 }
 
-/// What a machine for tests has: `scripts/setup test` installs it.
+/// Packages of a test machine, which `scripts/setup test` installs.
 const INSTALLED: [&str; 3] = ["lttng-tools", "babeltrace2", "gcc"];
 
-/// Says why it was not measured, which has to name the remedy, of what tests can do without; otherwise nothing.
+/// Returns true for a measured tracer. Otherwise asserts that the reason names the remedy for a package that tests can
+/// do without.
 #[track_caller]
 fn is_measured(of: &Value) -> bool {
     let Some(reason) = of["not_measured"].as_str() else { return true };
@@ -139,8 +140,8 @@ fn scratch_of(pid: i32) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether it is the loop that a comparison measures. A process that the comparison has only just forked
-/// has the comparison's own words, which begin with `npt`, too.
+/// Returns true for the loop that a comparison measures. A process that the comparison has only just forked still has
+/// the comparison's arguments, which begin with `npt`, too.
 fn is_loop(thread: &Thread) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", thread.tid)).unwrap_or_default();
     words.split(|byte| *byte == 0).skip(1).take(2).eq([&b"npt"[..], b"--bound"])

@@ -6,7 +6,7 @@ use sordino_tests::session::Session;
 use sordino_tests::{Ended, Recording, Scene};
 use std::process::Command;
 
-/// Those of the kernel that every machine has.
+/// Counters of the kernel, which every machine has.
 const NAMES: &str = "page-faults, context-switches, task-clock";
 
 /// Records the program, on one CPU: a thread that goes to another one between two records has no counters with the second.
@@ -25,14 +25,14 @@ fn counted(scene: &Scene, arguments: &[&str], options: &[&str]) -> Recording {
     counted_with(scene, arguments, options, |_| {})
 }
 
-/// What the program said behind `what: `.
+/// Returns the program's text behind `what: `.
 fn said<'a>(recording: &'a Recording, what: &str) -> &'a str {
     let output = &recording.ended.output;
     let line = output.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
     line.unwrap_or_else(|| panic!("no {what} in {output}"))
 }
 
-/// Counter `name` at an event; `None` if it has none.
+/// Returns counter `name` at an event; `None` if the event has none.
 fn count(event: &Value, name: &str) -> Option<u64> {
     event["context"]["counters"][name].as_u64()
 }
@@ -209,7 +209,7 @@ fn what_cannot_be_counted_is_refused_with_its_reason() {
     assert!(is_known, "{answer} {why}");
 }
 
-/// Where the machine has them, what user space reads of the processor's counters makes sense.
+/// The processor's counters, read in user space where the machine has them, never fall and do count.
 #[test]
 fn the_processor_s_counters_count_on() {
     let scene = Scene::new();

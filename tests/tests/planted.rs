@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// One kind of disturbance.
 struct Kind {
-    /// As `planter.c` calls it.
+    /// Name of the kind in `planter.c`.
     name: &'static str,
-    /// What the headline is about: the identifier of the cause, and texts within its JSON.
+    /// Identifier of the cause in the headline, and texts within its JSON.
     cause: &'static str,
     details: &'static [&'static str],
-    /// The number that is the disturbance's length.
+    /// Number in the headline's part that is the disturbance's length.
     length: fn(&Value) -> i64,
 }
 
@@ -29,14 +29,14 @@ fn longest(part: &Value) -> i64 {
     part["longest_ns"].as_i64().unwrap()
 }
 
-/// What the thread ran whose work the sleep waited for.
+/// Returns the run time of the thread whose work the sleep waited for.
 fn ran(part: &Value) -> i64 {
     let links =
         part["wakers"].as_array().unwrap().iter().flat_map(|woken| woken["chain"].as_array().unwrap());
     links.map(|link| link["ran_ns"].as_i64().unwrap()).max().unwrap_or(0)
 }
 
-/// For how long a limit kept the thread from its CPU whose work the sleep waited for.
+/// Returns the time for which a limit kept that thread from its CPU.
 fn throttled(part: &Value) -> i64 {
     let links =
         part["wakers"].as_array().unwrap().iter().flat_map(|woken| woken["chain"].as_array().unwrap());

@@ -1,5 +1,5 @@
-//! What a recorded event costs the program: no system call, no page fault, no allocation; and what a linked program costs
-//! that nobody records.
+//! Cost of a recorded event in the program: no system call, no page fault, no allocation; and the cost of a linked
+//! program that is not recorded.
 
 use rustix::process::Signal;
 use sordino_tests::{Compiler, Scene};
@@ -10,7 +10,7 @@ use std::process::Command;
 const EVENTS: u64 = 10_000_000;
 /// The Rust program. It hits a tracepoint once more, to find out that it is recorded.
 const RUST: &str = env!("CARGO_BIN_EXE_path");
-/// Those of the other thread.
+/// Number of events of the other thread.
 const OTHERS: u64 = 1000;
 
 /// The program dies under its filter if an event makes a system call.

@@ -1,4 +1,4 @@
-//! What can't be recorded is refused before anything is started, with the reason and what to do about it.
+//! Impossible recordings are rejected before anything is started, with the reason and the remedy.
 
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::recording::all_below;
@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Asks for a recording of a command that leaves a file. That is bad usage, each of the words is said, and nothing was started.
+/// Requests a recording of a command that leaves a file. Asserts that this is a usage error, that each of the words is
+/// printed, and that nothing was started.
 #[track_caller]
 fn is_refused(scene: &Scene, options: &[&str], words: &[&str]) {
     let (started, output) = (scene.fresh("started"), scene.fresh("recording"));

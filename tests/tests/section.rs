@@ -31,7 +31,7 @@ struct Section {
 /// The library's name, as it is mapped.
 const LIBRARY: &str = "libsordino.so";
 
-/// Where process `pid` has the library, and its sections: the linker has filled in their descriptions.
+/// Returns the address of the library in process `pid`, and its sections, whose descriptions the linker has filled in.
 fn sections(pid: i32) -> (u64, Vec<Section>) {
     let library = library();
     let headers = succeed(Command::new("readelf").arg("-SW").arg(&library));
@@ -58,7 +58,8 @@ fn sections(pid: i32) -> (u64, Vec<Section>) {
     (base, sections.collect())
 }
 
-/// A second session, which wants the events and does not, in turn: while it does, all records go the long way.
+/// A second session, which enables and disables the events in turn: while they are enabled, all records take the slow
+/// path.
 struct InTurn {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -145,7 +146,7 @@ fn a_thread_that_is_stopped_in_a_section_starts_over_and_one_that_is_killed_has_
         rustix::process::kill_process(rustix::process::Pid::from_raw(shared.pid()).unwrap(), Signal::KILL)
             .unwrap();
     });
-    // Short and long way, in a sub-buffer and at its end; the short ones with two words and with others.
+    // Fast and slow path, in a sub-buffer and at its end; fast paths with two words and with others.
     assert!(known.len() >= 6 && known.iter().all(|section| section.instructions.len() >= 9), "{known:?}");
     let points = known.iter().flat_map(|section| {
         let points = section.instructions.iter().map(|&point| (point, true)).chain([(section.behind, false)]);

@@ -8,15 +8,15 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
-/// How many events `tests/programs/late.c` has.
+/// Number of events of `tests/programs/late.c`.
 const EVENTS: usize = 10;
 
-/// How many events of the program a recording has.
+/// Returns the number of the program's events in a recording.
 fn events(scene: &Scene, recording: &Path) -> usize {
     scene.listed(recording).iter().filter(|event| event["name"] == "late:step").count()
 }
 
-/// The same for each recording of a session, in their order.
+/// Returns the number of events in each recording of a session, in their order.
 fn events_of_all(scene: &Scene, session: &Path) -> Vec<usize> {
     let entries = fs::read_dir(session).expect("recordings").flatten().map(|entry| entry.path());
     let mut recordings: Vec<_> = entries.filter(|path| path.is_dir()).collect();

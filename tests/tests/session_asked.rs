@@ -1,4 +1,4 @@
-//! What people ask a session's recorder for by signals, which snapshots it keeps, and what is counted while it writes.
+//! Requests to a session's recorder by signals, retained snapshots, and counts of what happens while it writes.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::listing::{babeltrace, named};
@@ -84,7 +84,8 @@ fn ranked(output: &Path) -> Vec<(PathBuf, i64)> {
     paths.into_iter().filter_map(|path| value(&path).map(|value| (path, value))).collect()
 }
 
-/// What is left of many snapshots, each of which has a greater number than the one before; how many there were, and one that was asked for.
+/// Takes many snapshots, each with a greater value than the one before. Returns the retained ones with their values,
+/// and one that was requested.
 fn left(scene: &Scene, name: &str, condition: &str, most: &str) -> (Vec<(PathBuf, i64)>, PathBuf) {
     let running = running(scene, "10000");
     let pid = running.pid().to_string();

@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a shield may change: files, and the CPUs of threads.
+/// State that a shield may change: files, and the CPUs of threads.
 #[derive(Debug)]
 struct Snapshot {
     files: BTreeMap<PathBuf, Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What was to be recorded and is not is said, with the reason: rules that choose nothing, and recordings without an event.
+//! Missing recordings are reported with the reason: rules that select nothing, and recordings without an event.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program whose area is none.
+/// A program with an invalid area.
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of characters")
 }
 
-/// What a recording's summary says of its rules, and why there is no event.
+/// Returns the state of a recording's rules in its summary, and the reason why there is no event.
 fn shortfall(recording: &Recording) -> (&[Value], &Value) {
     let shortfall = &recording.summary["shortfall"];
     (shortfall["rules"].as_array().expect("a list of rules"), &shortfall["no_events"])
@@ -32,7 +32,7 @@ fn processes(recording: &Recording, reason: &str) -> Vec<(String, String)> {
     processes.map(|process| (text(&process["name"]), text(&process["state"]))).collect()
 }
 
-/// What `sordino record` says at its end.
+/// Returns the text that `sordino record` prints at its end.
 fn said(scene: &Scene, options: &[&str], command: &[&str]) -> String {
     let output = scene.fresh("recording");
     let arguments = [&["record", "-o", text(&output)], options, &["--"], command].concat();
@@ -132,7 +132,7 @@ fn a_command_that_is_not_linked_is_named_with_what_it_started() {
     assert!(lines.contains("pkg-config --cflags --libs sordino"), "{lines}");
 }
 
-/// As many as are remembered, and more.
+/// More programs end than the recorder remembers.
 #[test]
 fn a_program_is_not_forgotten_for_what_a_script_starts_before_it() {
     let scene = Scene::new();
@@ -157,7 +157,7 @@ fn a_tracepoint_of_the_library_that_is_named_and_not_hit_is_told_so() {
     assert_eq!(shortfall(&unmarked).1["processes"][0]["enabled"], 1);
 }
 
-/// Nobody can say of a program that has ended at once that it is not linked.
+/// A program that ends at once is not reported as unlinked, because that is unknown.
 #[test]
 fn what_ended_too_soon_is_not_called_unlinked() {
     let scene = Scene::new();
@@ -232,7 +232,7 @@ fn a_program_that_was_seen_and_can_not_be_recorded_is_said_with_the_reason() {
     assert!(reason.as_str().unwrap().contains("makes no sense"), "{reason}");
 }
 
-/// The kernel's events may be all that is wanted.
+/// A recording of the kernel's events alone needs no program.
 #[test]
 fn a_recording_of_the_kernel_needs_no_reason() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -241,7 +241,7 @@ fn a_recording_of_the_kernel_needs_no_reason() {
     assert_eq!(recording.summary["shortfall"]["no_events"], Value::Null);
 }
 
-/// What `status` says of the rules of a session.
+/// Returns the state of a session's rules from `status`.
 fn rules(session: &Session<'_>) -> Vec<Value> {
     session.status()["status"]["shortfall"]["rules"].as_array().expect("rules").clone()
 }

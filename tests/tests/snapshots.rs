@@ -1,4 +1,4 @@
-//! What bounds the snapshots and chunks of sessions, what a program says that asks for a snapshot, and programs that wait.
+//! Limits of sessions' snapshots and chunks, reports of a program that requests a snapshot, and programs that wait.
 
 use rustix::process::Signal;
 use sordino_tests::listing::named;
@@ -43,7 +43,7 @@ fn programs_get_so_many_snapshots_and_no_more() {
     assert_eq!(taken(&scene, "few", &["--hold-off", "100ms", "--max-snapshots", "3"]), 3);
 }
 
-/// As `sordino start --help` has it.
+/// Records as the example in `sordino start --help`.
 #[test]
 fn a_long_loop_of_npt_is_in_the_snapshot_that_it_triggers() {
     let scene = Scene::new();

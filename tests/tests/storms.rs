@@ -1,5 +1,5 @@
-//! Every load at once on rings that are as small as can be: no record is torn, doubled or out of order, and what is missing is
-//! counted and said where it is missing. `STORM_SECONDS` says for how long, `STORM_SEED` begins with the round that failed.
+//! Every load at once on the smallest rings: no record is torn, doubled or out of order, and missing ones are counted
+//! and reported in their place. `STORM_SECONDS` sets the length, `STORM_SEED` begins with the round that failed.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_ring::layout::Geometry;
@@ -11,7 +11,7 @@ use sordino_tests::{Recording, Scene, wait_until};
 use std::process::Command;
 use std::time::Duration;
 
-/// How many tests share the seconds.
+/// Number of tests that share the seconds.
 const TESTS: u32 = 6;
 const SMALL: [&str; 4] = ["--subbuf-size", "16K", "--num-subbuf", "2"];
 

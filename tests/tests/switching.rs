@@ -1,4 +1,5 @@
-//! Switching tracepoints in a running program: stores to shared memory, of which its CPU is not told.
+//! Enabling and disabling tracepoints in a running program: stores to shared memory, without an interrupt on the
+//! program's CPU.
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
@@ -13,8 +14,8 @@ use std::time::Instant;
 const POINTS: usize = 1000;
 const ROUNDS: usize = 100;
 
-/// How many interrupts CPU `cpu` got from other CPUs, by what `/proc/interrupts` says of function calls (`membarrier` is one) and
-/// of translations that were taken away.
+/// Returns the number of interrupts that CPU `cpu` got from other CPUs: the function calls (`membarrier` is one) and
+/// TLB shootdowns of `/proc/interrupts`.
 fn interrupts_from_others(cpu: usize) -> u64 {
     let text = fs::read_to_string("/proc/interrupts").unwrap();
     let lines =

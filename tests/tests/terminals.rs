@@ -1,4 +1,4 @@
-//! What sordino prints fits the terminal, has colours and characters that it can show, and says one of one thing.
+//! sordino's output fits the terminal, uses colours and characters that it can show, and has the singular after one.
 
 use rustix::process::Signal;
 use sordino_tests::listing::{items, named};

@@ -1,4 +1,4 @@
-//! Users: everybody records their own programs, nobody others'; who called sudo gets the recording, and nothing else.
+//! Users record their own programs and no others; the user who called sudo gets the recording, and nothing else.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -104,7 +104,7 @@ fn another_users_program_is_nobodys_business() {
     [own, daemons, roots].into_iter().for_each(stop);
 }
 
-/// As sudo would start it for `nobody`.
+/// Sets the environment in which sudo would start the recorder for `nobody`.
 fn sudo(recorder: &mut Command) {
     recorder.envs([("SUDO_UID", "65534"), ("SUDO_GID", "65534"), ("SUDO_USER", "nobody")]);
 }
@@ -145,7 +145,7 @@ fn the_command_runs_as_the_user_who_called_sudo() {
     scene.refuses(2, &["no user 'nobody-at-all'"], &["record", "--as", "nobody-at-all", "--", "true"]);
 }
 
-/// Who called sudo gets the recording and nothing else, whatever their program puts in its place meanwhile.
+/// The user who called sudo gets the recording and nothing else, even if the program replaces its files meanwhile.
 #[test]
 fn giving_a_recording_to_its_user_gives_nothing_else() {
     let Some(scene) = Scene::new().as_root() else { return };

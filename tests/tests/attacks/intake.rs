@@ -1,4 +1,4 @@
-//! How a recorder with all rights takes programs up: what one program does is no other's business.
+//! Programs that attack a privileged recorder's intake: no program affects the recording of another one.
 
 use serde_json::Value;
 use sordino_tests::session::summary;
@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_intake");
-/// Events of the honest program each time.
+/// Number of events of the honest program each time.
 const HONEST: u64 = 2000;
 
-/// What scripts of a session begin with: `start` starts it, `honest` runs an honest program, `stop` ends it within 30 seconds.
+/// Returns the beginning of a session's scripts: `start` starts it, `honest` runs an honest program, `stop` ends it
+/// within 30 seconds.
 fn prologue(scene: &Scene) -> String {
     let honest = scene.program("burst.c");
     format!(
@@ -26,7 +27,7 @@ fn prologue(scene: &Scene) -> String {
     )
 }
 
-/// The summary of the session's only recording.
+/// Reads the summary of the session's only recording.
 fn recorded(scene: &Scene) -> Value {
     let chunks = fs::read_dir(scene.path("of-s")).expect("recordings").flatten().map(|entry| entry.path());
     let mut chunks: Vec<PathBuf> = chunks.filter(|path| path.join("recording.json").exists()).collect();
@@ -42,7 +43,7 @@ fn named<'a>(summary: &'a Value, part: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// All honest programs are there with all of their events.
+/// Asserts that all honest programs are there with all of their events.
 #[track_caller]
 fn assert_honest(summary: &Value, programs: usize) {
     let honest = named(summary, "burst");
@@ -56,7 +57,7 @@ fn notes(summary: &Value) -> Vec<&str> {
     summary["notes"].as_array().expect("notes").iter().filter_map(Value::as_str).collect()
 }
 
-/// Somebody is named with the reason, and once, not each time.
+/// Asserts that a note names the reason once, not each time.
 #[track_caller]
 fn assert_noted(summary: &Value, words: &[&str], most: usize) {
     let notes = notes(summary);
@@ -64,7 +65,7 @@ fn assert_noted(summary: &Value, words: &[&str], most: usize) {
     assert!((1..=most).contains(&fitting), "{words:?}: {notes:#?}");
 }
 
-/// A file of root's that everybody may read.
+/// Returns a file of root's that every user may read.
 fn roots_file(scene: &Scene) -> PathBuf {
     let path = scene.path("roots-file");
     fs::write(&path, "root's").expect("a file");
@@ -162,7 +163,7 @@ fn a_flood_of_connections_of_one_user_leaves_room_for_others() {
     assert!(notes(&summary).len() < 30, "{:#?}", notes(&summary));
 }
 
-/// Row 9: 256 locked areas hold up nobody, not even other programs of the same user for long.
+/// Row 9: 256 locked areas delay no recording for long, not even of other programs of the same user.
 #[test]
 fn locked_areas_hold_nobody_up() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -204,7 +205,7 @@ fn pages_that_never_come_hold_nobody_else_up() {
     assert!(of_programs.contains("its pages were not made present: it may fault on them"), "{of_programs}");
 }
 
-/// What makes `/run/faults` a device for page faults that are never answered.
+/// Shell command that makes `/run/faults` a userfaultfd device, for page faults that are never answered.
 const FAULTS: &str = "mknod /run/faults c 10 $(grep userfaultfd /proc/misc | tr -dc '0-9 ' | cut -d' ' -f1-) && chmod 666 /run/faults";
 
 /// A program that keeps its area's inode locked, by a write from pages that never come, stops no recorder: neither one that attaches
@@ -274,7 +275,7 @@ fn catalogues_without_an_end_do_not_use_up_the_recorders_time() {
     assert!(attack[0]["notes"].to_string().contains("too long"), "{:#}", attack[0]);
 }
 
-/// Row 11: who registers somebody else's inode number is refused, and the other is recorded.
+/// Row 11: a registration with another area's inode number is rejected, and the other program is recorded.
 #[test]
 fn an_inode_number_that_is_not_the_registering_program_s_is_refused() {
     let Some(scene) = Scene::new().as_root() else { return };

@@ -1,10 +1,12 @@
-//! What root keeps on the machine: sessions in `/run`, journals, the tracer's instances of a group, directories for a while.
+//! State that root keeps on the machine: sessions in `/run`, journals, a group's tracing instances, temporary
+//! directories.
 
 use sordino_tests::{Ended, Sandbox, Scene};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_machine");
 
-/// Runs a script as [`Sandbox::run`] does, with `$TMPDIR` in the sandbox and a `hang` that ends what takes longer than 30 seconds.
+/// Runs a script as [`Sandbox::run`] does, with `$TMPDIR` in the sandbox and a command `hang` that kills commands after
+/// 30 seconds.
 fn run(scene: &Scene, script: &str) -> Ended {
     let prologue = "
         umask 0
@@ -16,7 +18,7 @@ fn run(scene: &Scene, script: &str) -> Ended {
     Sandbox::new(scene, ATTACK).run(&format!("{prologue}{script}"))
 }
 
-/// The lines of a script's output that begin with `word`, without it.
+/// Returns the lines of a script's output that begin with `word`, without that word.
 fn lines<'a>(ended: &'a Ended, word: &str) -> Vec<&'a str> {
     ended.output.lines().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
 }
@@ -156,7 +158,7 @@ fn a_member_can_enable_the_granted_events_and_no_others() {
     let all = lines(&ended, "all").join(" ");
     assert!(all.contains("warning") && all.contains("addresses"), "{}", ended.output);
     assert!(lines(&ended, "later")[0].parse::<u32>().unwrap() > 1);
-    // Whoever has a file open would keep its event: only a new instance gives fewer.
+    // A process with the file open would keep its event alive: only a new instance gives fewer.
     assert!(lines(&ended, "again").join(" ").contains("revoke"), "{}", ended.output);
 }
 
@@ -203,7 +205,7 @@ fn revoke_names_who_holds_an_instance_and_goes_on_with_force() {
     assert!(open.contains("process HOLDER") && open.contains("attack"), "{text}\n{}", ended.errors);
     assert_eq!(lines(&ended, "closed"), ["0 1 0"], "{text}");
     assert_eq!(lines(&ended, "root"), ["700"], "{text}");
-    // Nobody else is given an instance that somebody still reads.
+    // An instance that a process still reads is given to no other user.
     assert!(lines(&ended, "granted").join(" ").contains("still busy"), "{text}");
     assert_eq!((lines(&ended, "revoked").len(), lines(&ended, "gone").len()), (1, 2), "{text}");
     assert!(lines(&ended, "left").is_empty(), "{text}");
@@ -315,6 +317,6 @@ fn a_journal_that_is_not_roots_own_is_refused_and_nothing_in_it_carried_out() {
     for word in ["user 65534", "mode 666", "no regular file", "another name", "bytes", "mode 777"] {
         assert!(refused.iter().filter(|line| line.contains(word)).count() >= 2, "'{word}': {text}");
     }
-    // A journal of root's own is carried out.
+    // Only a journal that root owns is carried out.
     assert_eq!(lines(&ended, "own"), ["spoilt"], "{text}");
 }

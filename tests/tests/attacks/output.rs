@@ -1,5 +1,5 @@
-//! What a recorder writes: to its own directory and nowhere else, whatever the traced program puts in its place; and nobody else
-//! reads it.
+//! Files that a recorder writes: only to its own directory, even if the traced program replaces it, and unreadable for
+//! other users.
 
 use sordino_tests::recording::all_below;
 use sordino_tests::{Sandbox, Scene};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_output");
 
-/// What root has, which no attack may change: a file, and a directory with a file.
+/// Files of root's that no attack may change: a file, and a directory with a file.
 struct Precious {
     file: PathBuf,
     directory: PathBuf,
@@ -42,7 +42,7 @@ impl Precious {
     }
 }
 
-/// As sudo starts it for the unprivileged user, in that user's directory.
+/// Shell commands that set the environment in which sudo starts a program for the unprivileged user.
 const SUDO: &str = "export SUDO_UID=65534 SUDO_GID=65534 SUDO_USER=nobody; cd \"$USER_HOME\"; ";
 
 /// README's own flow: the command moves the directory away that root has made, and puts links in its place, under every name that a
@@ -97,7 +97,8 @@ fn exchanging_names_beside_a_session_reaches_nothing() {
     assert!(exchanged.is_some_and(|count| count > 1000), "{}", ended.output);
 }
 
-/// What is there already and belongs to somebody else, is open to others, or is a link, is refused; and what lies there is left.
+/// An existing directory is rejected if it belongs to another user, is open to others, or is a link; its files are
+/// left.
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -146,7 +147,8 @@ fn a_planted_recording_is_not_completed() {
     assert!(ended.errors.contains("one is not ours alone (it belongs to user 65534"), "{}", ended.errors);
 }
 
-/// Names, addresses and data of all users are in root's recordings: they are root's, and those of who called sudo are that user's.
+/// Recordings of root's hold names, addresses and data of all users, so only root may read them; recordings through
+/// sudo belong to the calling user.
 #[test]
 fn nobody_else_reads_a_recording() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -264,8 +266,8 @@ fn recordings_that_a_user_puts_into_a_directory_do_not_stall_its_session() {
     assert_eq!(ended.succeeded(), "stopped\n", "{}", ended.errors);
 }
 
-/// What is recorded for a stream lies in a temporary directory for a while. In one of another user's, that user could put links to
-/// root's files in its place, which were then sent.
+/// A recording for a stream lies in a temporary directory for a while. In a directory of another user, that user could
+/// replace it by links to root's files, which would then be sent.
 #[test]
 fn a_temporary_directory_of_somebody_else_is_refused() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -301,7 +303,7 @@ fn a_working_directory_that_is_exchanged_leads_nowhere_else() {
     assert!(ended.errors.contains("which does not exist any more"), "{}", ended.errors);
 }
 
-/// What worked before anything was refused: with the umask of many distributions, and for who called sudo.
+/// Everyday uses are still accepted: with the umask of many distributions, and through sudo.
 #[test]
 fn everyday_directories_and_files_are_taken() {
     let Some(scene) = Scene::new().as_root() else { return };

@@ -1,4 +1,4 @@
-//! The sandbox itself: what an attack may not reach outside.
+//! Test of the sandbox itself, from which an attack may not escape.
 
 use sordino_tests::{Sandbox, Scene};
 

@@ -18,7 +18,8 @@ all_run() { [ "$(ls "$USER_HOME" | grep -c ready-)" = 8 ]; }
 until_so() { i=0; until "$@" || [ $i -ge 500 ]; do sleep 0.02; i=$((i + 1)); done; }
 "#;
 
-/// What is wrong with an output: characters that a terminal obeys or hides, lines that only a program can have written.
+/// Returns the faults of an output: characters that a terminal obeys or hides, and lines that only a program can have
+/// written.
 fn offences(text: &[u8]) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(text) else { return vec!["invalid UTF-8".to_owned()] };
     let forged = text.lines().filter(|line| line.starts_with("FORGED"));
@@ -180,7 +181,8 @@ fn errors_show_what_they_quote_in_escapes() {
     );
 }
 
-/// What a command of another user tries on the terminal that it shares with root's shell, which would run what is typed there.
+/// A command of another user tries to type into the terminal that it shares with root's shell, which would execute the
+/// text.
 #[test]
 fn a_command_of_another_user_cannot_type_into_the_terminal() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -204,7 +206,7 @@ fn a_command_of_another_user_cannot_type_into_the_terminal() {
                 "{attempt} of {way}: {text}"
             );
         }
-        // A kernel without i386's ABI kills who uses it.
+        // A kernel without i386's ABI kills the caller.
         let is_denied = text.contains("i386: errno 1\r\n") || text.contains("i386: signal");
         assert!(is_denied || cfg!(not(target_arch = "x86_64")), "{way}: {text}");
         assert!(text.contains("Seccomp:\t2") && text.contains("input: 0\r\n"), "{way}: {text}");
@@ -222,7 +224,7 @@ fn a_command_of_another_user_cannot_type_into_the_terminal() {
     assert!(text.contains("Seccomp:\t0"), "without a terminal there is nothing to deny: {text}");
 }
 
-/// The kernel lets everybody type into their terminal while this lives, as it does where nobody has changed it.
+/// Lets every process type into its terminal while this lives, which is the kernel's default.
 struct Legacy {
     before: Option<String>,
     is_set: bool,
@@ -233,7 +235,7 @@ impl Legacy {
 
     fn set() -> Self {
         let before = fs::read_to_string(Self::FILE).ok();
-        // Not there before Linux 6.2: everybody may.
+        // The setting is missing before Linux 6.2, where every process may do it.
         let is_set = before.is_none() || fs::write(Self::FILE, "1").is_ok();
         if !is_set {
             Scene::not_measured(

@@ -8,7 +8,7 @@ fn report(directory: &Path) -> Value {
     serde_json::from_str(&text(&directory.join("report.json"))).unwrap()
 }
 
-/// The step called `name`, which has to have been measured.
+/// Returns the step called `name`, which has to have been measured.
 #[track_caller]
 fn measured<'a>(report: &'a Value, name: &str) -> &'a Value {
     let step = report["steps"].as_array().unwrap().iter().find(|step| step["name"] == name);
@@ -24,14 +24,14 @@ fn measured<'a>(report: &'a Value, name: &str) -> &'a Value {
     step
 }
 
-/// A figure of what was measured as `what`.
+/// Returns a figure of the measurement `what`.
 #[track_caller]
 fn figure(step: &Value, what: &str, name: &str) -> f64 {
     let found = step["measurements"].as_array().unwrap().iter().find(|each| each["what"] == what);
     found.unwrap_or_else(|| panic!("no {what}: {step}"))["times"][name].as_f64().unwrap()
 }
 
-/// What a step says of its figures.
+/// Returns a step's notes on its figures.
 fn notes(step: &Value) -> String {
     step["notes"].to_string()
 }

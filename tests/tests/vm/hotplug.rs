@@ -4,7 +4,7 @@ use crate::{Storm, results_of, text};
 use sordino_tests::Seen;
 use std::collections::HashMap;
 
-/// So often CPU 1 goes and comes in each storm.
+/// Number of times that CPU 1 goes and comes in each storm.
 const GOES: usize = 3;
 
 /// Lanes of children that write to the shared ring.
@@ -19,7 +19,7 @@ fn storm(name: &str) -> Storm {
     storm
 }
 
-/// Who runs on each CPU, by the kernel: from when, and which thread.
+/// Intervals of each CPU by the kernel's events: their start, and the running thread.
 type Schedule = HashMap<u32, Vec<(i64, i64)>>;
 
 /// Follows each CPU from thread to thread. A missing record would break the chain; only from the thread that takes CPU 1 away to the
@@ -69,11 +69,12 @@ fn so_is_the_shared_one() {
     }
 }
 
-/// Of the records that name `cpu`: how many threads ran there by the kernel, and how many elsewhere.
+/// Returns, of the records that name `cpu`, how many were written by threads that ran there by the kernel's events, and
+/// how many elsewhere.
 fn places(schedule: &Schedule, cpu: u32, events: &[Seen]) -> (usize, usize) {
     let switches = &schedule[&cpu];
     let ran_there = |event: &Seen| {
-        // Before the first switch nobody knows.
+        // The running thread is unknown before the first switch.
         let last = switches.partition_point(|&(time, _)| time <= event.time).checked_sub(1)?;
         Some(switches[last].1 == i64::from(event.tid))
     };

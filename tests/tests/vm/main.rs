@@ -1,5 +1,5 @@
-//! What scenarios left that ran in a virtual machine with another kernel. `make test-vm` runs `tests/vm/scenarios/NAME.sh` there,
-//! then the module `NAME` here, which reads the directory that `VM_RESULTS` says.
+//! Results of scenarios in a virtual machine with another kernel. `make test-vm` runs `tests/vm/scenarios/NAME.sh`
+//! there, then the module `NAME` here, which reads the directory `$VM_RESULTS`.
 
 mod check;
 mod hotplug;
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lanes of a storm, as in `storms.c`.
+/// Number of lanes of a storm, as in `storms.c`.
 const LANES: usize = 1024;
 
-/// What the scenario `name` left.
+/// Returns the directory of the results of the scenario `name`.
 fn results_of(name: &str) -> PathBuf {
     let all = std::env::var_os("VM_RESULTS").expect("VM_RESULTS: run it with make test-vm");
     PathBuf::from(all).join(name)
@@ -34,7 +34,7 @@ fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(path: &Path) -> T {
 #[derive(Debug)]
 struct Storm {
     seed: u64,
-    /// How many hits of each lane were made.
+    /// Number of hits of each lane.
     hits: BTreeMap<u32, u64>,
     recording: Recording,
 }
@@ -66,8 +66,7 @@ impl Storm {
         Self { seed: number(&directory.join("seed")), hits, recording }
     }
 
-    /// Checks that no record is torn, there twice or in another's place, and that what is missing is counted as lost, there where it is
-    /// missing.
+    /// Checks that no record is torn, doubled or misplaced, and that missing ones are counted as lost in their place.
     fn verify(&self) {
         let (recording, mut lanes) = (&self.recording, Lanes::new(self.seed));
         let overwrites = recording.summary["overwrite"] == true;
@@ -83,14 +82,14 @@ impl Storm {
         }
     }
 
-    /// How many events there are of the storm itself on `cpu`, or in the shared ring; `None`: it has no such ring.
+    /// Returns the number of the storm's own events on `cpu`, or in the shared ring; `None` if it has no such ring.
     fn events(&self, cpu: Option<u32>) -> Option<u64> {
         let streams = self.recording.programs()[0]["streams"].as_array()?;
         let stream = streams.iter().find(|stream| stream["cpu"].as_u64() == cpu.map(u64::from))?;
         stream["events"].as_u64()
     }
 
-    /// What happened in the kernel, in the order of time.
+    /// Returns the kernel's events in order of time.
     fn kernel(&self) -> Vec<Seen> {
         let mut events = self.recording.events_of_kernel();
         events.retain(|event| !event.name.contains("_statedump_") && event.name != "sordino_steal");

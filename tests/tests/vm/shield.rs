@@ -5,12 +5,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What the kernel's command line was to have besides.
+/// Returns the additional parameters of the kernel's command line.
 fn parameters() -> String {
     std::env::var("VM_PARAMETERS").expect("VM_PARAMETERS: run it with make test-vm")
 }
 
-/// One call of `sordino shield`.
+/// Result of one call of `sordino shield`.
 struct Said {
     status: i32,
     value: Value,
@@ -38,7 +38,7 @@ fn answer(name: &str, status: i32) -> Value {
     said.value
 }
 
-/// The lines of each file that a shield may change.
+/// Lines of each file that a shield may change.
 #[derive(Debug, PartialEq)]
 struct Snapshot(BTreeMap<String, String>);
 
@@ -86,13 +86,14 @@ impl Snapshot {
         })
     }
 
-    /// The first thread of a process whose number the scenario left in `name`.
+    /// Returns the first thread of the process whose number the scenario left in `name`.
     fn process(&self, name: &str) -> Thread<'_> {
         let pid: u32 = number(&file(name));
         self.thread(&format!("/proc/{pid}/task/{pid}")).unwrap_or_else(|| panic!("{name} has ended"))
     }
 
-    /// What is not as it was, but for threads that are new or have ended, and those that follow their interrupts.
+    /// Returns the changes since `before`, except threads that are new or have ended, and those that follow their
+    /// interrupts.
     fn changes(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
         let files: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
@@ -118,17 +119,17 @@ impl Snapshot {
     }
 }
 
-/// A thread of a snapshot's.
+/// Returns a thread of the snapshot.
 struct Thread<'a> {
     tid: &'a str,
     name: &'a str,
     is_bound: bool,
-    /// The CPUs that it may run on.
+    /// Returns the CPUs on which the thread may run.
     allowed: &'a str,
     group: &'a str,
 }
 
-/// Nothing is otherwise than before the first shield.
+/// Asserts that everything is as before the first shield.
 fn assert_as_before(name: &str) {
     assert_eq!(Snapshot::of(name).changes(&Snapshot::of("before")), [""; 0], "{name}");
 }
