@@ -1,4 +1,4 @@
-/* What the measuring programs share. */
+/* Shared parts of the measuring programs. */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <x86intrin.h>
 
-/* Keeps the compiler from leaving a value out. */
+/* Keeps the compiler from optimising a value away. */
 #define USE(value) __asm__ volatile("" ::"r"(value) : "memory")
 
 static inline double seconds(void)
@@ -40,7 +40,7 @@ static inline void sleep_ms(long ms)
     nanosleep(&time, NULL);
 }
 
-/* Cycles in a second. */
+/* Returns the cycles in a second. */
 static inline double hertz(void)
 {
     const double begin = seconds();

@@ -1,6 +1,6 @@
-/* What a hit costs, in bursts that fit into the rings: cost CPU BURSTS
- * Prints the nanoseconds of a loop that is empty, that reads the clock, that hits a recorded tracepoint, and that hits one that
- * nobody records: the median burst of each. */
+/* Cost of a hit, in bursts that fit into the rings: cost CPU BURSTS
+ * Prints the nanoseconds of an empty loop, of one that reads the clock, of one that hits a recorded tracepoint, and of
+ * one that hits an unrecorded one: the median burst of each. */
 #include "common.h"
 #include "tracer.h"
 
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         MEASURE(times[1][burst], USE(__rdtsc()));
         MEASURE(times[2][burst], HIT(i, i); USE(i));
         MEASURE(times[3][burst], HIT_OFF(i, i); USE(i));
-        /* Until the collector has emptied the rings. */
+        /* Waits until the collector has emptied the rings. */
         sleep_ms(40);
     }
     for (int kind = 0; kind < KINDS; kind++) {

@@ -1,6 +1,6 @@
-/* What a hit costs when many threads hit at once, beside reading the clock the same way: scaling THREADS BURSTS
- * One thread stays on CPU 1, two on CPUs 0 and 1; more go where the scheduler puts them on these. Prints how many clock readings and how
- * many hits all threads together do in a nanosecond: the median burst of each. */
+/* Cost of a hit when many threads hit at once, beside reading the clock the same way: scaling THREADS BURSTS
+ * One thread runs on CPU 1, two on CPUs 0 and 1; the scheduler distributes more over both. Prints the clock readings
+ * and the hits of all threads together in a nanosecond: the median burst of each. */
 #include "common.h"
 #include "tracer.h"
 #include <pthread.h>
@@ -59,12 +59,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < threads; i++)
         pthread_create(&ids[i], NULL, thread, (void *)(intptr_t)i);
     for (int burst = 0; burst < bursts * KINDS; burst++) {
-        /* All others wait for us already; afterwards it would be late: they have the CPUs. */
+        /* All others are waiting by now, so the time is read first: once released, they have the CPUs. */
         const double from = seconds();
         pthread_barrier_wait(&begin);
         pthread_barrier_wait(&end);
         times[burst % KINDS][burst / KINDS] = seconds() - from;
-        /* Until the collector has emptied the rings. */
+        /* Waits until the collector has emptied the rings. */
         sleep_ms(300);
     }
     for (int i = 0; i < threads; i++)

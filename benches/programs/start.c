@@ -1,4 +1,5 @@
-/* Hits an event some times, with or without tracepoints, and ends: start [TIMES]. How long does that take? */
+/* Hits an event some times, with or without tracepoints, and ends: start [TIMES]. Its run time is measured from
+ * outside. */
 #include "tracer.h"
 #include <stdlib.h>
 

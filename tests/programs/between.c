@@ -33,7 +33,7 @@ int main(int argc, char **argv)
         if (sched_setaffinity(0, sizeof set, &set) != 0)
             return 3;
     }
-    /* One that nobody else makes: neither the dynamic linker nor the C library asks for it. */
+    /* A system call that neither the dynamic linker nor the C library makes. */
     syscall(SYS_getppid);
     for (uint64_t number = 0; number < count; number++) {
         sordino_tracepoint(between, calls, number);

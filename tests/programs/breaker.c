@@ -1,7 +1,7 @@
-/* Stops whichever thread of a process comes to ADDRESS: breaker PID ADDRESS ABORT TIMES
+/* Stops every thread of a process that reaches ADDRESS: breaker PID ADDRESS ABORT TIMES
  *
- * TIMES 0: kills the process there. Else lets the thread go on, so many times, and counts how often the kernel has it go on at
- * ABORT instead. Prints how often it came there and how often it was aborted. */
+ * TIMES 0: kills the process there. Otherwise continues the thread, this many times, and counts how often the kernel
+ * continues it at ABORT instead. Prints how often a thread was stopped there and how often it was aborted. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ static void put(pid_t tid, int is_break)
         exit(4);
 }
 
-/* Lets a thread that came to the breakpoint go on without it; whether it was aborted. */
+/* Continues a thread behind the breakpoint without it. Returns true if the section was aborted. */
 static int passes(pid_t tid)
 {
     struct user_regs_struct registers;
@@ -35,7 +35,7 @@ static int passes(pid_t tid)
     ptrace(PTRACE_GETREGS, tid, 0, &registers);
     registers.rip = address;
     ptrace(PTRACE_SETREGS, tid, 0, &registers);
-    /* A signal that comes first would stop it before its step: it gets it behind it. */
+    /* A signal would stop the thread before its step: it is delivered behind the step. */
     do {
         if (ptrace(PTRACE_SINGLESTEP, tid, 0, 0) || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
             exit(5);
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         }
     }
     if (times) {
-        /* Nobody may be left behind the breakpoint. */
+        /* No thread may remain behind the breakpoint. */
         ptrace(PTRACE_INTERRUPT, first, 0, 0);
         while ((tid = waitpid(first, &other, __WALL)) == first && !WIFSTOPPED(other))
             ;

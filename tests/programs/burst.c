@@ -1,5 +1,5 @@
 /* Threads that write numbered events as fast as they can: burst [threads] [events each] [pause] [faults]
- * faults: print the page faults of the threads after their first tenth, in which they touch their own code and stacks. */
+ * faults: prints the threads' page faults after their first tenth, in which they touch their own code and stacks. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sordino/tracepoint.h>

@@ -1,6 +1,6 @@
-/* Threads that say what they are doing: contexts THREADS [VALUES [PAUSE]]. Each worker hits a tracepoint all PAUSE us (2000); with
- * each SIGUSR1 there is another phase, of which it says the number. VALUES more threads say something each and end at once. Ends with
- * SIGTERM. */
+/* Threads with annotations: contexts THREADS [VALUES [PAUSE]]. Each worker hits a tracepoint every PAUSE us (2000).
+ * Each SIGUSR1 begins another phase, whose number the workers set as an annotation. VALUES more threads set one
+ * annotation each and end at once. SIGTERM ends the program. */
 #include <pthread.h>
 #include <signal.h>
 #include <sordino/tracepoint.h>

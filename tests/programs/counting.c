@@ -1,6 +1,7 @@
-/* A thread that counts: counting NAMES [STEPS [SECONDS]]. Touches ten fresh pages more before each step than before the one before, and
- * says in it how many, in a signal handler's event likewise. Then its child, another thread, and itself without counters. Says what came of
- * opening counters, and how many descriptors it has at each turn. With SECONDS, hits 'counting:flood' as long at the end, with counters. */
+/* A thread with performance counters: counting NAMES [STEPS [SECONDS]]. Before each step, touches ten fresh pages more
+ * than before the previous one, and records their number in the step's event and in a signal handler's. Then come its
+ * child, another thread, and itself without counters. Prints the results of opening counters, and the number of open
+ * descriptors each time. With SECONDS, hits 'counting:flood' for as long at the end, with counters. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>

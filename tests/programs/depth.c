@@ -1,5 +1,5 @@
-/* Hits tracepoints where there is little stack: in a thread with the smallest one there is, and in a signal handler on the
- * smallest stack of its own. What lies below either can't be touched: depth EVENTS. */
+/* Hits tracepoints on small stacks: in a thread with the smallest possible one, and in a signal handler on the smallest
+ * alternate stack. The page below each is inaccessible: depth EVENTS. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ static void on_signal(int signal)
     sordino_tracepoint(depth, handler, number++, text);
 }
 
-/* Memory of at least that size for a stack, behind a page that nobody may touch. */
+/* Memory of at least that size for a stack, above an inaccessible page. */
 static char *guarded(size_t size)
 {
     char *const memory = (char *)mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

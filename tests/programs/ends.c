@@ -1,4 +1,4 @@
-/* Hits one event and ends as it is told: ends exit STATUS | ends signal NUMBER. */
+/* Hits one event and ends as its arguments say: ends exit STATUS | ends signal NUMBER. */
 #include <signal.h>
 #include <sordino/tracepoint.h>
 #include <stdlib.h>

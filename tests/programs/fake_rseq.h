@@ -1,11 +1,11 @@
-/* An rseq area that the kernel does not know, for programs that are stepped through: the kernel would abort the section at
- * each step. The C library's symbols lead to it, because a program's own definitions come before those of libraries. */
+/* An rseq area that the kernel does not know, for programs that are stepped through: the kernel would abort the section
+ * at each step. The C library's symbols refer to it, because a program's own definitions precede those of libraries. */
 #ifndef FAKE_RSEQ_H
 #define FAKE_RSEQ_H
 
 #include <stdint.h>
 
-/* The begin of the kernel's `struct rseq`. Zeros: the thread is on CPU 0 and in no section. */
+/* The begin of the kernel's `struct rseq`. With all zeros, the thread is on CPU 0 and in no section. */
 struct fake_rseq {
     uint32_t cpu_id_start, cpu_id;
     uint64_t rseq_cs;

@@ -1,4 +1,4 @@
-/* What becomes of tracepoints in children of all kinds: family KIND. */
+/* Tracepoints in children of all kinds: family KIND. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
         close_range(3, ~0u, 0);
         hit_child(20);
     } else if (!strcmp(kind, "reused")) {
-        /* Other files get the numbers that the library's descriptors had; a child must not take them for its own. */
+        /* Other files get the numbers of the library's former descriptors; a child must not use them. */
         close_range(3, ~0u, 0);
         for (int i = 0; i < 20; i++)
             dup(2);

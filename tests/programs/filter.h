@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* For all threads from now on: system calls on the list do `listed`, others do `others`. */
+/* Applies to all threads from now on: system calls on the list return `listed`, others `others`. */
 static inline void filter(const unsigned *list, unsigned char length, unsigned listed, unsigned others)
 {
     struct sock_filter code[64];

@@ -1,4 +1,4 @@
-/* Executes a program that is killed if it connects to anybody or starts a thread or a process. */
+/* Executes a program that is killed if it connects to a socket or starts a thread or a process. */
 #define _GNU_SOURCE
 #include "filter.h"
 

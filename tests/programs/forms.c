@@ -1,5 +1,6 @@
-/* A tracepoint for each form that its hits can have: scalars in registers, a string with scalars around it, any other. With an argument,
- * waits until their conditions are gates, which recorders set a moment after the program has started. */
+/* A tracepoint for each form of its hits: scalars in registers, a string with scalars around it, any other. With an
+ * argument, waits until their conditions are inline filters, which recorders set a moment after the program has
+ * started. */
 #include <sordino/tracepoint.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
     (void)argv;
     while (argc > 1 && (IS_NO_GATE(vvv) || IS_NO_GATE(words) || IS_NO_GATE(network)))
         usleep(1000);
-    /* The stores before each hit and after it: they stay where they are. */
+    /* The stores before and after each hit have to stay in their places. */
     char *const text = (char *)malloc(16);
     if (text == NULL)
         return 1;

@@ -1,5 +1,5 @@
-/* Hits tracepoints when it is told to by SIGUSR2: hits TIMES [close|vfork]
- * close: without the descriptors that the library has open. vfork: in a child of vfork. */
+/* Hits tracepoints at SIGUSR2: hits TIMES [close|vfork]
+ * close: after closing the library's descriptors. vfork: in a child of vfork. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

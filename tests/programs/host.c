@@ -1,5 +1,6 @@
-/* Loads and unloads a plug-in: host PLUGIN TIMES [interrupted]. Says how many mappings and descriptors there were after the tenth time and
- * after the last. If it is to be interrupted, it stops its parent, the recorder, for 200 signals, of which one comes each millisecond. */
+/* Loads and unloads a plug-in: host PLUGIN TIMES [interrupted]. Prints the numbers of mappings and descriptors after
+ * the tenth time and after the last. With 'interrupted', stops its parent, the recorder, during 200 signals, one each
+ * millisecond. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

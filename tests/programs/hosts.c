@@ -1,5 +1,4 @@
-/* Threads that each load and unload a plug-in of their own: hosts TIMES PLUGIN... Until it has been told to end by SIGTERM
- * if TIMES is 0. */
+/* Threads that each load and unload a plug-in of their own: hosts TIMES PLUGIN... If TIMES is 0, until SIGTERM. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

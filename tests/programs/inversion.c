@@ -1,9 +1,10 @@
-/* Three threads of one CPU: the low one takes a lock, the high one wants it, and the medium one preempts the low one before it gives
- * the lock back. Five times, each between lock:begin and lock:end of the high one.
+/* Three threads on one CPU: the low one takes a lock, the high one waits for it, and the medium one preempts the low
+ * one before it releases the lock. Five times, each between lock:begin and lock:end of the high one.
  *
  *     inversion CPU plain|inherit
  *
- * With 'inherit', the lock lends the low thread the priority of the high one, and the medium one comes too late. */
+ * With 'inherit', the lock has priority inheritance: the low thread runs at the high one's priority, and the medium one
+ * does not preempt it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -20,13 +21,13 @@ enum { ROUNDS = 5 };
 static pthread_mutex_t lock;
 static sem_t go_low, go_medium, go_high;
 
-/* Of this thread's own time: how long it is preempted does not count. */
+/* Time of this thread's CPU clock, which excludes preemption. */
 static void compute(long ms)
 {
     struct timespec begin, now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     do {
-        /* Reading that clock is a system call, and the trace has each. */
+        /* Reading that clock is a system call, and each one is in the trace. */
         for (volatile int turn = 0; turn < 50000; turn++)
             ;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,5 +1,5 @@
-/* A signal handler that never returns: it jumps out of whatever it interrupted, tracepoints among it: jump TIMES. Says how
- * many events it has begun to write. */
+/* A signal handler that jumps out of the interrupted code, tracepoints included, and never returns: jump TIMES. Prints
+ * the number of events that it began to write. */
 #include <setjmp.h>
 #include <signal.h>
 #include <sordino/tracepoint.h>

@@ -1,4 +1,4 @@
-/* An event of each level, which says its level. */
+/* One event of each level, with the level as its field. */
 #include <sordino/tracepoint.h>
 
 SORDINO_TRACEPOINT(levels, emergency, SORDINO_EMERGENCY, (u8, number))

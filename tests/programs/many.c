@@ -1,5 +1,5 @@
-/* Registers tracepoints by hand, and hits the last: many COUNT [odd|lock]. With odd, one in ten is none; with lock, the program locks
- * its memory, and says how many KiB of its area are resident. */
+/* Registers tracepoints by hand, and hits the last: many COUNT [odd|lock]. With odd, one in ten is invalid; with lock,
+ * the program locks its memory, and prints the resident memory of its area in KiB. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -47,7 +47,7 @@ static const struct {
     {"unknown", SORDINO_INFO, unknown, 1},
 };
 
-/* Of all mappings of the area. */
+/* Sum over all mappings of the area. */
 static long resident(void)
 {
     char line[512];

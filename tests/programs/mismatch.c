@@ -1,4 +1,4 @@
-/* Writes records that are not what their tracepoint says: mismatch RECORDS. */
+/* Writes records that differ from their tracepoint's declaration: mismatch RECORDS. */
 #include <sordino/tracepoint.h>
 #include <stdlib.h>
 

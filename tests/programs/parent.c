@@ -1,4 +1,5 @@
-/* Starts programs that know nothing of a recorder, all at once, and waits for them: parent COUNT PROGRAM ARGUMENT... */
+/* Starts programs without a recorder's environment, all at once, and waits for them: parent COUNT PROGRAM ARGUMENT...
+ * */
 #include <sordino/tracepoint.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ int main(int argc, char **argv)
         if (posix_spawn(&pid, argv[2], NULL, NULL, argv + 2, environ) != 0)
             return 3;
         sordino_tracepoint(parent, started, pid);
-        /* Any moment between two looks of the recorder. */
+        /* Any moment between two polls of the recorder. */
         usleep(7300);
     }
     while (wait(NULL) > 0)

@@ -1,5 +1,5 @@
-/* Counts what recorded events cost in system calls, page faults and allocations. Any system call but those that it makes
- * itself to measure and to end kills it. With UNLOCKED, nothing of the area is present before it is recorded. */
+/* Counts the system calls, page faults and allocations of recorded events. Any system call except those for measuring
+ * and ending kills the program. With UNLOCKED, no page of the area is present before recording begins. */
 #define _GNU_SOURCE
 #include "filter.h"
 #include <pthread.h>
@@ -13,7 +13,7 @@ SORDINO_TRACEPOINT(path, main_thread, SORDINO_INFO, (u64, number))
 SORDINO_TRACEPOINT(path, other_thread, SORDINO_INFO, (u64, number), (string, text))
 SORDINO_TRACEPOINT(path, each_cpu, SORDINO_INFO, (u32, cpu))
 
-/* In a static program, the linker's --wrap puts these in the place of the C library's. */
+/* A static program is linked with --wrap, which puts these in the place of the C library's. */
 #ifdef STATIC
 #define OURS(name) __wrap_##name
 #define THEIRS(name) __real_##name
@@ -57,7 +57,7 @@ static long faults(void)
 }
 
 #ifdef UNLOCKED
-/* As in a program that has touched all of its memory but what it shares with recorders. */
+/* The state of a program that has touched all of its memory but the part that it shares with recorders. */
 static void forget_area(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");

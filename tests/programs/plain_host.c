@@ -1,4 +1,4 @@
-/* Is not linked with sordino, but loads a plug-in that may be: plain_host PLUGIN */
+/* Loads a plug-in that may be linked with sordino, without being so itself: plain_host PLUGIN */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A thousand tracepoints, one of which is hit all the time on one CPU until the program is told to end: points CPU */
+/* A thousand tracepoints, one of which is hit all the time on one CPU until SIGTERM: points CPU */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,4 +1,4 @@
-/* A thread that calls itself something else before each event. */
+/* A thread that renames itself before each event. */
 #include <sordino/tracepoint.h>
 #include <stdio.h>
 #include <sys/prctl.h>

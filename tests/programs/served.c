@@ -1,5 +1,6 @@
-/* A user's own mount namespace with an overlay over a FUSE file system that this program serves: `served DEVICE`. It maps a file of the
- * overlay executable, says "ready", and answers nobody any more. Exits with 77 where a user may not do that. */
+/* A user's own mount namespace with an overlay over a FUSE file system that this program serves: `served DEVICE`. It
+ * maps a file of the overlay as executable, prints "ready", and then stops answering. Exits with 77 where a user may
+ * not do that. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static struct fuse_attr attributes(unsigned long node)
     return attr;
 }
 
-/* The length of the answer in `data`, or a negative error. */
+/* Returns the length of the answer in `data`, or a negative error. */
 static int answer(const struct fuse_in_header *in, const char *name, char *data)
 {
     switch (in->opcode) {

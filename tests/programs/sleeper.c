@@ -1,4 +1,4 @@
-/* Sleeps so many milliseconds: sleeper MILLISECONDS. Has nothing of sordino in it. */
+/* Sleeps this many milliseconds: sleeper MILLISECONDS. Is not linked with sordino. */
 #include <stdlib.h>
 #include <time.h>
 

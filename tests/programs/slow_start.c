@@ -1,4 +1,4 @@
-/* Needs a second to make its area, as where others have the CPU: slow_start */
+/* Takes a second to create its area, like a program that gets no CPU meanwhile: slow_start */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sordino/tracepoint.h>
@@ -8,7 +8,7 @@
 
 SORDINO_TRACEPOINT(slow, hit, SORDINO_INFO, (u32, number))
 
-/* The library's calls end here, too. */
+/* Calls of the library come here, too. */
 int fcntl(int file, int command, ...)
 {
     va_list arguments;

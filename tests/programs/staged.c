@@ -1,5 +1,6 @@
-/* Twenty requests of the main thread, each of which the thread 'first' takes and hands on, and the thread 'second' answers. 'first' runs 20 ms for
- * number 5, which nobody on its CPU may take from it (root may do that), and 'second' sleeps for 50 ms before it answers number 7. */
+/* Twenty requests of the main thread. The thread 'first' takes each and passes it on, and the thread 'second' answers
+ * it. For number 5, 'first' runs 20 ms without preemption, which requires root; before the answer to number 7, 'second'
+ * sleeps for 50 ms. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

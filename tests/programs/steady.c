@@ -1,4 +1,5 @@
-/* Hits a tracepoint all the time until SIGTERM; says when it is recorded for the first time, and at the end whether it still is. */
+/* Hits a tracepoint all the time until SIGTERM. Prints a line when it is recorded for the first time, and at the end
+ * whether it still is. */
 #include <signal.h>
 #include <sordino/tracepoint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The twin of stepped.c for LTTng-UST: stepped_lttng two_words TIMES */
+/* Twin of stepped.c for LTTng-UST: stepped_lttng two_words TIMES */
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #include "stepped_lttng.h"

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
         return 3;
     while (done < steps && WIFSTOPPED(status)) {
         const int stop = WSTOPSIG(status);
-        /* What stopped it and is not the step's end or ours is for the thread itself. */
+        /* A signal other than the step's end or ours is passed on to the thread. */
         signal = stop == SIGTRAP || stop == SIGSTOP ? 0 : stop;
         done += stop == SIGTRAP;
         if (ptrace(PTRACE_SINGLESTEP, tid, 0, (void *)(long)signal) || waitpid(tid, &status, __WALL) != tid)

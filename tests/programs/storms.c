@@ -1,12 +1,12 @@
 /* Tracepoints under every load at once: storms SEED MILLISECONDS FILE PLUGIN LOAD...
  *
- * Whoever hits tracepoints does so in a lane: a thread, or the handler of a signal in a thread. The hits of a lane are numbered
- * from 0, and all that a record holds follows from lane and number, so it verifies itself. FILE tells, in memory that
- * outlives the program, how many hits of each lane have begun and how many are done.
+ * Every hit belongs to a lane: a thread, or the handler of a signal in a thread. The hits of a lane are numbered from
+ * 0, and a record's contents follow from lane and number, so it verifies itself. FILE is shared memory that outlives
+ * the program, with the number of begun and completed hits of each lane.
  *
- * LOADs: signals, migration, fifo, fork, vfork, exec, plugin; calm: few hits; large: hits
- * that fill a sub-buffer each. FILE begins with 1024 pairs of words (begun, done), one for each
- * lane; then come the program's pid, a word that stops it, and one that lets it begin. */
+ * LOADs: signals, migration, fifo, fork, vfork, exec, plugin; calm: few hits; large: hits that fill a sub-buffer each.
+ * FILE begins with 1024 pairs of words (begun, done), one for each lane; then come the program's pid, a word that stops
+ * it, and one that lets it begin. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -27,7 +27,7 @@
 
 SORDINO_TRACEPOINT(storms, words, SORDINO_INFO, (u64, what), (u64, check))
 SORDINO_TRACEPOINT(storms, bytes, SORDINO_INFO, (u64, what), (u64, check), (sequence, u8, fill))
-/* The same bytes as the one before if there is no fill. */
+/* Without a fill, both events have the same bytes. */
 SORDINO_TRACEPOINT(storms, values, SORDINO_INFO, (u64, what), (u64, check), (u16, length))
 
 enum { WORKERS = 4, HANDLERS = 2, LANES = 1024, CHILD = 512, LARGEST = 20000 };
@@ -86,7 +86,7 @@ static void *work(void *argument)
 {
     uint64_t random = mixed(seed + (uintptr_t)argument);
     me = (uint32_t)(uintptr_t)argument;
-    /* Before it knows its lanes, a signal would hit in another's. */
+    /* Before the thread has its lanes, a signal's hit would belong to another thread's lane. */
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     while (!shared->go)
         usleep(200);
@@ -126,7 +126,7 @@ static void *migrate(void *argument)
     return NULL;
 }
 
-/* Preempts whoever runs there, and hits in its place. */
+/* Preempts the thread that runs there, and hits in its place. */
 static void *preempt(void *argument)
 {
     const struct sched_param priority = {.sched_priority = 5};

@@ -1,4 +1,4 @@
-/* Whoever touches the part of its area that is for rings waits for ever: userfaultfd, and nobody answers. */
+/* Makes every access to the rings of its area wait for ever, by a userfaultfd whose faults are not answered. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -20,7 +20,7 @@ int main(void)
         if (strstr(line, "memfd:sordino"))
             sscanf(line, "%lx-%lx", &start, &end);
     fclose(maps);
-    /* Behind the control part. */
+    /* The rings begin behind the control part. */
     start += 1 << 20;
     struct uffdio_register wanted = {{start, end - start}, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, 0};
     if (ioctl(file, UFFDIO_API, &api) != 0 || ioctl(file, UFFDIO_REGISTER, &wanted) != 0) {

@@ -1,4 +1,4 @@
-/* One of two files of a program with the same tracepoint: this one, compiled with -DSECOND, is the other one too. */
+/* Two files of a program with the same tracepoint: this one, and itself again, compiled with -DSECOND. */
 #include "shared_point.h"
 
 extern void hit_second(const char *text);

@@ -1,4 +1,5 @@
-/* Hits a tracepoint so many times, says "hit", and does so again at each SIGUSR1, until SIGTERM: unanswered TIMES [once] */
+/* Hits a tracepoint TIMES times, prints "hit", and repeats that at each SIGUSR1, until SIGTERM: unanswered TIMES [once]
+ * */
 #include <signal.h>
 #include <sordino/tracepoint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Is recorded, then fills its own area with nonsense: vandal PART SEED, the part being control (headers and catalogue), rings
- * (what the recorder added), or both, while it hits a tracepoint. */
+/* Fills its own area with random data while it is recorded and hits a tracepoint: vandal PART SEED. PART is control
+ * (headers and catalogue), rings (added by the recorder), or both. */
 #include <pthread.h>
 #include <signal.h>
 #include <sordino/tracepoint.h>
@@ -30,7 +30,7 @@ static void *hits(void *unused)
     return unused;
 }
 
-/* The size of its area's file. */
+/* Size of the area's file. */
 static off_t size(void)
 {
     char path[64], name[64];
@@ -45,7 +45,7 @@ static off_t size(void)
     return 0;
 }
 
-/* Its own nonsense is the end of it. */
+/* Ends the program when its own random data makes it crash. */
 static void on_fault(int signal)
 {
     (void)signal;
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     if (!start || !size())
         return 3;
     end = start + (unsigned long long)size();
-    /* The library keeps parts closed that it does not use yet. */
+    /* The library keeps unused parts inaccessible. */
     mprotect((void *)(uintptr_t)start, (size_t)(end - start), PROT_READ | PROT_WRITE);
     /* The header's ninth word is the size of the control part. */
     control = ((uint64_t *)(uintptr_t)start)[8];

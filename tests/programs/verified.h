@@ -1,13 +1,13 @@
-/* What a record that verifies itself holds: tests/src/verified.rs computes the same. */
+/* Contents of records that verify themselves; tests/src/verified.rs computes the same. */
 #ifndef VERIFIED_H
 #define VERIFIED_H
 
 #include <stdint.h>
 
-/* The record has no fill: two words. */
+/* Length of a record of two words, which has no fill. */
 #define NO_FILL UINT32_MAX
 
-/* The finaliser of MurmurHash3. */
+/* Finaliser of MurmurHash3. */
 static inline uint64_t mixed(uint64_t word)
 {
     word += 0x9e3779b97f4a7c15;
@@ -16,8 +16,8 @@ static inline uint64_t mixed(uint64_t word)
     return word ^ word >> 33;
 }
 
-/* How many bytes of fill a record with this check has: none for every other one, up to 300 for most, thousands for some;
- * more than the smallest sub-buffer takes for a few. */
+/* Returns the fill's length in bytes for a record with this check: every other record has none, most have up to 300,
+ * some have thousands, and a few have more than the smallest sub-buffer takes. */
 static inline uint32_t length_of(uint64_t check)
 {
     if (check & 1)

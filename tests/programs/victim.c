@@ -1,5 +1,5 @@
-/* When it is told to, publishes numbered events in two threads and counts, in memory that outlives it, those that are
- * published for certain. Waits to be killed. */
+/* Publishes numbered events in two threads once the test lets it begin, and counts the published ones in shared memory
+ * that outlives it. Waits to be killed. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sordino/tracepoint.h>
@@ -8,7 +8,7 @@
 
 SORDINO_TRACEPOINT(victim, step, SORDINO_INFO, (u32, thread), (u64, number), (string, text))
 
-/* So many of each thread fit into any ring of the test, however late it is killed. */
+/* Number of each thread's events, which fit into any ring of the test, however late the program is killed. */
 enum { THREADS = 2, MOST = 100000 };
 
 struct shared {

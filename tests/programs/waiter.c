@@ -1,4 +1,4 @@
-/* Calls the kernel until a file is there, then forks a child that does, too: waiter FILE. */
+/* Makes system calls until a file exists, then forks a child that does the same: waiter FILE. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -112,8 +112,8 @@ fn eight_sessions_record_a_program_at_once() {
     }
 }
 
-/// Asserts that the numbers of a thread rise by one, except where records are counted as lost. `thread` is the index of
-/// the thread's field, or greater than the number's if there is only one thread.
+/// Asserts that the numbers of each thread rise by one, except where records are counted as lost. `number` is the index
+/// of the number among an event's integer fields.
 fn contiguous(recording: &Recording, number: usize) {
     let mut events = recording.events();
     events.sort_by_key(|event| (event.tid, event.time));

@@ -64,7 +64,7 @@ fn each_event_has_what_its_thread_said_and_what_the_recorder_saw() {
     recording.babeltrace_reads_all();
 }
 
-/// Variables of the tests' own environment, which programs inherit.
+/// Returns the tests' own nice value, which programs inherit.
 fn nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap()
 }

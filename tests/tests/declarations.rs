@@ -30,7 +30,7 @@ fn the_last_of_twenty_thousand_tracepoints_is_recorded() {
 fn a_tracepoint_that_makes_no_sense_is_refused_by_name_and_no_other() {
     let scene = Scene::new();
     let (notes, events) = recorded(&scene, &["60", "odd"]);
-    // Numbers of the events have gaps before it.
+    // Rejected tracepoints leave gaps in the numbers before this one's.
     assert_eq!(events, [("many:p59".to_owned(), 60)], "{notes:#?}");
     for expected in [
         "many:twice is not recorded: two fields of the name 'x'",

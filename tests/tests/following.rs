@@ -90,7 +90,7 @@ fn the_kernels_events_are_shown_once_and_in_order() {
     for (mode, name) in [(&[][..], "disk"), (&["--overwrite"], "memory")] {
         let session = Session::start(&scene, name, &[&kernel[..], mode].concat());
         let follower = follow(&scene, name);
-        // On a machine where nobody else seeks.
+        // No other program of the machine need seek, so this one does.
         let mut other = File::open("/dev/zero").unwrap();
         wait_until("something is shown", || {
             other.rewind().unwrap();

@@ -209,7 +209,7 @@ fn what_cannot_be_counted_is_refused_with_its_reason() {
     assert!(is_known, "{answer} {why}");
 }
 
-/// The processor's counters, read in user space where the machine has them, never fall and do count.
+/// The processor's counters, read in user space where the machine allows that, increase from step to step.
 #[test]
 fn the_processor_s_counters_count_on() {
     let scene = Scene::new();

@@ -22,7 +22,7 @@ fn shortfall(recording: &Recording) -> (&[Value], &Value) {
     (shortfall["rules"].as_array().expect("a list of rules"), &shortfall["no_events"])
 }
 
-/// The names and states of the processes of a recording without an event, for this reason.
+/// Returns the names and states of the processes of a recording that has no event for this reason.
 #[track_caller]
 fn processes(recording: &Recording, reason: &str) -> Vec<(String, String)> {
     let (_, no_events) = shortfall(recording);

@@ -2,8 +2,8 @@
 /*
  * npt's loop with interrupts disabled on its CPU, which no program can do (iopl(2) no longer gives it that right).
  *
- * Each open of /dev/sordino_npt has figures of its own. Writing a number of microseconds measures for so long on the CPU that
- * the writer runs on; reading gives what was measured so far:
+ * Each open of /dev/sordino_npt has figures of its own. Writing a number of microseconds measures for that time on the CPU
+ * that the writer runs on; reading returns the figures so far:
  *
  *	loops N, cycles N, longest N, first N, last N, khz N	one a line
  *	bucket LOW COUNT					a line for each bucket that is not empty
@@ -26,7 +26,8 @@
 #define LINEAR (1ULL << BITS)
 #define BUCKETS (LINEAR + (64 - BITS) * (LINEAR / 2))
 
-/* Whoever needs the CPU waits so long at most: short enough for every watchdog of the kernel's, and its timers' tick is late by this. */
+/* Longest time without interrupts, in microseconds. Threads and the timer tick wait as long; every watchdog of the
+ * kernel's allows more. */
 #define MOST_US 20000
 
 struct notes {
@@ -96,7 +97,7 @@ static int npt_open(struct inode *inode, struct file *file)
 		return error;
 	mutex_init(&notes->lock);
 	notes->histogram = vzalloc(BUCKETS * sizeof(u64));
-	/* misc_open() has left the device there, and seq_open() warns of what it finds. */
+	/* misc_open() has set private_data to the device, and seq_open() warns unless it is NULL. */
 	file->private_data = NULL;
 	if (notes->histogram)
 		error = single_open(file, npt_show, notes);

@@ -1,4 +1,4 @@
-/* npt's tracepoint as LTTng-UST's. */
+/* npt's tracepoint for LTTng-UST. */
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #include "npt.h"

@@ -1,4 +1,4 @@
-/* npt's tracepoint as a statically defined one: a nop, and a note that says where it is. */
+/* npt's statically defined tracepoint (USDT): a nop, and an ELF note with its address. */
 #include <stdint.h>
 #include <sys/sdt.h>
 

@@ -1,4 +1,5 @@
-/* What all kinds of disturbance use: clocks, threads, and the words between the victim and who disturbs it. */
+/* Shared parts of all kinds of disturbance: clocks, threads, and the words between the victim and the disturbing
+ * thread. */
 #ifndef COMMON_H
 #define COMMON_H
 #include <errno.h>
@@ -19,12 +20,12 @@
 enum { VICTIM = 50, ABOVE = 60, BETWEEN = 30, BELOW = 10 };
 
 static const long MS = 1000000;
-/* The victim's CPU, and one beside it. */
+/* CPU of the victim, and the one beside it. */
 static int cpu, other_cpu;
 static pthread_t victim, disturber;
 static sem_t asked, answered;
 static int ends[2];
-/* What the disturbing thread measured, in ns. */
+/* Length of the disturbance that the disturbing thread measured, in ns. */
 static volatile long measured;
 
 static long now(void)
@@ -88,7 +89,7 @@ static pthread_t start(const char *name, void *(*run)(void *), void *argument, i
     return thread;
 }
 
-/* A process of its own, which ends with this one. No library hears of it, so it is no traced program. */
+/* A process of its own, which ends with this one. The libraries are not told of it, so it is no traced program. */
 static pid_t fork_bare(void)
 {
     const pid_t parent = getpid();
@@ -97,14 +98,14 @@ static pid_t fork_bare(void)
         refused("a process");
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        /* It may have ended before that. */
+        /* The process may have ended before that. */
         if (getppid() != parent)
             _exit(0);
     }
     return child;
 }
 
-/* What a thread does when it begins to work for the victim, and when it has worked. */
+/* Actions of a thread that works for the victim, before its work and after it. */
 struct work {
     void (*begin)(void);
     void (*end)(void);
@@ -125,7 +126,7 @@ static void *works(void *argument)
     return NULL;
 }
 
-/* A lock, as one of its users takes it. */
+/* A lock as one of its users takes it. */
 struct lock {
     int (*take)(void *);
     int (*release)(void *);
@@ -145,7 +146,7 @@ static void *holds(void *argument)
     return NULL;
 }
 
-/* The time until the victim has a lock that another thread holds. */
+/* Returns the time until the victim has a lock that another thread holds. */
 static long takes(const struct lock *lock)
 {
     ask();
@@ -157,7 +158,7 @@ static long takes(const struct lock *lock)
     return end - begin;
 }
 
-/* The longest time without the CPU, while there is something to do for this long, or until one was so long. */
+/* Returns the longest time without the CPU while the thread works, or the first one of this length. */
 static long longest_stop(long ns, long enough)
 {
     const long begin = now();

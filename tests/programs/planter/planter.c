@@ -15,18 +15,18 @@
 SORDINO_TRACEPOINT(plant, begin, SORDINO_INFO, (u32, round))
 SORDINO_TRACEPOINT(plant, end, SORDINO_INFO, (u32, round))
 
-/* Where a thread runs that disturbs. */
+/* CPU of the disturbing thread. */
 enum place { NOWHERE, HERE, THERE };
 
 static const struct kind {
     const char *name;
-    /* What the victim does in a planted round; the length of the disturbance in ns. */
+    /* Work of the victim in a planted round. Returns the disturbance's length in ns. */
     long (*plant)(void);
-    /* Once, before there is any thread. */
+    /* Called once, before there is any other thread. */
     void (*set_up)(void);
-    /* Before each round. */
+    /* Called before each round. */
     void (*prepare)(void);
-    /* Another thread, by its name, argument and priority. */
+    /* Disturbing thread: its function, name, argument and priority. */
     void *(*disturb)(void *);
     const char *disturber;
     void *argument;
@@ -100,7 +100,7 @@ static void *rounds(void *argument)
 {
     const struct kind *kind = argument;
     const int is_starving = kind->plant == beside_fair;
-    /* What limits allow is there again after that. */
+    /* The time that limits allow has been replenished after that. */
     const long pause = has_quota(kind) ? 100 * MS : 2 * MS;
     victim = pthread_self();
     if (strcmp(kind->name, "deadline") == 0)
@@ -142,14 +142,14 @@ int main(int argc, char **argv)
     other_cpu = cpu == 0 ? 1 : 0;
     if (argc > 3)
         all_rounds = atoi(argv[3]);
-    /* Signals to the process go through this thread, and the victim would starve it. */
+    /* Signals to the process go through this thread, which the victim would starve. */
     run_on(other_cpu);
     if (kind->set_up)
         kind->set_up();
     if (kind->disturb)
         disturber = start(kind->disturber, kind->disturb, kind->argument, kind->priority,
             kind->place == THERE ? other_cpu : cpu);
-    /* Quotas are about ordinary threads, and they alone have timer slack. */
+    /* Quotas apply to ordinary threads alone, and only those have timer slack. */
     const int is_ordinary = has_quota(kind) || strcmp(kind->name, "slack") == 0;
     pthread_join(start("victim", rounds, (void *)kind, is_ordinary ? 0 : VICTIM, cpu), NULL);
     close_file();

@@ -33,7 +33,7 @@ static long takes_spin_lock(void)
     return takes(&spin_lock);
 }
 
-/* Interrupts from another CPU, which has all CPUs of this process pass a barrier, while the victim works. */
+/* Interrupts from another CPU, which makes all CPUs of this process pass a memory barrier while the victim works. */
 
 static volatile int is_at_work;
 
@@ -53,7 +53,7 @@ static void *sends_barriers(void *unused)
     return unused;
 }
 
-/* The time in which a loop stood still, 2 ms of it at least. */
+/* Time for which a loop was stopped, once it is 2 ms or more. */
 static long is_interrupted(void)
 {
     long worked = 0, stood_still = 0, last;
@@ -214,7 +214,7 @@ static long faults(void)
 static char *shared_pages;
 static pid_t sharer;
 
-/* A process that does nothing has the same pages, from now on. */
+/* An idle process that shares the same pages from now on. */
 static void share_pages(void)
 {
     if (!shared_pages)

@@ -88,7 +88,7 @@ static void start_third(void)
     start("third", goes_between, NULL, BETWEEN, cpu);
 }
 
-/* The holder has the victim's CPU, and a third thread goes before it. */
+/* The holder has the victim's CPU, and a third thread preempts it. */
 static long takes_inverted(void)
 {
     ask();
@@ -239,7 +239,7 @@ static void write_one(void)
 
 static struct work before_write = { .end = write_one };
 
-/* Its timer expires before it has left its CPU. */
+/* The timer expires before the victim has left its CPU. */
 static void hardly_sleep(void)
 {
     const struct timespec none = { 0, 1500 };
@@ -399,7 +399,7 @@ static long chain(void)
     return measured;
 }
 
-/* A process of its own, as a stop holds for all threads of one. It ends when the pipe of this one closes. */
+/* A separate process, because a stop applies to all threads of one. It ends when this one's pipe closes. */
 static void start_stopper(void)
 {
     const pid_t pid = getpid();
@@ -502,7 +502,7 @@ static long syncs(void)
     return now() - begin;
 }
 
-/* Two descriptors: the lock is theirs, not the process's. */
+/* Two descriptors, because the lock belongs to a descriptor, not to the process. */
 static int own_file, holders_file;
 
 static int take_file(void *descriptor)
@@ -531,7 +531,7 @@ static long takes_file(void)
     return takes(&own_file_lock);
 }
 
-/* Pages that another thread brings. */
+/* Pages that another thread provides. */
 
 static int faults_here;
 static char *brought;

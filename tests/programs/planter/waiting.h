@@ -1,4 +1,4 @@
-/* Kinds in which the victim could run, and has no CPU: others go first, or a limit is reached. */
+/* Kinds in which the victim is runnable and has no CPU: other threads precede it, or a limit is reached. */
 #include "common.h"
 
 static void *hogs(void *delay)
@@ -131,7 +131,7 @@ static long uses_up(void)
     return first >= 10 * MS ? first : first + longest_stop(200 * MS, 10 * MS);
 }
 
-/* Keeps the lock until its quota is used up and has come again. */
+/* Holds the lock until its quota is used up and has been replenished. */
 static void *holds_too_long(void *argument)
 {
     const struct lock *lock = argument;
