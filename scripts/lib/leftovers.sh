@@ -1,4 +1,4 @@
-# What tests could leave behind on a machine, as one line of text.
+# Prints the state of the machine that tests could leave changed, as one line of text.
 
 leftovers() {
     printf 'throttle=%s ' "$(cat /proc/sys/kernel/sched_rt_runtime_us)"
@@ -9,7 +9,7 @@ leftovers() {
     printf 'instances=%s' "$(instances)"
 }
 
-# Tracefs may be mounted nowhere; then it has no instances that anybody but us made.
+# Tracefs may be mounted nowhere. Then only the tests can have made instances.
 instances() {
     for mount in $(awk '$3 == "tracefs" { print $2 }' /proc/self/mounts); do
         find "$mount/instances" -maxdepth 1 -name 'sordino*' 2>/dev/null

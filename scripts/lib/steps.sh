@@ -1,11 +1,12 @@
-# Steps of a test run: what runs now, for how long, and at the end what was not measured. Source it, then: begin, step..., finish.
+# Steps of a test run: the present step, its time, and at the end a list of unmeasured things. Source it, then: begin,
+# step..., finish.
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
-# The whole output, and a line for each step that has ended.
+# Files for the whole output, and for a line on each completed step.
 log=$target/test.log
 steps=$target/test.steps
 
-# Minutes and seconds.
+# Formats seconds as minutes and seconds.
 clock() {
     printf '%d:%02d' $(($1 / 60)) $(($1 % 60))
 }
@@ -14,7 +15,7 @@ elapsed() {
     clock $(($(date +%s) - began))
 }
 
-# Says what is about to run, $1, and how long that takes, $2.
+# Announces the step $1 and its expected time $2.
 begin() {
     . scripts/lib/leftovers.sh
     mkdir -p "$target"
@@ -28,7 +29,7 @@ begin() {
     trap 'exit 143' TERM
 }
 
-# Runs a command as the step that is called $1. What it prints is shown and kept.
+# Runs a command as the step $1. Its output is shown and kept.
 step() {
     current=$1
     shift
@@ -44,16 +45,16 @@ step() {
     current=""
 }
 
-# Begins a command that runs beside the steps that follow.
+# Starts a command that runs beside the following steps.
 beside() {
     echo
     echo "== [$(elapsed)] beside the following steps: $*"
-    # A process group of its own, so that the whole of it can be ended.
+    # A process group of its own allows ending all of its processes.
     setsid "$@" >"$target/beside.log" 2>&1 &
     beside=$!
 }
 
-# Waits for that command, as the step that is called $1.
+# Waits for that command, as the step $1.
 joined() {
     current=$1
     echo
@@ -67,19 +68,19 @@ joined() {
     current=""
 }
 
-# Notes that $1 is not checked, and why.
+# Notes that $1 is not checked, with the reason.
 not_checked() {
     echo
     echo "not checked here: $1" | tee -a "$log"
 }
 
-# What the log says that this machine could not test, each reason once, with the number of tests.
+# Lists the log's reasons for unmeasured things, each once, with the number of tests.
 skipped() {
     grep -o 'not \(measured\|checked\) here: .*' "$log" | sed 's/ (in [^ ]*)$//' | sort | uniq -c | sort -rn |
         sed 's/^ *\([0-9]*\) not [a-z]* here: /  \1 x /; s/^  1 x /  /'
 }
 
-# How long each step took, what was left out, and how it ended, with status $1.
+# Prints the time of each step, the unmeasured things, and the result, with status $1.
 summary() {
     trap - EXIT INT TERM
     [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
@@ -97,7 +98,7 @@ summary() {
     exit "$1"
 }
 
-# Compares the machine with what it was at the beginning.
+# Compares the machine with its state at the beginning.
 finish() {
     current="the machine afterwards"
     leftovers_after=$(leftovers)

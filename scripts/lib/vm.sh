@@ -1,8 +1,8 @@
-# A virtual machine with another kernel. KVM is not asked for: what runs there is real, but its times mean nothing.
-# Everything lies below $vm; what is built, in $target.
+# A virtual machine with another kernel. KVM is not required: the results are valid, but the times are not.
+# Everything lies below $vm; the builds, in $target.
 
-# Downloads the package that the metapackage $1 stands for today, and unpacks it to $vm/$package. It is not installed: nothing
-# of this machine changes.
+# Downloads the package that the metapackage $1 depends on at present, and unpacks it to $vm/$package. It is not
+# installed: nothing of this machine changes.
 get_kernel() {
     package=$(apt-cache depends "$1" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
     [ -n "$package" ] || return 1
@@ -17,14 +17,14 @@ get_kernel() {
 }
 
 # Downloads the headers for the kernel $1, as get_kernel does.
-# Debian's headers are three packages, and the Makefile of one names another by its place in the system.
+# Debian's headers are three packages, and one Makefile names another by its installed path.
 get_headers() {
     headers=linux-headers-${1#linux-image-}
     [ ! -d "$vm/$headers" ] || return 0
     packages="$headers $(apt-cache depends "$headers" | sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-.*\)/\1/p')"
     partial=$(mktemp -d "$vm/partial.XXXXXX")
     status=0
-    # Words on purpose: the packages.
+    # The packages are separate words on purpose.
     # shellcheck disable=SC2086
     (cd "$partial" && apt-get download --quiet --quiet -o APT::Sandbox::User=root $packages &&
         for package in *.deb; do dpkg --extract "$package" unpacked || exit; done &&
@@ -40,19 +40,19 @@ make_npt_module() {
     rm -rf "$built"
     get_headers "$1" || return 1
     cp -r crates/npt/module "$built"
-    # Type information would take another package, and nobody reads it.
+    # Type information (BTF) would require another package, and is not used.
     make --silent --no-print-directory -C "$vm/$headers/usr/src/$headers" M="$built" CONFIG_DEBUG_INFO_BTF_MODULES= modules \
         >"$built/log" 2>&1 || { cat "$built/log" >&2 && return 1; }
 }
 
-# Makes $vm/root, the root of the machine's file system: busybox, sordino as `make install` puts it there, tests/vm with the
+# Creates $vm/root, the machine's root file system: busybox, sordino as `make install` installs it, tests/vm with the
 # scenarios $1, and the storms.
 make_root() {
     root=$vm/root
     rm -rf "$root"
     mkdir -p "$root/bin" "$root/usr/bin" "$root/vm/scenarios"
     cp "$(command -v busybox)" "$root/bin/busybox"
-    # Not in busybox.
+    # Commands that busybox lacks.
     for program in chrt cyclictest hackbench; do
         cp "$(command -v $program)" "$root/usr/bin"
     done
@@ -73,8 +73,8 @@ make_root() {
     done
 }
 
-# Makes $vm/modules, npt's module, which no init loads, and the modules $2... of the kernel $1, in the order in which init is to load them. What is built into the
-# kernel is no module.
+# Creates $vm/modules: npt's module, which init does not load, and the modules $2... of the kernel $1, in init's order.
+# Modules that are built into the kernel are skipped.
 make_modules() {
     tree=$vm/$1/lib/modules
     shift
@@ -93,21 +93,22 @@ make_modules() {
     done
 }
 
-# The directory $1 as an archive that a kernel unpacks at its start. Several of them may follow each other.
+# Packs the directory $1 as an archive that a kernel unpacks at its start. Several archives may follow each other.
 archive() {
     (cd "$1" && find . | cpio --quiet --create --format newc --owner 0:0)
 }
 
-# A machine is given up when its console has had nothing new for so many seconds, or when it has run for so many. Emulated beside
-# a build it may be some ten times slower than alone, and what it says comes as late.
+# Seconds without console output, and seconds in all, after which a machine is given up. Emulated beside a build, it may
+# be some ten times slower than alone, and so is its output.
 silence=300 longest=7200
 
-# What the console in $1 says of scenarios.
+# Prints the lines on scenarios from the console $1.
 scenarios_said() {
     tr -d '\r' <"$1/console" 2>/dev/null | grep '^scenario ' || true
 }
 
-# Shows what the machine with the results $1 says of its scenarios, and gives it up when it gets nowhere: why goes to $1/given-up.
+# Shows the scenario lines of the machine with the results $1, and gives it up when it makes no progress: the reason
+# goes to $1/given-up.
 watch_machine() {
     size=0 silent=0 ran=0 shown=0
     while sleep 5; do
@@ -127,15 +128,15 @@ watch_machine() {
     done
 }
 
-# Why the machine with the results $1 did not come to its end, and where it was.
+# Prints why the machine with the results $1 did not finish, and its last scenario.
 where_it_stopped() {
     why=$(cat "$1/given-up" 2>/dev/null || echo "it stopped")
     last=$(scenarios_said "$1" | tail -n 1)
     echo "the virtual machine did not come to its end: $why; the last it said: ${last:-nothing, for no scenario had begun}"
 }
 
-# Runs the kernel $1 with the file system $2 and the scenarios $4, with the parameters $5 on its command line, until the machine
-# switches itself off, and unpacks to $3 what it leaves. The log of its console is $3/console.
+# Runs the kernel $1 with the file system $2 and the scenarios $4, with the parameters $5 on its command line, until the
+# machine switches itself off, and unpacks its results to $3. The log of its console is $3/console.
 boot() {
     command_line="console=ttyS0 quiet loglevel=5 panic=-1 $5 STORM_SEED=$seed SCENARIOS=$(echo "$4" | tr ' ' ,)"
     rm -rf "$3"

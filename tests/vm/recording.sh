@@ -1,16 +1,17 @@
-# A recording of a storm (tests/programs/storms.c), for scenarios. $STORM_SEED comes from the host.
+# Recordings of a storm (tests/programs/storms.c), for scenarios. $STORM_SEED comes from the host.
 
-# What is recorded into small rings loses records, or overwrites.
+# Options for small rings, which lose records or overwrite them.
 small="--subbuf-size 16K --num-subbuf 2"
 
-# The words of the storm's file, behind two for each of 1024 lanes: its pid, one that stops it, and one that lets it begin.
+# Indices of the storm's words behind two for each of 1024 lanes: its pid, one that stops it, and one that lets it
+# begin.
 pid=2048 stop=2049 go=2050
 
-# A command that runs the storm, as a prefix.
+# Prefix of the command that runs the storm.
 inside=""
 
-# Begins to record a storm into the directory $1, in the rings that $2 says (as SORDINO_RING), with the loads $3 and the options
-# that follow. It blows until `end`.
+# Begins to record a storm into the directory $1, in the rings $2 (as SORDINO_RING), with the loads $3 and the options
+# that follow. The storm runs until `end`.
 begin() {
     name=$1 ring=$2 loads=$3
     shift 3
@@ -18,7 +19,7 @@ begin() {
     STORM_SEED=$((STORM_SEED + 1))
     echo $STORM_SEED >"$name/seed"
     truncate -s $((8 * (go + 1))) "$name/shared"
-    # Words on purpose: the prefix and the loads.
+    # The prefix and the loads are separate words on purpose.
     # shellcheck disable=SC2086
     SORDINO_RING=$ring sordino record --json -o "$name/trace" --collector-prio 20 "$@" -- \
         $inside storms $STORM_SEED 60000 "$name/shared" /vm/verified_plugin.so $loads >"$name/output" 2>"$name/errors" &
@@ -27,7 +28,7 @@ begin() {
         kill -0 $recorder || { cat "$name/errors" && return 1; }
         sleep 0.02
     done
-    # Emulated CPUs are slow. A program waits two seconds for a recorder that gets none, then goes on unrecorded.
+    # Emulated CPUs are slow. A program waits two seconds for a recorder without a CPU, then continues unrecorded.
     chrt -f -p 20 $recorder
     set_word $go
 }

@@ -1,17 +1,17 @@
-# The machine is checked with the kernel's tracers, then again, interrupted and killed while they run. What the machine was like goes
-# to snapshots.
+# Checks the machine with the kernel's tracers, then again, interrupted and killed while they run. The machine's state
+# goes to snapshots.
 tracing=/sys/kernel/tracing
 
-# Everything that a check may change or leave goes to $1.
+# Writes all that a check may change or leave to $1.
 snapshot() {
     grep -s -H '' $tracing/current_tracer $tracing/tracing_on $tracing/tracing_thresh $tracing/osnoise/* $tracing/hwlat_detector/* \
         $tracing/instances/*/current_tracer /proc/sys/kernel/sched_rt_runtime_us >"$1" || true
     ls -d $tracing/instances/* /run/sordino/* /tmp/* >>"$1" 2>/dev/null || true
-    # What it started, and the tracers' threads.
+    # Processes that it started, and the tracers' threads.
     grep -s -h -E '^(sordino|exe|hackbench|cyclictest|hwlat|osnoise|timerlat)' /proc/[0-9]*/comm >>"$1" || true
 }
 
-# Begins to check CPU 1 with the options $2...; `end` leaves in $1 what was found.
+# Begins to check CPU 1 with the options $2...; `end` leaves the result in $1.
 begin() {
     name=$1
     shift
@@ -23,7 +23,7 @@ end() {
     status=0
     wait $check || status=$?
     echo $status >"$name.status"
-    # Whoever gives back what a check changed that was killed may take a moment.
+    # The guardian that restores the changes of a killed check may take a moment.
     for _ in $(seq 50); do
         snapshot "$name.after"
         ! cmp -s before "$name.after" || break
@@ -32,7 +32,7 @@ end() {
     echo "$name: status $status, $(cut -d ' ' -f 1 /proc/uptime) s"
 }
 
-# Sends the signal $1 to the check alone when it runs the tracer $2. What the machine is like then goes to a snapshot.
+# Sends the signal $1 to the check alone when it runs the tracer $2. The machine's state then goes to a snapshot.
 strike() {
     until grep -q -s "^$2" $tracing/instances/*/current_tracer; do
         kill -0 $check || return 1
@@ -43,7 +43,8 @@ strike() {
     kill -"$1" $check
 }
 
-# None as it is without us, or as a check wants it. A width has to be below its window, and a runtime not above its period.
+# Values that differ from the defaults and from those of a check. A width has to be below its window, and a runtime not
+# above its period.
 cd $tracing
 echo 77 >tracing_thresh
 echo 3000000 >hwlat_detector/window
@@ -71,9 +72,9 @@ for step in hardware osnoise timerlat; do
     end
 done
 
-# Somebody else's tracer is left alone.
+# A tracer of another program is left alone.
 echo function >$tracing/current_tracer
 sordino check --cpus 1 --duration 1s --only timerlat --json >refused
 cat $tracing/current_tracer >>refused
-# It makes everything slow, also the scenarios that follow.
+# The tracer slows everything down, also the following scenarios.
 echo nop >$tracing/current_tracer

@@ -4,14 +4,14 @@
 
 cpus=/sys/devices/system/cpu
 
-# CPU 1 goes (0) or comes (1).
+# Switches CPU 1 off (0) or on (1).
 cpu1() {
     echo "$1" >$cpus/cpu1/online
     cat $cpus/online >>"$name/online"
     sleep 0.$((RANDOM % 2))
 }
 
-# Begins a storm, as `begin` does, and ends it when CPU 1 has gone and come.
+# Begins a storm, as `begin` does, and ends it after CPU 1 has gone and come.
 storm() {
     begin "$@"
     for _ in 1 2 3; do
@@ -21,17 +21,17 @@ storm() {
     end
 }
 
-# Not `migration`: threads that choose their CPUs while CPUs go make these kernels warn (affine_move_task in kernel/sched/core.c),
-# and 6.12.117 stopped once. CPUs that go move threads, too.
+# Without `migration`: threads that choose their CPUs while CPUs go make these kernels warn (affine_move_task in
+# kernel/sched/core.c), and 6.12.117 stopped once. CPUs that go move threads, too.
 all="signals fork vfork exec plugin"
-# Threads of SCHED_FIFO keep the kernel from its work on CPUs that go and come, for seconds each time.
+# SCHED_FIFO threads delay the kernel's work on CPUs that go and come, for seconds each time.
 storm discard "" "$all fifo" $small --read-timer 1ms
 storm overwrite "" "$all" $small --overwrite
 storm shared-discard shared "$all" $small --read-timer 1ms
 storm shared-overwrite shared "$all" $small --overwrite
 storm kernel "" "$all" $small --read-timer 1ms --kernel sched
 
-# No vfork: nothing shall write to the shared ring but what runs on CPU 1.
+# Without vfork: only threads on CPU 1 may write to the shared ring.
 echo 0 >$cpus/cpu1/online
 begin late "" "signals fifo fork plugin" $small --read-timer 1ms --kernel sched
 cpu1 1

@@ -1,4 +1,4 @@
-# npt's loop with interrupts disabled: its module loads, measures and unloads. Refused before and after.
+# npt's loop with interrupts disabled: its module loads, measures and unloads. It is rejected before and after.
 refused() {
     status=0
     sordino npt -a 1 --interrupts-off -d 100ms >/dev/null 2>"$1" || status=$?
@@ -10,7 +10,7 @@ refused before
 insmod /vm/sordino_npt.ko
 sordino npt -a 1 --interrupts-off -d 500ms --json >measured 2>errors
 sordino npt -a 0-1 --interrupts-off -l 1000 >text 2>>errors
-# What it does not take.
+# Numbers that the module rejects.
 for bad in 0 20001 x; do
     echo $bad >/dev/sordino_npt 2>>bad && echo "took $bad" >>bad || true
 done

@@ -1,5 +1,5 @@
-# A shield for CPU 1 is raised, looked at from all sides, disturbed and lowered; then killed while it is raised or lowered. What the
-# machine was like goes to snapshots.
+# Raises a shield for CPU 1, inspects, disturbs and lowers it; then kills it while it is raised or lowered. The
+# machine's state goes to snapshots.
 . /vm/recording.sh
 
 mount -t debugfs none /sys/kernel/debug
@@ -9,7 +9,7 @@ group=/sys/fs/cgroup/sordino.shield
 store=/run/sordino
 RANDOM=$STORM_SEED
 
-# Runs `sordino shield $2...`; $1 is where its exit status goes, and what it says.
+# Runs `sordino shield $2...`; its exit status and its output go to $1.status, $1.json and $1.errors.
 shield() {
     said=$1
     shift
@@ -21,8 +21,8 @@ shield() {
 
 up="up --cpus 1 --level full --measure"
 
-# Everything that a shield may change goes to $1, as lines FILE:LINE. Of threads: where they may run, in which group, and what they
-# are. Some files are not there everywhere, and threads end.
+# Writes all that a shield may change to $1, as lines FILE:LINE. For threads: their CPUs, their group, and their
+# properties. Some files do not exist everywhere, and threads end.
 snapshot() {
     grep -s -H '' /proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list \
         /sys/devices/virtual/workqueue/cpumask /sys/devices/virtual/workqueue/*/cpumask \
@@ -40,8 +40,8 @@ snapshot() {
     done
 }
 
-# On which CPUs the threads of the processes $2... are, looked at often, goes to $1. Those that spin do so only meanwhile: emulated
-# CPUs are slow.
+# Writes the CPUs of the threads of the processes $2..., sampled often, to $1. Those that spin do so only meanwhile:
+# emulated CPUs are slow.
 whereabouts() {
     file=$1
     shift
@@ -55,13 +55,14 @@ whereabouts() {
 }
 
 mkdir /sys/fs/cgroup/others
-# What is there before the shield: programs that want all CPUs, and some that have chosen, one even the CPU that is to be shielded.
+# Programs that exist before the shield: some may use all CPUs, and some have chosen theirs, one even the CPU to be
+# shielded.
 spin="while :; do :; done"
 sh -c "$spin" &
 spinning=$!
 sh -c "$spin" &
 spinning="$spinning $!"
-# Words on purpose, here and below.
+# The lists are separate words on purpose, here and below.
 # shellcheck disable=SC2086
 renice -n 19 -p $spinning
 for mask in 1 2 3; do
@@ -70,7 +71,7 @@ for mask in 1 2 3; do
     echo $! >/sys/fs/cgroup/others/cgroup.procs
 done
 cp /proc/cmdline command-line
-# On an emulated machine it takes the kernel a while to give each a CPU.
+# On an emulated machine, the kernel needs a while to give each a CPU.
 tries=0
 until [ $tries -ge 50 ] || [ "$(cat spinning.before 2>/dev/null | sort -u | wc -l)" -eq 2 ]; do
     # shellcheck disable=SC2086
@@ -96,7 +97,7 @@ whereabouts spinning.raised $spinning
 kill -STOP $spinning
 sordino shield run --prio 50 -- sh -c "$spin" &
 shielded=$!
-# It is in the shield when it has its policy.
+# The thread is in the shield once it has its policy.
 until [ "$(cut -d ' ' -f 41 /proc/$shielded/stat)" -eq 1 ]; do sleep 0.02; done
 whereabouts shielded $shielded
 cut -d ' ' -f 40,41 /proc/$shielded/stat >policy
@@ -109,7 +110,7 @@ begin recording "" calm --subbuf-size 256K --num-subbuf 4 --kernel sched_switch
 whereabouts collector $recorder
 end
 
-# Somebody else changes what the shield has set. The keyboard's interrupt is there, and can be moved.
+# Another program changes settings of the shield. The keyboard's interrupt exists and can be moved.
 echo 1 >/proc/irq/1/smp_affinity_list
 shield drift-interrupt status
 echo 0 >/proc/irq/1/smp_affinity_list
@@ -117,7 +118,7 @@ shield repaired status
 echo member >$group/cpuset.cpus.partition
 shield drift-partition status
 
-# These outlive the shield: one inside, one outside.
+# Processes that outlive the shield: one inside, one outside.
 sordino shield run -- sleep 1000 &
 echo $! >inside
 sleep 1000 &
@@ -128,7 +129,7 @@ snapshot lowered
 shield no-status status
 shield no-down down
 
-# `up` dies when its journal has some lines.
+# `up` is killed when its journal has some lines.
 for kill in 1 2; do
     # shellcheck disable=SC2086
     sordino shield $up 0s >/dev/null 2>&1 &
@@ -136,7 +137,7 @@ for kill in 1 2; do
     wanted=$((RANDOM % steps))
     lines=-1
     while [ $lines -lt $wanted ] && kill -0 $raising 2>/dev/null; do
-        # It needs CPU 0, too.
+        # The process needs CPU 0, too.
         sleep 0.01
         lines=-1
         [ ! -e $store/shield.journal ] || while read -r _; do lines=$((lines + 1)); done <$store/shield.journal
@@ -149,7 +150,7 @@ for kill in 1 2; do
     snapshot killed-$kill.settled
 done
 
-# `down` dies when it has begun.
+# `down` is killed when it has begun.
 # shellcheck disable=SC2086
 shield killed-down.up $up 0s
 sordino shield down >/dev/null 2>&1 &
