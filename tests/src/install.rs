@@ -82,7 +82,8 @@ pub fn installed() -> &'static Path {
 pub fn checked_sordino() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        // With a test among what it builds, Cargo chooses the features of `cargo test --workspace`, and finds all but this program built.
+        // With a test among what it builds, Cargo chooses the features of `cargo test --workspace`, and finds all but
+        // this program built.
         build(env!("CARGO"), &["build", "--quiet", "--workspace", "--bin", "sordino", "--test", "golden"]);
         target().join("debug/sordino")
     })

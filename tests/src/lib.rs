@@ -54,7 +54,8 @@ use std::time::{Duration, Instant};
 /// Nothing here takes as long as this unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The last CPU that this test may use: what is measured or disturbed has it, load and recorders have the others.
+/// Returns the last CPU that this test may use: measured and disturbed programs run on it, load and recorders on the
+/// others.
 pub fn last_cpu() -> String {
     sordino_sched::affinity().unwrap().as_slice().last().unwrap().to_string()
 }

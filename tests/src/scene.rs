@@ -106,7 +106,7 @@ impl Scene {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("sordino"));
         command.args(arguments).current_dir(self.directory.path());
-        // Whoever called sudo for the tests is not who records.
+        // The user who called sudo for the tests must not become the recorder's.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(name);
         }

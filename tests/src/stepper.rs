@@ -154,7 +154,7 @@ impl Stepper {
         match waitpid(self.pid, None)? {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(()),
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => Err(Errno::ECHILD),
-            // Nobody sends signals to these programs.
+            // No other signal is sent to these programs.
             _ => Err(Errno::EPROTO),
         }
     }

@@ -23,8 +23,8 @@ fn start(scene: &Scene, source: &str, arguments: &[&str]) -> Running {
     running
 }
 
-/// "list shows it with its tracepoints, and by whom it is recorded; a second recorder records it, too; Ctrl-C leaves it running,
-/// its tracepoints off, its memory given back."
+/// "list shows it with its tracepoints, and by whom it is recorded; a second recorder records it, too; Ctrl-C leaves it
+/// running, its tracepoints off, its memory given back."
 #[test]
 fn a_running_program_is_listed_recorded_and_let_go() {
     let scene = Scene::new();

@@ -174,8 +174,8 @@ fn a_thread_that_takes_the_cpu_is_named_with_the_gap_it_made() {
 fn what_made_a_wake_up_late_is_explained_and_its_trace_kept() {
     let Some(scene) = Scene::new().as_root() else { return };
     let cpu = last_cpu();
-    // Its CPU is never idle: Linux 6.18 in a virtual machine has been seen to tell none of an idle task's events any more, so neither
-    // who comes after it.
+    // Its CPU is never idle: Linux 6.18 in a virtual machine has been seen to tell none of an idle task's events any
+    // more, so neither who comes after it.
     let mut spin = Command::new("taskset");
     let _spin = scene.start(spin.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]));
     let times = (1..60).map(|second| format!("{second}s")).collect::<Vec<_>>().join(",");

@@ -1,4 +1,4 @@
-//! `sordino events`: what it lists, and what it says of recordings that are not as they should be.
+//! `sordino events`: its listings, and its reports on damaged recordings.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -87,7 +87,7 @@ fn lost_records_stand_in_their_place() {
         assert_eq!((&loss["cause"], &loss["pid"]), (&"ring full".into(), &before["pid"]));
         assert!(before["time_ns"].as_i64() <= loss["to_ns"].as_i64(), "{before} {loss}");
         assert!(loss["from_ns"].as_i64() <= after["time_ns"].as_i64(), "{loss} {after}");
-        // So many loops are missing as the loss says.
+        // The number of missing loops is the loss's count.
         if let (Some(before), Some(after)) =
             (before["fields"]["number"].as_u64(), after["fields"]["number"].as_u64())
         {
@@ -133,7 +133,7 @@ fn an_unfinished_recording_is_listed_and_said_to_be_unfinished() {
     attached.running.signal(Signal::KILL);
     assert_eq!(attached.running.end().status, 128 + 9);
     let count = is_unfinished();
-    // That can be why an event is not there.
+    // An unfinished recording can be the reason why an event is missing.
     for command in ["events", "explain"] {
         scene.refuses(2, &["is not finished", "zzz"], &[command, "--event", "zzz", trace]);
     }
@@ -156,7 +156,7 @@ fn what_is_no_trace_is_named() {
     scene.refuses(2, &["nowhere", "No such file"], &["events", "nowhere"]);
     scene.refuses(2, &["file", "Not a directory"], &["events", "file"]);
     scene.refuses(2, &["is no recording of sordino", "name a directory"], &["events"]);
-    // A session's directory holds recordings and is none.
+    // A session's directory holds recordings and is not one itself.
     fs::create_dir(scene.path("sordino-box")).unwrap();
     scene.refuses(2, &["no recording called sordino-", "such as sordino-box"], &["events"]);
 }
@@ -200,7 +200,7 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     let begin = left();
     assert!(begin.len() > 5000 && all.starts_with(&begin), "{} are left", begin.len());
 
-    // A packet that is none, and one with nonsense in the middle.
+    // An invalid packet, and one with random bytes in the middle.
     let (magic, packet) = (&whole[..4], 16 << 10);
     assert_eq!(&whole[packet..packet + 4], magic, "the second packet begins where the first sub-buffer ends");
     for offset in [packet, packet + (8 << 10)] {
@@ -223,7 +223,8 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     scene.refuses(2, &["metadata"], &["events", recording.name()]);
 }
 
-/// The names of the events that `sordino events` lists with these options, and how often each is there; in text as in JSON.
+/// The names of the events that `sordino events` lists with these options, and how often each is there; in text as in
+/// JSON.
 fn selected(scene: &Scene, trace: &str, options: &[&str]) -> std::collections::BTreeMap<String, usize> {
     let json = scene.sordino(&[&["events", "--json", trace], options].concat());
     let items = items(json.succeeded());

@@ -1,5 +1,5 @@
-//! Tracepoints work wherever code runs: before main, in plug-ins, signal handlers, threads and children of all kinds; in all
-//! three ways by which a record gets into a ring.
+//! Tracepoints work wherever code runs: before main, in plug-ins, signal handlers, threads and children of all kinds;
+//! in all three ways by which a record gets into a ring.
 
 use sordino_tests::install::installed;
 use sordino_tests::{Compiler, Recording, Scene, Seen};
@@ -145,9 +145,9 @@ fn family(scene: &Scene, way: Environment, program: &str, kind: &str) -> (Vec<i6
     (numbers(&events, "family:parent"), numbers(&events, "family:child"), recording)
 }
 
-/// "After fork: the child is a program of its own, the parent's rings are untouched; after raw clone nothing is written;
-/// after vfork with the child's tid; after exec both images; daemons; programs that close all their descriptors; programs
-/// that end at once."
+/// "After fork: the child is a program of its own, the parent's rings are untouched; after raw clone nothing is
+/// written; after vfork with the child's tid; after exec both images; daemons; programs that close all their
+/// descriptors; programs that end at once."
 #[test]
 fn children_of_all_kinds_are_recorded() {
     let scene = Scene::new();
@@ -182,8 +182,8 @@ fn children_of_all_kinds_are_recorded() {
     }
 }
 
-/// Plug-ins that bring their own copy of the library: each is a program of its own in the trace. They have to stay loaded,
-/// because each load would make an area of its own.
+/// Plug-ins that bring their own copy of the library: each is a program of its own in the trace. They have to stay
+/// loaded, because each load would make an area of its own.
 #[test]
 fn a_plug_in_with_the_library_inside_is_recorded_too() {
     let scene = Scene::new();

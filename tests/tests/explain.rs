@@ -66,7 +66,7 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     );
     assert_eq!((&gap["thread"]["comm"], gap["end_cpu"].to_string()), (&"npt".into(), cpu));
 
-    // The gap is where the hog's own tracepoints say that it was.
+    // The gap is where the hog's own tracepoints place it.
     let events = scene.sordino(&["events", "--json", trace]);
     let time_of = |name: &str| {
         let pattern = format!("\"name\":\"{name}\"");
@@ -83,11 +83,11 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     assert!(intervals(&woken).iter().all(|wake_up| wake_up["thread"]["comm"] == "hog"), "{woken}");
     scene.refuses(2, &["no thread 'nobody' was woken"], &["explain", "--thread", "nobody", trace]);
 
-    // For a person, the same.
+    // The text for people has the same findings.
     let text = scene.sordino(&["explain", "--over", "19ms", trace]);
     assert_eq!(text.status, 1);
     assert!(text.output.contains("preempted by hog/"), "{}", text.output);
-    // No interval is as long as this.
+    // No interval is as long as this option requires.
     let none = scene.sordino(&["explain", "--over", "60s", trace]);
     let text = one_line(none.succeeded());
     assert!(text.contains("none is longer than the limit of 60.0 s"), "{text}");
@@ -122,7 +122,7 @@ fn begins_and_ends_are_paired_by_thread_or_by_a_field() {
     assert_eq!((number(&found["statistics"]["count"]), intervals(&found).len()), (20, 1));
     is_sleep(&intervals(&found)[0], 30_000_000);
     assert_whole(&found);
-    // From one event to the next.
+    // Intervals from one event to the next.
     let found = explain(&["--event", "net:request", "--top", "100"]);
     assert_eq!(number(&found["statistics"]["count"]), 19);
     is_sleep(&intervals(&found)[0], 50_000_000);
@@ -182,7 +182,7 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     scene.refuses(2, &["nowhere"], &["explain", "nowhere"]);
     explain(&["--thread", "pairs"]).failed(2, &["not recorded", "--kernel rt"]);
 
-    // Without the kernel's events, that much is said.
+    // Without the kernel's events, the output says that they are missing.
     let ended = explain(&["--event", "net:request"]);
     let text = one_line(ended.succeeded());
     assert!(text.contains("What the trace does not tell"), "{text}");
@@ -209,7 +209,7 @@ fn without_a_rule_what_is_there_decides_and_is_said() {
     let motor = recorded(motor.to_str().unwrap(), &["300"]);
     let text = one_line(scene.sordino(&["explain", motor.name()]).succeeded());
     assert!(text.starts_with("motor:period: 299 intervals"), "{text}");
-    // How regular it is depends on what else runs on the machine.
+    // Its regularity depends on the other load of the machine.
     assert!(text.contains("Chosen without --event: the event that a thread hits most often"), "{text}");
     assert!(text.contains("--event motor:command (2)"), "{text}");
     let json = findings(&scene.sordino(&["explain", "--json", motor.name()]));
@@ -232,7 +232,7 @@ fn without_a_rule_what_is_there_decides_and_is_said() {
     let json = findings(&scene.sordino(&["explain", "--json", npt.name()]));
     assert_eq!((&json["rule"], &json["choice"]["why"]), (&"npt:loop".into(), &"npt".into()));
 
-    // A tracepoint that is there and makes no interval is not what anybody looks for.
+    // A tracepoint that has events and makes no interval is not suggested.
     let program = scene.program("pairs.c");
     let script = format!("./sordino npt -p 0 --warm-up 0 -l 1 >npt.out && {}", program.display());
     let both = scene.record(&[], &["sh", "-c", &script]);
@@ -244,7 +244,7 @@ fn without_a_rule_what_is_there_decides_and_is_said() {
 fn where_nothing_can_be_chosen_the_remedy_is_said() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.program("pairs.c");
-    // Any program makes system calls; in a tenth of a second, no interrupt needs to come.
+    // Any program makes system calls; a tenth of a second may have no interrupt.
     let kernel = scene.record(&["--kernel", "sched,raw_syscalls", "--no-user"], &[program.to_str().unwrap()]);
     assert_eq!(kernel.user_events(), 0);
     assert!(kernel.summary["programs"].as_array().unwrap().is_empty(), "{}", kernel.summary);
@@ -252,7 +252,7 @@ fn where_nothing_can_be_chosen_the_remedy_is_said() {
     scene.refuses(2, &words, &["explain", kernel.name()]);
     let nothing = scene.record(&[], &["true"]);
     scene.refuses(2, &["nothing to choose", "sordino record -- PROGRAM"], &["explain", nothing.name()]);
-    // A few of the kernel's events, and not those that tell who has a CPU.
+    // A few of the kernel's events, without those that show which thread has a CPU.
     let partly = scene.record(&["--kernel", "irq"], &[program.to_str().unwrap()]);
     let text = one_line(scene.sordino(&["explain", partly.name()]).succeeded());
     assert!(text.contains("unknown: sched_switch is not recorded") && !text.contains("own code"), "{text}");

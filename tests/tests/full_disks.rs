@@ -109,7 +109,7 @@ fn a_session_says_first_what_it_could_not_write_and_goes_on_when_there_is_room()
     disk.fill_but(0);
     let before = missing(&session, "sub_buffers");
     wait_until("more is missing", || missing(&session, "sub_buffers") > before);
-    // What has ended is told of, too.
+    // The note names a program that has ended, too.
     end(running);
     fill_the_kernels_buffer();
     wait_until("the program has gone", || {
@@ -431,7 +431,7 @@ fn a_session_is_not_called_incomplete_for_what_was_there_before() {
     wait_until("it says so", || notes().contains("an earlier recording is not finished"));
     assert_eq!(missing(&session, "recordings"), 0);
     kill();
-    // The one that can't be finished keeps nobody from finishing the other.
+    // The recording that cannot be finished does not prevent finishing the other.
     let recovered = session.ask(&["recover", session.output.to_str().unwrap()]);
     recovered.failed(2, &["chunk-0001"]);
     assert!(recovered.output.contains("chunk-0002"), "{}", recovered.output);

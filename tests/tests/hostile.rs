@@ -69,8 +69,8 @@ const NO_AREAS: [(&str, &str); 12] = [
     ("locked", "keeps its area locked"),
 ];
 
-/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": who records all that can be recorded is told
-/// of those that can't.
+/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": who records all that can be
+/// recorded is told of those that can't.
 #[test]
 fn what_is_no_area_is_skipped_with_the_reason() {
     let scene = Scene::checked();
@@ -100,7 +100,7 @@ fn what_is_no_area_is_refused_and_listed_with_the_reason() {
         let listing: Value = serde_json::from_str(scene.sordino(&["list", "--json"]).succeeded()).unwrap();
         let mut programs = listing["programs"].as_array().unwrap().iter();
         let listed = programs.find(|listed| listed["pid"] == program.pid()).expect(kind);
-        // A listing asks neither whose area it is nor who locks it.
+        // A listing checks neither the area's owner nor its lock.
         let (is_said, problem) = (!["pid", "locked"].contains(&kind), listed["problem"].as_str());
         assert!(!is_said || problem.is_some_and(|text| text.contains(reason)), "{kind}: {listed}");
         let listing = scene.sordino(&["list"]);
@@ -110,8 +110,8 @@ fn what_is_no_area_is_refused_and_listed_with_the_reason() {
     }
 }
 
-/// "A program that overwrites its own rings and catalogue", more tracepoints than there may be, a catalogue of a gigabyte, heads
-/// that never rest: it is its own trace that suffers.
+/// "A program that overwrites its own rings and catalogue", more tracepoints than there may be, a catalogue of a
+/// gigabyte, heads that never rest: it is its own trace that suffers.
 #[test]
 fn programs_that_spoil_their_area_spoil_nothing_else() {
     let scene = Scene::checked();

@@ -1,4 +1,5 @@
-//! A ring's reader over memory that a hostile program changes under it: what the fuzzer `ring_reader` found, and inputs made from that.
+//! A ring's reader over memory that a hostile program changes under it: what the fuzzer `ring_reader` found, and inputs
+//! made from that.
 
 use sordino_tests::verified::mixed;
 use std::fs;

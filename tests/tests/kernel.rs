@@ -63,7 +63,7 @@ fn a_thread_has_the_name_it_gives_itself_while_it_runs_on() {
     for (number, name) in names.iter().enumerate() {
         assert_eq!(**name, format!("name {number}"));
     }
-    // Without switches, what is asked for and nothing else.
+    // Without switches, the trace has the requested events and no others.
     let recording = scene.record(&["--kernel", "sched_wakeup"], &[program.to_str().unwrap()]);
     assert_eq!(recording.summary["kernel_events"], serde_json::json!(["sched:sched_wakeup"]));
 }
@@ -231,7 +231,8 @@ fn groups_and_events_are_chosen_together() {
     assert!(has("sched:sched_switch") && has("sched:sched_wakeup") && has("irq:softirq_entry"), "{chosen:?}");
     assert!(!has("sched:sched_process_fork"));
     assert!(has("task:task_rename"), "what threads are called goes with switches: {chosen:?}");
-    // The program's threads are switched from where they were switched to. Of others, as of idle ones, some kernels don't say it.
+    // The program's threads are switched from where they were switched to. Of others, as of idle ones, some kernels
+    // don't say it.
     let ours: BTreeSet<i32> = recording.events().iter().map(|event| event.tid).collect();
     let (mut running, mut switches) = (HashMap::new(), 0);
     for event in kernel(&recording).iter().filter(|event| event.name == "sched_switch") {

@@ -64,7 +64,7 @@ impl<'a> Room<'a> {
         self.scene.run(&mut self.command_of(user, groups, &["test", what, &path])).status == 0
     }
 
-    /// A file of the tracer's, or of what is kept of the grant.
+    /// Returns a file of the tracer's, or of the record of the grant.
     fn path(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.holder.pid())).join(path)
     }
@@ -159,10 +159,10 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     let words = documented();
     let granted = room.sordino(&words.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(granted.succeeded().contains("the activity of all users in the kernel"));
-    // Modes and owners stay when the kernel forgets the files that nobody uses.
+    // Modes and owners stay when the kernel drops the unused files' inodes.
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
 
-    // What root records is nobody else's, and an instance is its group's.
+    // Other users have no access to root's own instance, and a further instance belongs to its group.
     for (what, file) in
         [("-r", "trace"), ("-r", "trace_pipe"), ("-w", "trace_marker"), ("-w", "events/enable")]
     {
@@ -202,7 +202,7 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     assert!(switches(&scene.listed(&one.join("after"))) > 0);
     assert!(room.is_clean(1));
 
-    // The set of all that explains leaves out what is not given, unless that is named.
+    // The set `rt` leaves out events that are not granted, unless their group is named.
     scene.run(&mut member("rt", &["--kernel", "rt", "--duration", "300ms"])).succeeded();
     let all = scene.listed(&one.join("rt"));
     let is_of_files = |event: &&Value| event["name"].as_str().unwrap().starts_with("mm_filemap");
@@ -212,7 +212,7 @@ fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     kill(second.pid());
     second.end();
     wait_until("the guardian has given it back", || room.is_clean(2));
-    // Root completes only what is root's: who recorded it does that.
+    // Root completes only its own recordings; another user's are completed by that user.
     scene.run(scene.command(&["recover"]).arg(other.join("b"))).failed(2, &["it belongs to user 1"]);
     scene.run(scene.command_of(DAEMON, &["recover"]).arg(other.join("b"))).succeeded();
     assert!(switches(&scene.listed(&other.join("b"))) > 0);

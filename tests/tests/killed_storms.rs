@@ -1,5 +1,5 @@
-//! Programs that are killed at any moment of a storm: `STORM_KILLS` says how many (50 unless it does), `STORM_SEED` begins with the one that
-//! failed. The trace is whole, all that was published is there, and no memory is left.
+//! Programs that are killed at any moment of a storm: `STORM_KILLS` says how many (50 unless it does), `STORM_SEED`
+//! begins with the one that failed. The trace is whole, all that was published is there, and no memory is left.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::exchange::area;
@@ -41,7 +41,7 @@ fn holders(inode: u64) -> Vec<String> {
     holders
 }
 
-/// Records a storm, kills it, and checks what is left.
+/// Records a storm, kills it, and checks the trace and the memory.
 fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, loads): (&[&str], &[&str])) {
     let (command, shared) = program.storm(scene, seed, 60_000, loads);
     let (mut recorder, output) = scene.recorder(options);
@@ -60,15 +60,15 @@ fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, l
 
     let overwrites = options.contains(&"--overwrite");
     let (begun, mut done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
-    // The child of a vfork outlives its parent, and may hit when nobody records it any more.
+    // The child of a vfork outlives its parent, and may hit after its recorder has ended.
     done.extend(VFORKED.map(|lane| (lane, before.get(&lane).copied().unwrap_or(0))));
     lanes.read(&recording.path.join("user"), overwrites);
     assert_eq!(recording.user_events(), lanes.count());
     let (read, lost) = (lanes.count(), recording.lost());
     let missing = lanes.missing(&begun, &done);
     let at_work = begun.values().sum::<u64>() - done.values().sum::<u64>();
-    // A writer that was killed had perhaps counted its record as lost, or left it unfinished, and not returned. One that was
-    // leaving a sub-buffer is found unfinished in both.
+    // A writer that was killed had perhaps counted its record as lost, or left it unfinished, and not returned. One
+    // that was leaving a sub-buffer is found unfinished in both.
     let most = missing + at_work + recording.sum("unfinished") / 2;
     assert!(
         overwrites || (missing..=most).contains(&lost),

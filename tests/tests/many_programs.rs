@@ -34,7 +34,7 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     let program = scene.program("ends.c");
     let go_on = scene.path("go-on");
     let (early, late) = (scene.path("early"), scene.path("late"));
-    // The shell says how far it is and waits until somebody has looked.
+    // The shell prints its progress and waits until the test has checked the recorder.
     let script = format!(
         "for i in $(seq {PROGRAMS}); do {} exit 0; \
          [ $i = 50 ] && {{ touch {}; while [ ! -e {}1 ]; do sleep 0.01; done; }}; done; \

@@ -25,7 +25,8 @@ fn sum(recordings: &[PathBuf], field: &str) -> u64 {
     streams.map(|stream| stream[field].as_u64().unwrap_or(0)).sum()
 }
 
-/// "The memory of 100 attached programs after they went idle: under 128 MiB": thirty here, which each have more than the hundredth.
+/// "The memory of 100 attached programs after they went idle: under 128 MiB": thirty here, which each have more than
+/// the hundredth.
 #[test]
 fn idle_programs_give_their_memory_back_and_status_says_so() {
     const PROGRAMS: usize = 30;
@@ -66,7 +67,8 @@ fn rings_of_a_size_that_is_said_have_all_of_their_memory() {
     program.end();
 }
 
-/// "A hit never faults": not on pages that come while a program writes at full speed, nor on those that went and came again.
+/// "A hit never faults": not on pages that come while a program writes at full speed, nor on those that went and came
+/// again.
 #[test]
 fn a_program_takes_no_fault_on_pages_that_come_while_it_writes() {
     const EVENTS: u64 = 3_000_000;

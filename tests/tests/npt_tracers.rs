@@ -129,7 +129,7 @@ fn descendants(of: i32) -> Vec<Thread> {
     pids.into_iter().filter(is_below).filter_map(|pid| Thread::find(pid).ok()).collect()
 }
 
-/// The directories that a comparison has made for a while; nobody can guess what they are called.
+/// Returns the temporary directories that a comparison has made, whose names cannot be predicted.
 fn scratch_of(pid: i32) -> Vec<PathBuf> {
     let prefix = format!("sordino-npt-{pid}-");
     let places = ["/dev/shm".into(), std::env::temp_dir()];

@@ -196,8 +196,8 @@ impl Planter {
         Some(Self { scene, program })
     }
 
-    /// Records a kind on a CPU, with these events and so many plants; its findings of the planted rounds, with the length of each. `None`
-    /// where the machine does not have it.
+    /// Records a kind on a CPU, with these events and so many plants; its findings of the planted rounds, with the
+    /// length of each. `None` where the machine does not have it.
     fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
         let (scene, program) = (&self.scene, self.program.display());
         let group = matches!(kind, "quota" | "throttled_holder").then(Group::new);
@@ -242,8 +242,8 @@ impl Planter {
         Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
     }
 
-    /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs may be the larger
-    /// disturbance, and are named then.
+    /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs
+    /// may be the larger disturbance, and are named then.
     fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
         let Some(first) = self.wrong(kind, cpu, 3) else { return Vec::new() };
         let again = || self.wrong(kind, cpu, 3).is_some_and(|wrong| wrong.is_empty());

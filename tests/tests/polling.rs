@@ -12,8 +12,8 @@ const WAYS: [&[&str]; 6] = [
     &["--read-timer", "20ms"],
     &[],
 ];
-/// The kind of ring, how many sub-buffers it has, what is recorded, and its events: two threads as fast as they can into rings that
-/// take it all; two programs, every few microseconds, into rings that go round several times.
+/// The kind of ring, how many sub-buffers it has, what is recorded, and its events: two threads as fast as they can
+/// into rings that take it all; two programs, every few microseconds, into rings that go round several times.
 const LOADS: [(&str, &str, &str, usize); 3] = [
     ("", "256", "BURST 2 100000 100", 2 * 100_000),
     ("shared", "256", "BURST 2 100000 100", 2 * 100_000),

@@ -1,4 +1,5 @@
-//! Places that lack what sordino usually finds: each command goes on, or says which path is missing, what follows and what to do.
+//! Places that lack what sordino usually finds: each command goes on, or says which path is missing, what follows and
+//! what to do.
 
 use sordino_tests::{Ended, Scene};
 use std::process::Command;

@@ -55,15 +55,16 @@ fn a_static_program_records_as_cheaply() {
     costs_nothing(&scene, &scene.compile(Compiler::Clang, "path.c", STATIC), EVENTS / 10, &[]);
 }
 
-/// "Late attach" to a program that does not lock its memory: the first hit faults neither on its ring nor on the way there, be
-/// it rejected or recorded.
+/// "Late attach" to a program that does not lock its memory: the first hit faults neither on its ring nor on the way
+/// there, be it rejected or recorded.
 #[test]
 fn a_program_that_locks_nothing_does_not_fault_on_its_first_hit_either() {
     let scene = Scene::new();
     let program = scene.compile(Compiler::Gcc, "path.c", &["-DUNLOCKED"]);
     let mut running = scene.start(Command::new(&program).arg("1000"));
     running.says("ready");
-    // The kernel makes neighbouring pages present together: those of the eighth session are far from any the program looked at.
+    // The kernel makes neighbouring pages present together: those of the eighth session are far from any the program
+    // looked at.
     let nothing = ["--user", "nothing:*", "--subbuf-size", "16K"];
     let others: Vec<_> = (0..7).map(|_| scene.attach(running.pid(), &nothing)).collect();
     let rules = "path:main_thread if number >= 500, path:other_thread, path:each_cpu";
@@ -93,8 +94,8 @@ fn the_shared_ring_costs_no_system_call_no_fault_and_no_allocation_either() {
     }
 }
 
-/// "A program that links sordino and locks its memory still can", as an ordinary user under the usual limit, and takes less
-/// than a megabyte for it.
+/// "A program that links sordino and locks its memory still can", as an ordinary user under the usual limit, and takes
+/// less than a megabyte for it.
 #[test]
 fn an_idle_program_of_an_ordinary_user_locks_its_memory() {
     let scene = Scene::new();

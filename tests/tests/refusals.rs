@@ -143,7 +143,8 @@ fn a_command_that_is_not_there_is_not_found_as_shells_say_it() {
     }
 }
 
-/// "The exit status of COMMAND is passed on": its code, or 128 and the signal; however it ends, what it recorded is there.
+/// "The exit status of COMMAND is passed on": its code, or 128 and the signal; however it ends, what it recorded is
+/// there.
 #[test]
 fn the_commands_own_status_is_passed_on() {
     let scene = Scene::new();
@@ -162,8 +163,8 @@ fn the_commands_own_status_is_passed_on() {
     }
 }
 
-/// "Disk full while recording: recording stops cleanly, COMMAND runs on, what is on disk is readable, the summary says what is
-/// missing."
+/// "Disk full while recording: recording stops cleanly, COMMAND runs on, what is on disk is readable, the summary says
+/// what is missing."
 #[test]
 fn a_full_disk_ends_the_recording_and_nothing_else() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -182,7 +183,7 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
         sordino_tests::wait_until("the command has run on to its end", || finished.exists());
         let recording = Recording::of(ended, output);
         assert_eq!(recording.summary["state"], "finished", "{}", recording.summary);
-        // A loss is a loss, also where nobody asked for --fail-on-loss.
+        // A loss is reported also without --fail-on-loss.
         recording.ended.failed(1, &["INCOMPLETE: could not be written: ", "No space left on device"]);
         assert!(recording.sum("unwritten") > 0, "{}", recording.summary);
         assert_eq!(recording.summary["missing"]["sub_buffers"], recording.sum("unwritten"));

@@ -1,4 +1,4 @@
-//! Programs that start register with the sessions that are there: they discover recorders in directories.
+//! Programs register at their start with existing sessions: they discover recorders in directories.
 
 use sordino_collect::{Listener, Registration};
 use sordino_event::catalogue;
@@ -51,8 +51,8 @@ struct Joined {
     attached: Attached,
 }
 
-/// The first registration with each listener of a program that has a tracepoint called `name`, which is then enabled. A program
-/// registers once for each of its modules.
+/// The first registration with each listener of a program that has a tracepoint called `name`, which is then enabled. A
+/// program registers once for each of its modules.
 fn join<const N: usize>(listeners: [&mut Listener; N], name: &str) -> [Joined; N] {
     let mut joined = [const { None }; N];
     let mut listeners = listeners;
@@ -109,7 +109,8 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
     numbers
 }
 
-/// A program that no recorder started waits for those that listen, and is recorded from its first event on, before `main`.
+/// A program that no recorder started waits for those that listen, and is recorded from its first event on, before
+/// `main`.
 #[test]
 fn a_program_joins_at_its_first_event() {
     let scene = Scene::new();
@@ -165,7 +166,7 @@ fn children_and_plug_ins_register() {
     assert_eq!(loaded.recorded(running), [0, 1, 2]);
 }
 
-/// Nobody but root and the program's user can have it wait: directories that others own or can write to are passed over.
+/// Only root and the program's user can make it wait: directories that others own or can write to are skipped.
 #[test]
 fn directories_that_others_could_have_made_are_not_trusted() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -224,8 +225,8 @@ fn a_set_uid_program_looks_only_where_its_own_user_would() {
     assert_eq!(listener.accept().len(), 0);
 }
 
-/// Recorders that were killed cost nothing, and of those that never answer all together no more than one: with a pause for each,
-/// this program would not end in time.
+/// Recorders that were killed cost nothing, and of those that never answer all together no more than one: with a pause
+/// for each, this program would not end in time.
 #[test]
 fn dead_and_silent_recorders_keep_no_program_for_long() {
     let scene = Scene::new();

@@ -1,5 +1,5 @@
-//! Every instruction of the restartable sections of the library that is installed: a thread that is stopped there is aborted,
-//! and a program that is killed there has published all that it had.
+//! Every instruction of the restartable sections of the library that is installed: a thread that is stopped there is
+//! aborted, and a program that is killed there has published all that it had.
 
 use rustix::process::Signal;
 use sordino_event::catalogue;

@@ -1,4 +1,5 @@
-//! Sessions when things go wrong: disks that are full, recorders that are stopped, directories that are removed, two at once.
+//! Sessions when things go wrong: disks that are full, recorders that are stopped, directories that are removed, two at
+//! once.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

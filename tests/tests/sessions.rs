@@ -82,7 +82,7 @@ fn a_program_that_starts_later_is_recorded_from_its_first_event_on() {
     let [chunk] = &recordings[..] else { panic!("{recordings:?}") };
     assert!(chunk.ends_with("of-first/chunk-0001") && is_complete(chunk));
     let numbers = steps(&scene, &recordings);
-    // The very first hit: nothing was ever hit before somebody recorded it.
+    // The very first hit: the tracepoint is hit for the first time while it is recorded.
     assert_eq!(numbers, (0..numbers.len() as i64).collect::<Vec<_>>());
     assert_eq!(session.status()["state"], "stopped");
     session.destroy();
@@ -310,7 +310,7 @@ fn what_makes_no_sense_is_refused() {
     session.destroy();
 }
 
-/// Whoever asks to attach is answered when all named processes were taken up, and what could not be is named.
+/// A request to attach is answered once all named processes are attached, and names those that could not be.
 #[test]
 fn attach_is_answered_when_its_processes_have_been_taken_up() {
     let scene = Scene::new();

@@ -82,7 +82,8 @@ fn below(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// A test with a shield: a scene, the CPU to shield, and the machine as it was before, to which it returns even if the test fails.
+/// A test with a shield: a scene, the CPU to shield, and the machine as it was before, to which it returns even if the
+/// test fails.
 struct Stage {
     scene: Scene,
     cpu: u32,
@@ -266,7 +267,7 @@ fn a_step_that_fails_is_kept_and_said_until_somebody_settles_it() {
     }
     fs::remove_dir_all("/run/sordino").unwrap();
     stage.shield(&["status"], 1);
-    // Of a group that is there, too, nobody knows how to undo it.
+    // If its group exists, too, there is no record of how to undo it.
     let Some(group) = Machine::read().unwrap().cpusets.shield() else { return };
     fs::create_dir(&group).unwrap();
     stage.scene.refuses(2, &["nothing says how to undo"], &["shield", "up", "--cpus", &stage.cpus()]);
@@ -291,7 +292,7 @@ fn what_cannot_be_is_said_before_anything_is_changed() {
     scene.run(&mut scene.command_of(NOBODY, &["shield", "plan", "--cpus", &cpus])).succeeded();
     stage.before.holds("after what was refused");
     stage.up("basic");
-    // Who could open it, could lock it for ever.
+    // A process that could open it could lock it for ever.
     assert_eq!(fs::metadata("/run/sordino").unwrap().mode() & 0o777, 0o711);
     for command in ["plan", "up"] {
         for other in ["0", &cpus] {

@@ -1,4 +1,5 @@
-//! Programs, plug-ins and preloaded libraries that were compiled with the header of another layout: none of them uses today's library.
+//! Programs, plug-ins and preloaded libraries that were compiled with the header of another layout: none of them uses
+//! today's library.
 
 use sordino_ring::layout::VERSION;
 use sordino_tests::install::{compile, compiling, library, succeed};
@@ -78,7 +79,8 @@ fn run(scene: &Scene, directory: &Path, command: &mut Command) -> Ended {
     scene.run(command.env("LD_LIBRARY_PATH", directory))
 }
 
-/// The dynamic linker has refused a file of the older layout: its library was not there, or, if `misled`, another library had its name.
+/// The dynamic linker has refused a file of the older layout: its library was not there, or, if `misled`, another
+/// library had its name.
 #[track_caller]
 fn assert_refused(text: &str, misled: bool) {
     let (name, suffix) = (format!("libsordino.so.{OLD}: cannot open shared object file"), suffix(OLD));

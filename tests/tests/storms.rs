@@ -86,7 +86,8 @@ fn storm(options: &[&str], ring: &str) {
 /// The children of a fork have areas of their own, which this collector does not look at.
 const CHILDREN: u32 = 512;
 
-/// Checks rounds of storms whose sub-buffers are taken as fast as they can be, by rings whose counters are next to their overflow.
+/// Checks rounds of storms whose sub-buffers are taken as fast as they can be, by rings whose counters are next to
+/// their overflow.
 fn exchanged(geometry: Geometry, ring: &str) {
     let scene = Scene::new();
     let (program, mut rounds) = (Program::new(&scene), Rounds::one_of(TESTS));

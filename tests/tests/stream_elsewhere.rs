@@ -12,7 +12,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Records a program with every kind of field, and the kernel if we may, into a stream; unpacks that as any tar archive.
+/// Records a program with every kind of field, and the kernel if we may, into a stream; unpacks that as any tar
+/// archive.
 fn unpacked(scene: &Scene) -> PathBuf {
     let (stream, directory) = (scene.path("stream"), scene.path("sent"));
     let mut command = scene.command(&["record", "-o", "-", "--duration", "1500ms"]);

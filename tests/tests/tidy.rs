@@ -1,4 +1,4 @@
-//! `cargo run -p xtask -- tidy` in a clone in which somebody has worked.
+//! `cargo run -p xtask -- tidy` in a clone with uncommitted work.
 
 use sordino_tests::install::{installed, root, succeed};
 use sordino_tests::recording::packet_files;
@@ -7,14 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A clone of what is committed here; `None` where there is no repository.
+/// Clones the committed sources; `None` where there is no repository.
 fn clone(scene: &Scene) -> Option<PathBuf> {
     if !root().join(".git").exists() {
         Scene::not_measured("tidy in a clone, for this is no git repository");
         return None;
     }
     let path = scene.path("clone");
-    // Whoever runs the tests need not be the repository's owner.
+    // The user who runs the tests need not be the repository's owner.
     let safe = format!("safe.directory={}", root().display());
     succeed(
         Command::new("git").args(["-c", &safe, "clone", "--quiet", "--no-hardlinks"]).arg(root()).arg(&path),

@@ -1,4 +1,4 @@
-//! Hits before the recorder's answer: whatever a program hits while nobody looks is counted, or said to be uncounted.
+//! Hits before the recorder's answer: they are counted, or reported as uncounted.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -161,7 +161,8 @@ fn the_trace_of_a_program_that_ran_before_has_the_time_at_which_it_was_taken_up(
     assert_eq!(recording.summary["programs"][0]["taken_up_ns"], Value::Null);
 }
 
-/// The same by an ordinary user: the recorder gets the area with the registration, and has it also when its process has ended.
+/// The same by an ordinary user: the recorder gets the area with the registration, and has it also when its process has
+/// ended.
 fn record_as_user(scene: &Scene, script: &str) -> Recording {
     let (program, home) = (scene.program("unanswered.c"), scene.directory_of(NOBODY, "home"));
     let record = [&["record", "--json", "-o", "one", "--fail-on-loss"], HITS].concat();

@@ -5,7 +5,8 @@ use sordino_tests::{Ended, Sandbox, Scene};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_dump");
 
-/// Starts the attack, then records while it goes on. In `script` the attack is `$attacker`; `record` records to `$SCENE/out`, for
+/// Starts the attack, then records while it goes on. In `script` the attack is `$attacker`; `record` records to
+/// `$SCENE/out`, for
 /// 20 seconds at most.
 fn attack(scene: &Scene, kind: &str, script: &str) -> (Ended, Value) {
     let sandbox = Sandbox::new(scene, ATTACK);
@@ -37,7 +38,7 @@ fn a_fifo_in_place_of_a_deleted_file_holds_nobody_up() {
     notes(&attacked);
 }
 
-/// Row 5: the recorder ends when it is told to.
+/// Row 5: the recorder ends when it gets its signal.
 #[test]
 fn a_recorder_beside_a_fifo_is_interrupted_as_always() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -68,7 +69,7 @@ fn a_link_in_place_of_a_deleted_file_is_not_followed() {
     assert_eq!(times[0], times[1], "the secret file was read");
 }
 
-/// Rows 5 and 6: a lease makes whoever opens the file wait for 45 seconds.
+/// Rows 5 and 6: a lease makes every process that opens the file wait for 45 seconds.
 #[test]
 fn a_lease_on_a_mapped_file_is_not_waited_for() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -109,7 +110,7 @@ fn a_dump_takes_a_limited_number_of_mappings_and_threads_of_a_process() {
     }
 }
 
-/// Row 5: a user's own overlay lies over a file system that answers nobody any more.
+/// Row 5: a user's own overlay lies over a file system that has stopped answering.
 #[test]
 fn a_file_system_over_one_that_a_program_serves_is_asked_for_nothing() {
     let Some(scene) = Scene::new().as_root() else { return };

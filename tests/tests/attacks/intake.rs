@@ -94,7 +94,7 @@ fn a_file_that_a_program_sends_is_not_opened_for_writing() {
     assert_honest(&recorded(&scene), 1);
 }
 
-/// Row 3: neither is what is planted at a descriptor between two looks at it.
+/// Row 3: a file that replaces a descriptor between two checks is not opened either.
 #[test]
 fn a_file_that_is_planted_at_a_descriptor_is_not_opened_for_writing() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -120,7 +120,7 @@ fn a_terminal_that_a_program_sends_does_not_end_the_recorder() {
     assert_honest(&recorded(&scene), 1);
 }
 
-/// Row 6: leases delay nobody, and are named.
+/// Row 6: leases delay no recording, and are reported.
 #[test]
 fn a_lease_on_an_areas_file_delays_nobody_else() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -179,7 +179,7 @@ fn locked_areas_hold_nobody_up() {
     assert_noted(&summary, &["of user 65534", "keeps its area locked"], 20);
 }
 
-/// Row 9: pages that never come hold up a thread of their user's, once, and nobody else.
+/// Row 9: pages that never come delay a thread of their own user's, once, and no other user.
 #[test]
 fn pages_that_never_come_hold_nobody_else_up() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -208,8 +208,8 @@ fn pages_that_never_come_hold_nobody_else_up() {
 /// Shell command that makes `/run/faults` a userfaultfd device, for page faults that are never answered.
 const FAULTS: &str = "mknod /run/faults c 10 $(grep userfaultfd /proc/misc | tr -dc '0-9 ' | cut -d' ' -f1-) && chmod 666 /run/faults";
 
-/// A program that keeps its area's inode locked, by a write from pages that never come, stops no recorder: neither one that attaches
-/// to it nor one that lets it go; and the recorder's process ends.
+/// A program that keeps its area's inode locked, by a write from pages that never come, stops no recorder: neither one
+/// that attaches to it nor one that lets it go; and the recorder's process ends.
 #[test]
 fn an_inode_that_is_kept_locked_stops_no_recorder() {
     for (when, note) in [("before", "could not be attached to"), ("after", "could not be given back")] {

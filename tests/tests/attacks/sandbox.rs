@@ -2,7 +2,8 @@
 
 use sordino_tests::{Sandbox, Scene};
 
-/// The attacker is nobody, without groups or capabilities; `/run`, the processes and the network are the sandbox's own.
+/// The attacker is the user `nobody`, without groups or capabilities; `/run`, the processes and the network are the
+/// sandbox's own.
 #[test]
 fn an_attacker_has_no_rights_and_a_machine_of_its_own() {
     let Some(scene) = Scene::new().as_root() else { return };

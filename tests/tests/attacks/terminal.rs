@@ -7,8 +7,8 @@ use std::path::Path;
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_terminal");
 
-/// Runs a command, and keeps both its outputs as `NAME.out` and `NAME.err`, whatever its status is; with a terminal, as `NAME.pty`.
-/// Then programs under each disguise, and a user's recorder whose session has such a name.
+/// Runs a command, and keeps both its outputs as `NAME.out` and `NAME.err`, whatever its status is; with a terminal, as
+/// `NAME.pty`. Then programs under each disguise, and a user's recorder whose session has such a name.
 const PROLOGUE: &str = r#"
 show() { name=$1; shift; "$@" >"$SCENE/$name.out" 2>"$SCENE/$name.err" </dev/null || true; }
 show_on_pty() { name=$1; shift; script -qec "$*" "$SCENE/$name.pty" </dev/null >/dev/null 2>&1 || true; }
@@ -28,7 +28,8 @@ fn offences(text: &[u8]) -> Vec<String> {
     forged.map(str::to_owned).chain(obeyed.map(|character| character.escape_default().to_string())).collect()
 }
 
-/// The same of what came through a pty, where newlines have a carriage return, and colours and progress have sequences of their own.
+/// The same of what came through a pty, where newlines have a carriage return, and colours and progress have sequences
+/// of their own.
 fn offences_on_pty(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text).replace('\r', "\n");
     let mut own = text.split("\x1b[");
@@ -94,7 +95,7 @@ fn list_shows_names_that_command_a_terminal_in_escapes() {
     }
 }
 
-/// A recorder's summary, with notes of areas that lie, and what is read from the recording.
+/// A recorder's summary, with notes on invalid areas, and the listing of the recording.
 #[test]
 fn summaries_and_listings_show_texts_that_command_a_terminal_in_escapes() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -153,7 +154,7 @@ fn sessions_show_texts_that_command_a_terminal_in_escapes() {
     assert!(start.lines().skip(1).all(|line| line.starts_with("  | ")), "{start}");
 }
 
-/// Errors quote paths, names and metadata of directories that anybody made.
+/// Errors quote paths, names and metadata of directories that any user can make.
 #[test]
 fn errors_show_what_they_quote_in_escapes() {
     let Some(scene) = Scene::new().as_root() else { return };

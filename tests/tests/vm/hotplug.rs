@@ -22,8 +22,8 @@ fn storm(name: &str) -> Storm {
 /// Intervals of each CPU by the kernel's events: their start, and the running thread.
 type Schedule = HashMap<u32, Vec<(i64, i64)>>;
 
-/// Follows each CPU from thread to thread. A missing record would break the chain; only from the thread that takes CPU 1 away to the
-/// idle one the kernel tells nothing, so often as the CPU goes.
+/// Follows each CPU from thread to thread. A missing record would break the chain; only from the thread that takes CPU
+/// 1 away to the idle one the kernel tells nothing, so often as the CPU goes.
 fn schedule(kernel: &[Seen], goes: usize) -> Schedule {
     let (mut schedule, mut gone, mut names) = (Schedule::new(), 0, HashMap::new());
     for event in kernel.iter().filter(|event| event.name == "sched_switch") {

@@ -36,7 +36,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The crate or folder that a file belongs to: `ring` for `crates/ring/src/write.rs`, `tests` for `tests/tests/docs.rs`.
+/// The crate or folder that a file belongs to: `ring` for `crates/ring/src/write.rs`, `tests` for
+/// `tests/tests/docs.rs`.
 fn room(file: &str) -> &str {
     file.strip_prefix("crates/").unwrap_or(file).split('/').next().unwrap_or_default()
 }

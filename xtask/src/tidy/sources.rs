@@ -117,7 +117,8 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// Returns true for a line of code that writes to standard output or standard error, or gets hold of them. The descriptors of
+/// Returns true for a line of code that writes to standard output or standard error, or gets hold of them. The
+/// descriptors of
 /// `rustix::stdio`, which are duplicated and redirected, are not meant.
 fn prints(line: &str) -> bool {
     let code = line.trim_start();
