@@ -10,7 +10,7 @@ use std::process::Command;
 /// An environment for the recorder and thus for the program.
 type Environment = &'static [(&'static str, &'static str)];
 
-/// Restartable sequences; the shared ring because the user says so; the shared ring because the C library has no rseq.
+/// Restartable sequences; the shared ring by the user's choice; the shared ring because the C library has no rseq.
 const WAYS: [Environment; 3] =
     [&[], &[("SORDINO_RING", "shared")], &[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]];
 

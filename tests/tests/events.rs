@@ -223,8 +223,8 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     scene.refuses(2, &["metadata"], &["events", recording.name()]);
 }
 
-/// The names of the events that `sordino events` lists with these options, and how often each is there; in text as in
-/// JSON.
+/// Returns the names of the events that `sordino events` lists with these options, with their counts, which are the
+/// same in text and in JSON.
 fn selected(scene: &Scene, trace: &str, options: &[&str]) -> std::collections::BTreeMap<String, usize> {
     let json = scene.sordino(&[&["events", "--json", trace], options].concat());
     let items = items(json.succeeded());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An environment for the recorder and thus for the program.
 type Environment = &'static [(&'static str, &'static str)];
 
-/// Restartable sequences; the shared ring because the user says so; the shared ring because the C library has no rseq.
+/// Restartable sequences; the shared ring by the user's choice; the shared ring because the C library has no rseq.
 const WAYS: [Environment; 3] =
     [&[], &[("SORDINO_RING", "shared")], &[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]];
 
@@ -182,8 +182,8 @@ fn children_of_all_kinds_are_recorded() {
     }
 }
 
-/// Plug-ins that bring their own copy of the library: each is a program of its own in the trace. They have to stay
-/// loaded, because each load would make an area of its own.
+/// Plug-ins with their own copy of the library are programs of their own in the trace. They have to stay loaded,
+/// because each load would create another area.
 #[test]
 fn a_plug_in_with_the_library_inside_is_recorded_too() {
     let scene = Scene::new();

@@ -1,5 +1,5 @@
-//! A ring's reader over memory that a hostile program changes under it: what the fuzzer `ring_reader` found, and inputs
-//! made from that.
+//! A ring's reader over memory that a hostile program changes: findings of the fuzzer `ring_reader`, and inputs derived
+//! from them.
 
 use sordino_tests::verified::mixed;
 use std::fs;

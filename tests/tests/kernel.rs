@@ -231,8 +231,8 @@ fn groups_and_events_are_chosen_together() {
     assert!(has("sched:sched_switch") && has("sched:sched_wakeup") && has("irq:softirq_entry"), "{chosen:?}");
     assert!(!has("sched:sched_process_fork"));
     assert!(has("task:task_rename"), "what threads are called goes with switches: {chosen:?}");
-    // The program's threads are switched from where they were switched to. Of others, as of idle ones, some kernels
-    // don't say it.
+    // Each of the program's threads is switched out where it was switched in. Some kernels do not report that of other
+    // threads, such as idle ones.
     let ours: BTreeSet<i32> = recording.events().iter().map(|event| event.tid).collect();
     let (mut running, mut switches) = (HashMap::new(), 0);
     for event in kernel(&recording).iter().filter(|event| event.name == "sched_switch") {

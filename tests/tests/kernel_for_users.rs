@@ -107,7 +107,7 @@ impl<'a> Room<'a> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        // Of a test that failed.
+        // Instances that a failed test left behind.
         if self.path("run/sordino/grant.journal").exists() {
             // Guardians are still at work.
             wait_until("it is taken back", || self.sordino(&["revoke", GROUP.0]).status == 0);

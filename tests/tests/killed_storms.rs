@@ -1,5 +1,5 @@
-//! Programs that are killed at any moment of a storm: `STORM_KILLS` says how many (50 unless it does), `STORM_SEED`
-//! begins with the one that failed. The trace is whole, all that was published is there, and no memory is left.
+//! Programs that are killed at any moment of a storm. `STORM_KILLS` sets their number (default 50), `STORM_SEED` begins
+//! with the one that failed. The trace is valid, all published records are there, and no memory remains.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::exchange::area;
@@ -67,8 +67,8 @@ fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, l
     let (read, lost) = (lanes.count(), recording.lost());
     let missing = lanes.missing(&begun, &done);
     let at_work = begun.values().sum::<u64>() - done.values().sum::<u64>();
-    // A writer that was killed had perhaps counted its record as lost, or left it unfinished, and not returned. One
-    // that was leaving a sub-buffer is found unfinished in both.
+    // A killed writer may have counted its record as lost, or left it unfinished, without returning from the hit. A
+    // writer that was switching the sub-buffer is found unfinished in both.
     let most = missing + at_work + recording.sum("unfinished") / 2;
     assert!(
         overwrites || (missing..=most).contains(&lost),

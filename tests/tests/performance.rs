@@ -9,8 +9,7 @@ use std::process::Command;
 /// Counters of the kernel, which every machine has.
 const NAMES: &str = "page-faults, context-switches, task-clock";
 
-/// Records the program, on one CPU: a thread that goes to another one between two records has no counters with the
-/// second.
+/// Records the program on one CPU: the second record of a thread that migrates between two records has no counters.
 fn counted_with(
     scene: &Scene,
     arguments: &[&str],

@@ -196,8 +196,8 @@ impl Planter {
         Some(Self { scene, program })
     }
 
-    /// Records a kind on a CPU, with these events and so many plants; its findings of the planted rounds, with the
-    /// length of each. `None` where the machine does not have it.
+    /// Records a kind on a CPU, with these events and this many plants. Returns the findings of the planted rounds,
+    /// with the length of each; `None` where the machine does not have the kind.
     fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
         let (scene, program) = (&self.scene, self.program.display());
         let group = matches!(kind, "quota" | "throttled_holder").then(Group::new);

@@ -1,5 +1,5 @@
-//! Places that lack what sordino usually finds: each command goes on, or says which path is missing, what follows and
-//! what to do.
+//! Environments that lack something sordino usually finds: each command continues, or reports the missing path, the
+//! effect and the remedy.
 
 use sordino_tests::{Ended, Scene};
 use std::process::Command;
@@ -26,7 +26,7 @@ const PLAN: &str = "shield plan --cpus 0";
 const UP: &str = "shield up --cpus 0 --measure 0s";
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// A place, a command, its exit status, and what it says.
+/// An environment, a command, its exit status, and its messages.
 const CASES: &[(&str, &str, i32, &[&str])] = &[
     (READ_ONLY_PROC_SYS, NPT, 0, &[THROTTLE, "up to 50 ms in each second", "remount,rw /proc/sys"]),
     (READ_ONLY_PROC_SYS, CHECK_NPT, 0, &[THROTTLE, "up to 50 ms in each second", "remount,rw /proc/sys"]),

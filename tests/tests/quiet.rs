@@ -1,5 +1,5 @@
-//! The recorder beside the programs: it keeps off their CPUs, looks at few processes, and finds the programs all the
-//! same that do not register. What it still takes is named as its own.
+//! The recorder's load: it stays off the programs' CPUs, examines few processes, and still finds programs that do not
+//! register. Its remaining load is attributed to it.
 
 use rustix::process::Signal;
 use serde_json::Value;

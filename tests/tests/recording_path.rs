@@ -55,8 +55,8 @@ fn a_static_program_records_as_cheaply() {
     costs_nothing(&scene, &scene.compile(Compiler::Clang, "path.c", STATIC), EVENTS / 10, &[]);
 }
 
-/// "Late attach" to a program that does not lock its memory: the first hit faults neither on its ring nor on the way
-/// there, be it rejected or recorded.
+/// "Late attach" to a program that does not lock its memory: the first hit causes no page fault, neither in its ring
+/// nor on the way there, whether it is rejected or recorded.
 #[test]
 fn a_program_that_locks_nothing_does_not_fault_on_its_first_hit_either() {
     let scene = Scene::new();

@@ -51,8 +51,8 @@ struct Joined {
     attached: Attached,
 }
 
-/// The first registration with each listener of a program that has a tracepoint called `name`, which is then enabled. A
-/// program registers once for each of its modules.
+/// Returns the first registration with each listener of a program with a tracepoint called `name`, which is then
+/// enabled. A program registers once for each of its modules.
 fn join<const N: usize>(listeners: [&mut Listener; N], name: &str) -> [Joined; N] {
     let mut joined = [const { None }; N];
     let mut listeners = listeners;
@@ -81,7 +81,7 @@ fn enable(registration: Registration, name: &str) -> Option<Joined> {
 }
 
 impl Joined {
-    /// Lets the program go on to its end; the numbers in its records.
+    /// Lets the program continue to its end, and returns the numbers in its records.
     fn recorded(self, running: Running) -> Vec<u32> {
         drop(self.registration);
         assert_eq!(running.end().status, 0);
@@ -109,8 +109,8 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
     numbers
 }
 
-/// A program that no recorder started waits for those that listen, and is recorded from its first event on, before
-/// `main`.
+/// A program that no recorder started waits for those that accept registrations, and is recorded from its first event
+/// on, before `main`.
 #[test]
 fn a_program_joins_at_its_first_event() {
     let scene = Scene::new();
@@ -212,7 +212,7 @@ fn directories_that_others_could_have_made_are_not_trusted() {
     }
 }
 
-/// A program that runs with more rights than its caller takes no notice of the caller's environment.
+/// A program that runs with more rights than its caller ignores the caller's environment.
 #[test]
 fn a_set_uid_program_looks_only_where_its_own_user_would() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -225,8 +225,8 @@ fn a_set_uid_program_looks_only_where_its_own_user_would() {
     assert_eq!(listener.accept().len(), 0);
 }
 
-/// Recorders that were killed cost nothing, and of those that never answer all together no more than one: with a pause
-/// for each, this program would not end in time.
+/// Killed recorders cost no time, and all recorders without an answer together cost one pause: with a pause for each,
+/// this program would not end in time.
 #[test]
 fn dead_and_silent_recorders_keep_no_program_for_long() {
     let scene = Scene::new();

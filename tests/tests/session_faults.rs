@@ -76,7 +76,7 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
     assert_eq!(stopped.status, 1, "{}", stopped.errors);
     assert!(stopped.output.starts_with("INCOMPLETE: could not be written: "), "{}", stopped.output);
     assert!(stopped.output.contains("the traces of "), "{}", stopped.output);
-    // What filled the disk may have taken the room that a chunk was to be completed with.
+    // The file that filled the disk may have taken the room for completing a chunk.
     scene.run(scene.command(&["recover"]).arg(&session.output)).succeeded();
     let mut chunks = chunks_in(&session.output);
     chunks.sort_unstable();

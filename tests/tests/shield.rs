@@ -129,7 +129,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What a test that fails leaves.
+        // State that a failed test has left.
         if std::thread::panicking() && geteuid().is_root() {
             let _ = Store::default().down();
         }
@@ -236,7 +236,7 @@ fn an_up_that_measures_first_undoes_what_a_killed_one_left() {
         let raise =
             Command::new(env!("CARGO_BIN_EXE_raise")).args([&stage.cpus(), &moment]).status().unwrap();
         assert_eq!(raise.signal(), Some(Signal::KILL.as_raw()));
-        // What is started now could not measure there.
+        // A measurement that is started now could not run there.
         if !may_run_there() {
             break;
         }

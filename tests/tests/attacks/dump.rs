@@ -5,9 +5,8 @@ use sordino_tests::{Ended, Sandbox, Scene};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_dump");
 
-/// Starts the attack, then records while it goes on. In `script` the attack is `$attacker`; `record` records to
-/// `$SCENE/out`, for
-/// 20 seconds at most.
+/// Starts the attack, then records while it runs. In `script`, the attacker's process is `$attacker`; `record` records
+/// to `$SCENE/out`, for at most 20 seconds.
 fn attack(scene: &Scene, kind: &str, script: &str) -> (Ended, Value) {
     let sandbox = Sandbox::new(scene, ATTACK);
     let ended = sandbox.run(&format!(

@@ -208,8 +208,8 @@ fn pages_that_never_come_hold_nobody_else_up() {
 /// Shell command that makes `/run/faults` a userfaultfd device, for page faults that are never answered.
 const FAULTS: &str = "mknod /run/faults c 10 $(grep userfaultfd /proc/misc | tr -dc '0-9 ' | cut -d' ' -f1-) && chmod 666 /run/faults";
 
-/// A program that keeps its area's inode locked, by a write from pages that never come, stops no recorder: neither one
-/// that attaches to it nor one that lets it go; and the recorder's process ends.
+/// A program that keeps its area's inode locked, by a write from pages that never come, delays no recorder that
+/// attaches to it or detaches from it; and the recorder's process ends.
 #[test]
 fn an_inode_that_is_kept_locked_stops_no_recorder() {
     for (when, note) in [("before", "could not be attached to"), ("after", "could not be given back")] {

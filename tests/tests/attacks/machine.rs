@@ -95,8 +95,8 @@ END
     assert!(lines(&ended, "written").is_empty(), "{}", ended.output);
 }
 
-/// A script whose sandbox has the tracer, which is the machine's: what was granted is taken back whatever happens.
-/// `member` runs a command as a user of the group.
+/// Runs a script whose sandbox has the machine's tracer: a grant is withdrawn in any case. `member` runs a command as a
+/// user of the group.
 fn traced(scene: &Scene, script: &str) -> Option<Ended> {
     let prologue = r#"
         mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing

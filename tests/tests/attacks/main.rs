@@ -1,6 +1,5 @@
-//! Attacks on a recorder with all rights, by an unprivileged user: each row of the table in docs/security.md has a
-//! module here that runs the attack, with programs of our own, on a machine of its own (see
-//! [`sordino_tests::Sandbox`]).
+//! Attacks of an unprivileged user on a privileged recorder. Each row of the table in docs/security.md has a module
+//! here that runs the attack with programs of its own in a sandbox (see [`sordino_tests::Sandbox`]).
 
 mod dump;
 mod intake;

@@ -45,7 +45,7 @@ impl Precious {
 /// Shell commands that set the environment in which sudo starts a program for the unprivileged user.
 const SUDO: &str = "export SUDO_UID=65534 SUDO_GID=65534 SUDO_USER=nobody; cd \"$USER_HOME\"; ";
 
-/// README's own flow: the command moves the directory away that root has made, and puts links in its place, under every
+/// README's own example: the command moves away the directory that root has made, and replaces it by links under every
 /// name that a recorder writes.
 #[test]
 fn links_in_the_place_of_the_output_are_not_written_through() {
@@ -70,8 +70,8 @@ fn links_in_the_place_of_the_output_are_not_written_through() {
     }
 }
 
-/// The same under a session that begins a chunk each 100 ms, while its directory's name and one full of links are
-/// exchanged as fast as can be.
+/// The same attack on a session that begins a chunk every 100 ms, while its directory's name and one full of links are
+/// exchanged as fast as possible.
 #[test]
 fn exchanging_names_beside_a_session_reaches_nothing() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -195,8 +195,8 @@ fn a_session_that_does_not_begin_gives_away_nothing_that_was_there() {
     assert_eq!(fs::metadata(scene.path("empty")).unwrap().uid(), 0);
 }
 
-/// Between two sessions, their directory is its user's, who moves files and a directory of root's, and mounts, to the
-/// names of recordings: the second session neither gives them to the user nor removes them.
+/// Between two sessions, their directory's owner moves files and a directory of root's, and mounts, to the names of
+/// recordings. The second session neither gives them to the user nor removes them.
 #[test]
 fn what_a_user_moves_among_recordings_is_neither_given_away_nor_removed() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -282,8 +282,8 @@ fn a_temporary_directory_of_somebody_else_is_refused() {
     assert!(ended.errors.contains("it belongs to user 65534"), "{}", ended.errors);
 }
 
-/// The directory in which a session was started, and that in which sordino is called, have paths that lead elsewhere
-/// when their user puts a link there: nothing is made there, and given to the user.
+/// A user replaces the directories in which a session was started and in which sordino is called by links: nothing is
+/// created at the links' targets or given to the user.
 #[test]
 fn a_working_directory_that_is_exchanged_leads_nowhere_else() {
     let Some(scene) = Scene::new().as_root() else { return };

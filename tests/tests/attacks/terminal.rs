@@ -7,8 +7,8 @@ use std::path::Path;
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_terminal");
 
-/// Runs a command, and keeps both its outputs as `NAME.out` and `NAME.err`, whatever its status is; with a terminal, as
-/// `NAME.pty`. Then programs under each disguise, and a user's recorder whose session has such a name.
+/// Runs a command and keeps its outputs as `NAME.out` and `NAME.err`, whatever its status is; on a terminal, as
+/// `NAME.pty`. Then starts programs under each disguise, and a user's recorder whose session has such a name.
 const PROLOGUE: &str = r#"
 show() { name=$1; shift; "$@" >"$SCENE/$name.out" 2>"$SCENE/$name.err" </dev/null || true; }
 show_on_pty() { name=$1; shift; script -qec "$*" "$SCENE/$name.pty" </dev/null >/dev/null 2>&1 || true; }
@@ -28,8 +28,8 @@ fn offences(text: &[u8]) -> Vec<String> {
     forged.map(str::to_owned).chain(obeyed.map(|character| character.escape_default().to_string())).collect()
 }
 
-/// The same of what came through a pty, where newlines have a carriage return, and colours and progress have sequences
-/// of their own.
+/// Returns the faults of an output from a pty, where newlines have a carriage return, and colours and progress have
+/// escape sequences of their own.
 fn offences_on_pty(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text).replace('\r', "\n");
     let mut own = text.split("\x1b[");
@@ -45,7 +45,7 @@ fn offences_on_pty(text: &[u8]) -> Vec<String> {
     offences(rest.as_bytes())
 }
 
-/// Nothing of the attack is in these outputs, of which those under `with_escapes` show it in escapes.
+/// Asserts that these outputs contain no attack, and that those under `with_escapes` show it escaped.
 #[track_caller]
 fn assert_harmless(scene: &Scene, outputs: &[&str], with_escapes: &[&str]) {
     for output in outputs.iter().chain(with_escapes) {

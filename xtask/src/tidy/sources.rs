@@ -118,8 +118,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
 }
 
 /// Returns true for a line of code that writes to standard output or standard error, or gets hold of them. The
-/// descriptors of
-/// `rustix::stdio`, which are duplicated and redirected, are not meant.
+/// descriptors of `rustix::stdio`, which are duplicated and redirected, are not meant.
 fn prints(line: &str) -> bool {
     let code = line.trim_start();
     let is_word = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
