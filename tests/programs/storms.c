@@ -27,7 +27,7 @@
 
 SORDINO_TRACEPOINT(storms, words, SORDINO_INFO, (u64, what), (u64, check))
 SORDINO_TRACEPOINT(storms, bytes, SORDINO_INFO, (u64, what), (u64, check), (sequence, u8, fill))
-/* Without a fill, both events have the same bytes. */
+/* Has the same bytes as `bytes` with an empty fill. */
 SORDINO_TRACEPOINT(storms, values, SORDINO_INFO, (u64, what), (u64, check), (u16, length))
 
 enum { WORKERS = 4, HANDLERS = 2, LANES = 1024, CHILD = 512, LARGEST = 20000 };
