@@ -238,8 +238,14 @@ impl Planter {
             "huge_pages" => "rt,kmem:mm_page_alloc if order > 8",
             _ => "rt",
         };
-        let judged = self.record(kind.name, cpu, events, plants)?.into_iter();
-        Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
+        let rounds = self.record(kind.name, cpu, events, plants)?;
+        let (shared, judged): (Vec<_>, Vec<_>) =
+            rounds.into_iter().partition(|(interval, length)| kind.is_shared(interval, *length));
+        if !shared.is_empty() {
+            Scene::not_measured("a quota: other programs ran on the CPU while the thread was throttled");
+        }
+        let objections = judged.iter().map(|(interval, length)| kind.objection(cpu, interval, *length));
+        Some(objections.flatten().collect())
     }
 
     /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs
@@ -263,12 +269,32 @@ impl Planter {
     }
 }
 
+/// Returns the time of a wait behind a thread other than the idle one.
+fn others(wait: &Value) -> Option<i64> {
+    (wait["thread"]["tid"] != 0).then(|| wait["time_ns"].as_i64().unwrap())
+}
+
 /// The part that explains an interval.
 fn main_part(interval: &Value) -> &Value {
     &interval["parts"][interval["main"]["part"].as_u64().unwrap() as usize]
 }
 
 impl Kind {
+    /// Returns true if other programs ran on the CPU for a tenth of the time for which a quota kept a thread from there:
+    /// such a thread can't be told from one that waits for them.
+    fn is_shared(&self, interval: &Value, length: i64) -> bool {
+        let waits =
+            |of: &Value| of.as_array().map_or(0, |waits| waits.iter().filter_map(others).sum::<i64>());
+        let parts = interval["parts"].as_array().unwrap();
+        let is_behind =
+            |part: &&Value| part["cause"]["kind"] == "waiting" && part["cause"]["behind"]["tid"] != 0;
+        let own = parts.iter().filter(is_behind).map(time).sum::<i64>();
+        let links = parts.iter().flat_map(|part| part["wakers"].as_array().unwrap());
+        let links = links.flat_map(|woken| woken["chain"].as_array().unwrap());
+        let of_waker = links.map(|link| waits(&link["waited"])).sum::<i64>();
+        matches!(self.name, "quota" | "throttled_holder") && own + of_waker > length / 10
+    }
+
     /// Returns the objection to the findings on a round into which `length` ns were planted.
     fn objection(&self, cpu: &str, interval: &Value, length: i64) -> Option<String> {
         let (part, text) = (main_part(interval), main_part(interval).to_string());
