@@ -58,7 +58,6 @@ static const struct kind {
     { "quota", uses_up, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
 
     { "lock", takes_plain, NULL, NULL, holds, "holder", &plain_lock, BELOW, THERE },
-    { "throttled_holder", takes_from_throttled, NULL, NULL, holds_too_long, "holder", &plain_lock, 0, THERE },
     { "lending_lock", takes_lending, make_lending_lock, NULL, holds, "holder", &lending_lock, BELOW, HERE },
     { "write_lock", takes_to_write, NULL, NULL, holds, "holder", &read_lock, BELOW, THERE },
     { "file_lock", takes_file, open_files, NULL, holds, "holder", &holders_file_lock, BELOW, THERE },
@@ -91,17 +90,12 @@ static const struct kind {
 
 static uint32_t all_rounds = 10;
 
-static int has_quota(const struct kind *kind)
-{
-    return kind->plant == uses_up || kind->plant == takes_from_throttled;
-}
-
 static void *rounds(void *argument)
 {
     const struct kind *kind = argument;
     const int is_starving = kind->plant == beside_fair;
     /* The time that limits allow has been replenished after that. */
-    const long pause = has_quota(kind) ? 100 * MS : 2 * MS;
+    const long pause = kind->plant == uses_up ? 100 * MS : 2 * MS;
     victim = pthread_self();
     if (strcmp(kind->name, "deadline") == 0)
         become_deadline(2 * MS, 40 * MS);
@@ -150,7 +144,7 @@ int main(int argc, char **argv)
         disturber = start(kind->disturber, kind->disturb, kind->argument, kind->priority,
             kind->place == THERE ? other_cpu : cpu);
     /* Quotas apply to ordinary threads alone, and only those have timer slack. */
-    const int is_ordinary = has_quota(kind) || strcmp(kind->name, "slack") == 0;
+    const int is_ordinary = strcmp(kind->name, "quota") == 0 || strcmp(kind->name, "slack") == 0;
     pthread_join(start("victim", rounds, (void *)kind, is_ordinary ? 0 : VICTIM, cpu), NULL);
     close_file();
     return 0;

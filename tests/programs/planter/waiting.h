@@ -130,23 +130,3 @@ static long uses_up(void)
     const long first = longest_stop(200 * MS, MS);
     return first >= 10 * MS ? first : first + longest_stop(200 * MS, 10 * MS);
 }
-
-/* Holds the lock until its quota is used up and has been replenished. */
-static void *holds_too_long(void *argument)
-{
-    const struct lock *lock = argument;
-    for (;;) {
-        sem_wait(&asked);
-        lock->take(lock->what);
-        sem_post(&answered);
-        measured = uses_up();
-        lock->release(lock->what);
-    }
-    return NULL;
-}
-
-static long takes_from_throttled(void)
-{
-    takes(&plain_lock);
-    return measured;
-}
