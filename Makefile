@@ -5,7 +5,7 @@ DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 # The library's soname ends with the version of the layout that the header is for.
-LIBRARY := libsordino.so.$(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' crates/probe-c/include/sordino/tracepoint.h)
+LIBRARY := libsordino.so.$(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' crates/recording/probe-c/include/sordino/tracepoint.h)
 
 # Cargo puts it where CARGO_TARGET_DIR says.
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
@@ -62,7 +62,7 @@ install:
 	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
 	scripts/archive $(RELEASE)/libsordino_c.so $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
-	install -m 644 crates/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
+	install -m 644 crates/recording/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
 	for file in sordinoConfig sordinoConfigVersion; do \

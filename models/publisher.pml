@@ -1,5 +1,5 @@
 /*
- * The ring of one CPU: records are published by a restartable section (crates/ring/src/write.rs, percpu/src/rseq/).
+ * The ring of one CPU: records are published by a restartable section (crates/recording/ring/src/write.rs, percpu/src/rseq/).
  *
  * Models: writers that are preempted, migrated, or interrupted by a signal handler that writes too, before each step; the end
  * of a sub-buffer and the words left behind there; the reader that takes and gives back, or with -DOVERWRITE exchanges

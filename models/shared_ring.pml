@@ -1,5 +1,5 @@
 /*
- * The shared ring: reserve by compare-and-swap, write, mark, commit (crates/ring/src/commit.rs).
+ * The shared ring: reserve by compare-and-swap, write, mark, commit (crates/recording/ring/src/commit.rs).
  *
  * Models: writers on any CPU; the end of a sub-buffer, its words and its unused end; the reader that takes and gives back,
  * or with -DOVERWRITE exchanges its spare against the oldest sub-buffer; salvage when the program is gone.

@@ -51,7 +51,7 @@ impl Programs {
         match tracer {
             Tracer::None => {}
             Tracer::Sordino => {
-                command.arg("-DTRACER_SORDINO").arg("-I").arg(root.join("crates/probe-c/include"));
+                command.arg("-DTRACER_SORDINO").arg("-I").arg(root.join("crates/recording/probe-c/include"));
                 command.arg(format!("{directory}/{}", library())).arg(format!("-Wl,-rpath,{directory}"));
             }
             Tracer::Lttng => {

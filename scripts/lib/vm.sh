@@ -39,7 +39,7 @@ make_npt_module() {
     built=$vm/$1/npt
     rm -rf "$built"
     get_headers "$1" || return 1
-    cp -r crates/npt/module "$built"
+    cp -r crates/machine/npt/module "$built"
     # Type information (BTF) would require another package, and is not used.
     make --silent --no-print-directory -C "$vm/$headers/usr/src/$headers" M="$built" CONFIG_DEBUG_INFO_BTF_MODULES= modules \
         >"$built/log" 2>&1 || { cat "$built/log" >&2 && return 1; }

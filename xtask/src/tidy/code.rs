@@ -1,5 +1,7 @@
 //! Source text split line by line into code, string literals and comments, for Rust and C.
 
+/// Folders in `crates/` that hold crates, and are none.
+pub(super) const GROUPS: &[&str] = &["formats", "machine", "recorder", "recording", "understanding"];
 /// Endings of the files that are split.
 pub(super) const ENDINGS: &[&str] = &["rs", "c", "h", "S"];
 
@@ -36,10 +38,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The crate or folder that a file belongs to: `ring` for `crates/ring/src/write.rs`, `tests` for
+/// The crate or folder that a file belongs to: `ring` for `crates/recording/ring/src/write.rs`, `tests` for
 /// `tests/tests/docs.rs`.
 fn room(file: &str) -> &str {
-    file.strip_prefix("crates/").unwrap_or(file).split('/').next().unwrap_or_default()
+    match file.strip_prefix("crates/") {
+        Some(below) => crate_folder(below).rsplit('/').next().unwrap_or_default(),
+        None => file.split('/').next().unwrap_or_default(),
+    }
+}
+
+/// The folder of the crate that a file below `crates/` belongs to: `recording/ring` for
+/// `recording/ring/src/write.rs`, `event` for `event/src/lib.rs`.
+pub(super) fn crate_folder(below: &str) -> &str {
+    let (first, rest) = below.split_once('/').unwrap_or((below, ""));
+    let second = rest.split('/').next().unwrap_or_default();
+    if GROUPS.contains(&first) { &below[..first.len() + 1 + second.len()] } else { first }
 }
 
 /// One line of a source file.
@@ -234,11 +247,19 @@ mod tests {
 
     #[test]
     fn files_belong_to_their_crate_or_folder() {
-        let files = ["crates/ring/src/lib.rs", "tests/tests/docs.rs", "README.md"];
-        assert_eq!(files.map(room), ["ring", "tests", "README.md"]);
+        let files = [
+            "crates/recording/ring/src/lib.rs",
+            "crates/event/Cargo.toml",
+            "tests/tests/docs.rs",
+            "README.md",
+        ];
+        assert_eq!(files.map(room), ["ring", "event", "tests", "README.md"]);
         let is_code = |file| Source { file, lines: Vec::new() }.is_crate_code();
-        assert!(is_code("crates/ring/src/read.rs") && !is_code("crates/ring/src/a.h"));
-        assert!(!is_code("crates/ring/tests/golden.rs") && !is_code("crates/dirfd/src/tests.rs"));
+        assert!(is_code("crates/recording/ring/src/read.rs") && !is_code("crates/recording/ring/src/a.h"));
+        assert!(
+            !is_code("crates/recording/ring/tests/golden.rs")
+                && !is_code("crates/recorder/dirfd/src/tests.rs")
+        );
     }
 
     fn code(text: &str) -> Vec<String> {

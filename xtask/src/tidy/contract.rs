@@ -8,7 +8,7 @@ const FILES: [&str; 5] = ["layout.rs", "position.rs", "want.rs", "condition.rs",
 /// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash(tree: &Tree) -> String {
     let code = FILES.map(|file| {
-        let text = tree.read(&format!("crates/ring/src/{file}"));
+        let text = tree.read(&format!("crates/recording/ring/src/{file}"));
         let code = text.split("\n#[cfg(test)]\n").next().unwrap_or_default().to_owned();
         code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<String>()
     });
@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
         return Vec::new();
     }
     vec![format!(
-        "layout.rs, position.rs, want.rs or condition.rs of crates/ring/src changed: bring docs/layout.md up to date, count VERSION up if \
+        "layout.rs, position.rs, want.rs or condition.rs of crates/recording/ring/src changed: bring docs/layout.md up to date, count VERSION up if \
          programs and collectors no longer understand each other, and write this hash into the page: {hash}"
     )]
 }

@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn a_module_lies_beside_its_folder() {
-        let refused = "crates/ring/src/read/mod.rs: one way for modules: move it to crates/ring/src/read.rs";
-        assert_eq!(misplaced("crates/ring/src/read/mod.rs").as_deref(), Some(refused));
-        assert_eq!(misplaced("crates/ring/src/read.rs"), None);
-        assert_eq!(misplaced("crates/analyze/tests/support/mod.rs"), None);
+        let refused = "crates/recording/ring/src/read/mod.rs: one way for modules: move it to crates/recording/ring/src/read.rs";
+        assert_eq!(misplaced("crates/recording/ring/src/read/mod.rs").as_deref(), Some(refused));
+        assert_eq!(misplaced("crates/recording/ring/src/read.rs"), None);
+        assert_eq!(misplaced("crates/understanding/analyze/tests/support/mod.rs"), None);
     }
 
     #[test]

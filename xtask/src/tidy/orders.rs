@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Orders that are stronger than relaxed.
 const STRONG: &[&str] = &["Acquire", "Release", "AcqRel", "SeqCst"];
 /// Folders in which every stronger order needs a label.
-const LABELLED: &[&str] = &["crates/ring/src/", "crates/probe/src/"];
+const LABELLED: &[&str] = &["crates/recording/ring/src/", "crates/recording/probe/src/"];
 
 pub(super) fn check(tree: &Tree) -> Findings {
     let (mut in_tables, mut in_code) = (BTreeSet::new(), BTreeSet::new());

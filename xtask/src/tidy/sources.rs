@@ -4,23 +4,23 @@ use super::{Findings, Tree};
 
 /// Folders whose code may be unsafe.
 const UNSAFE: &[&str] = &[
-    "crates/clock/",
-    "crates/percpu/",
-    "crates/ring/",
-    "crates/probe/",
-    "crates/probe-c/",
-    "crates/sched/",
-    "crates/peers/",
+    "crates/recording/clock/",
+    "crates/recording/percpu/",
+    "crates/recording/ring/",
+    "crates/recording/probe/",
+    "crates/recording/probe-c/",
+    "crates/machine/sched/",
+    "crates/machine/peers/",
     "tests/",
     "benches/",
     "fuzz/",
 ];
 /// Crates that do no input or output and read neither clock nor environment.
-const PURE: &[&str] = &["crates/event/src", "crates/timeline/src", "crates/analyze/src", "crates/report/src"];
+const PURE: &[&str] = &["crates/event/src", "crates/understanding/"];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
 /// Crates that run with all rights beside hostile programs: their writes go through `dirfd`.
-const RECORDER: &[&str] = &["crates/collect/src", "crates/cli/src", "crates/undo/src"];
+const RECORDER: &[&str] = &["crates/recorder/collect/src", "crates/cli/src", "crates/machine/undo/src"];
 /// Calls that write, make or remove by path.
 const BY_PATH: &[&str] = &[
     "fs::write(",
@@ -41,8 +41,8 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/cli/src/commands/check/hold.rs", "a device in /dev"),
     ("crates/cli/src/commands/grant.rs", "files of the kernel's tracer, and /run/sordino"),
     ("crates/cli/src/commands/npt/marker.rs", "a file of the kernel's tracer"),
-    ("crates/undo/src/guard.rs", "a file of /proc"),
-    ("crates/undo/src/step.rs", "files of /proc, /sys and control groups"),
+    ("crates/machine/undo/src/guard.rs", "a file of /proc"),
+    ("crates/machine/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];
 /// Only file of the command line that writes to standard output and standard error.
 const TERMINAL: &str = "crates/cli/src/terminal.rs";
@@ -78,10 +78,10 @@ pub(super) fn check(tree: &Tree) -> Findings {
             findings.push(format!("{file} has {} lines of code: two files?", code.lines().count()));
         }
         if has_code(&code, "asm!(")
-            && !file.starts_with("crates/percpu/src/rseq/")
+            && !file.starts_with("crates/recording/percpu/src/rseq/")
             && !file.starts_with("tests/")
         {
-            findings.push(format!("{file} has assembly: it belongs into crates/percpu/src/rseq"));
+            findings.push(format!("{file} has assembly: it belongs into crates/recording/percpu/src/rseq"));
         }
         if in_crate
             && is_recording(file)
@@ -95,8 +95,9 @@ pub(super) fn check(tree: &Tree) -> Findings {
             BY_PATH.iter().filter(|_| RECORDER.iter().any(|room| file.starts_with(room)) && !is_exempt)
         {
             if has_code(&code, call) {
-                findings
-                    .push(format!("{file} has {call}: root writes below a held directory, see crates/dirfd"));
+                findings.push(format!(
+                    "{file} has {call}: root writes below a held directory, see crates/recorder/dirfd"
+                ));
             }
         }
         let lines = code.lines().filter(|line| in_crate && counts_by_hand(line));
@@ -150,9 +151,7 @@ fn counts_by_hand(line: &str) -> bool {
 }
 
 fn is_recording(file: &str) -> bool {
-    ["clock", "percpu", "registration", "ring", "probe", "probe-c"]
-        .iter()
-        .any(|room| file.starts_with(&format!("crates/{room}/")))
+    file.starts_with("crates/recording/")
 }
 
 /// Crates without unsafe code that lack `#![forbid(unsafe_code)]`.

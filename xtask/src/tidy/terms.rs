@@ -2,7 +2,7 @@
 //!
 //! Prose is not checked, and neither are identifiers that are sentences, such as the names of tests.
 
-use super::code::{Line, Source};
+use super::code::{Line, Source, crate_folder};
 use super::ratchet::Measure;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ pub(super) fn check(sources: &[Source]) -> Measure {
     for source in sources {
         let (file, room) = (source.file, source.room());
         let Some(below) = file.strip_prefix("crates/") else { continue };
-        let path = below.split(['/', '.']).skip(1).map(|part| (1, part.to_owned()));
+        let path = below[crate_folder(below).len()..].split(['/', '.']).map(|part| (1, part.to_owned()));
         for (line, name) in path.chain(identifiers(&source.lines)) {
             let Some((term, write)) = gone(room, &name) else { continue };
             if known.insert((room, name.clone())) {

@@ -1,5 +1,6 @@
 //! The workspace as tidy sees it: the packages that Cargo knows, and the files that git tracks.
 
+use super::code::crate_folder;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,10 +53,10 @@ impl Tree {
         fs::read_to_string(self.root.join(file)).unwrap_or_default()
     }
 
-    /// The names of the folders in `crates/`.
+    /// The folders of the crates, relative to `crates/`.
     pub(super) fn crates(&self) -> BTreeSet<&str> {
-        let below = self.files.iter().filter_map(|file| file.strip_prefix("crates/")?.split_once('/'));
-        below.map(|(name, _)| name).collect()
+        let below = self.files.iter().filter_map(|file| file.strip_prefix("crates/"));
+        below.map(crate_folder).collect()
     }
 }
 

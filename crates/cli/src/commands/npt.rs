@@ -84,7 +84,7 @@ pub(crate) struct Options {
     #[arg(short = 'i', long, hide = true, conflicts_with = "interrupts_off")]
     allow_interrupts: bool,
     /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module in
-    /// crates/npt/module
+    /// crates/machine/npt/module
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     interrupts_off: bool,
     /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (hits npt:loop)
