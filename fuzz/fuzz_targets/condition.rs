@@ -5,8 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sordino_event::condition::{Condition, Context, MAX_CODE, holds};
-use sordino_event::rule::{Rule, Rules};
+use sordino_filter::condition::{Condition, Context, MAX_CODE, holds};
+use sordino_filter::rule::{Rule, Rules};
 use sordino_event::{Pid, Schema, catalogue};
 use std::sync::LazyLock;
 

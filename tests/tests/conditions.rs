@@ -1,8 +1,8 @@
 //! Conditions that are evaluated in real programs: rejected records are absent, and triggers arrive.
 
 use rustix::process::Signal;
-use sordino_event::condition::{self, Context, Expression};
 use sordino_event::{Pid, Schema, catalogue};
+use sordino_filter::condition::{self, Context, Expression};
 use sordino_ring::control::{Attached, Code, Program, Triggers, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_tests::exchange::area;

@@ -1,8 +1,8 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::condition::{Condition, Context, Expression, Gate};
 use sordino_event::{Pid, Schema, catalogue};
+use sordino_filter::condition::{Condition, Context, Expression, Gate};
 use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_tests::Scene;

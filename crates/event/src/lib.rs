@@ -6,9 +6,6 @@
 //! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands where
 //!   records are missing.
 //!
-//! A user selects events before they are recorded: a [`rule`] chooses tracepoints by their names, a
-//! [`condition`] records by their values.
-//!
 //! The module [`text`] makes names and strings from outside fit for a terminal.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
@@ -26,22 +23,17 @@
 
 pub mod catalogue;
 mod class;
-pub mod condition;
-mod glob;
 mod id;
-mod invalid;
 mod level;
 mod loss;
 mod numbering;
 mod record;
-pub mod rule;
 mod schema;
 pub mod text;
 mod time;
 
 pub use class::{Class, ClassId, Classes, Domain};
 pub use id::{Cpu, Pid, Tid};
-pub use invalid::Invalid;
 pub use level::Level;
 pub use loss::{Cause, Loss, Step};
 pub use numbering::PriorityNumbering;

@@ -8,9 +8,9 @@ use crate::intake::is_trusted;
 use crate::options::{IMPLIED, UserEvents};
 use crate::shortfall::{RuleCause, RuleProblem, TracepointFields};
 use crate::similar::similar;
-use sordino_event::condition::Context;
-use sordino_event::rule::{Rule, Rules};
-use sordino_event::{Invalid, Schema};
+use sordino_event::Schema;
+use sordino_filter::rule::{Rule, Rules};
+use sordino_filter::{Invalid, condition::Context};
 use std::collections::BTreeSet;
 
 /// Maximum size of the names kept, in bytes: of trusted users, and of all others together.

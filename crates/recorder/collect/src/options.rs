@@ -2,8 +2,8 @@
 
 use crate::Contexts;
 use sordino_event::Schema;
-use sordino_event::condition::{Condition, Context};
-use sordino_event::rule::{Ranking, Rule, Rules};
+use sordino_filter::condition::{Condition, Context};
+use sordino_filter::rule::{Ranking, Rule, Rules};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
@@ -202,7 +202,7 @@ pub(crate) struct Choice {
 }
 
 impl UserEvents {
-    /// Parses the [rules](sordino_event::rule) that enable tracepoints.
+    /// Parses the [rules](sordino_filter::rule) that enable tracepoints.
     ///
     /// # Errors
     /// A description of the syntax error, with a picture of its place.

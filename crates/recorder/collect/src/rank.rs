@@ -5,9 +5,9 @@ use crate::program::ProgramTrace;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use sordino_ctf::read::Trace;
-use sordino_event::condition::{Condition, holds};
-use sordino_event::rule::Ranking;
 use sordino_event::{Classes, Event, Step, Time, View};
+use sordino_filter::condition::{Condition, holds};
+use sordino_filter::rule::Ranking;
 use std::collections::HashMap;
 
 /// The rank of a snapshot.

@@ -5,8 +5,8 @@
 //! attaches adds these counts to its own.
 
 use serde::{Deserialize, Serialize};
-use sordino_event::condition::Condition;
 use sordino_event::text::count;
+use sordino_filter::condition::Condition;
 use std::collections::BTreeMap;
 
 /// Hits of enabled tracepoints before the recorder's answer.

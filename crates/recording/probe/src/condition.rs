@@ -1,6 +1,6 @@
 //! The decision about a hit by a session's condition.
 
-use sordino_event::condition::{self, Interval, Sole};
+use sordino_filter_vm::{self as machine, Interval, Sole};
 use sordino_ring::condition::When;
 use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
@@ -55,5 +55,5 @@ fn holds(conditions: Table, code: Range<usize>, hit: Hit<'_>) -> bool {
     let mut copied: Copied = [MaybeUninit::uninit(); _];
     // SAFETY: `code` is the range that the tracepoint's `Place` returned.
     let code = unsafe { conditions.copy(code, &mut copied) };
-    condition::holds(code, hit.payload, hit.tid)
+    machine::holds(code, hit.payload, hit.tid)
 }

@@ -4,10 +4,10 @@ use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::names::meant;
 use clap::Args;
-use sordino_event::condition::{Expression, Known};
-use sordino_event::rule::{Filter, Rule, Rules};
 use sordino_event::text::printable;
-use sordino_event::{Class, Classes, Invalid};
+use sordino_event::{Class, Classes};
+use sordino_filter::condition::{Expression, Known};
+use sordino_filter::rule::{Filter, Rule, Rules};
 use sordino_timeline::{Item, is_statedump};
 
 /// The options that select events.
@@ -44,12 +44,12 @@ pub(crate) struct Sieve {
     left_out: u64,
     misfits: u64,
     /// The first reason why a condition can't be applied to an event.
-    misfit: Option<Invalid>,
+    misfit: Option<sordino_filter::Invalid>,
 }
 
 impl Selection {
     pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
-        let bad = |option: &str, text: &str, invalid: Invalid| {
+        let bad = |option: &str, text: &str, invalid: sordino_filter::Invalid| {
             Failure::new(UNUSABLE, format!("{option} {invalid}\n{}", invalid.picture(text)))
         };
         let mut rules = Rules::default();

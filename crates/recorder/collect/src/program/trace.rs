@@ -12,7 +12,7 @@ use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::Pid;
-use sordino_event::condition::{Condition, Context};
+use sordino_filter::condition::{Condition, Context};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

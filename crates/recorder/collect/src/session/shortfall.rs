@@ -4,7 +4,7 @@ use super::Session;
 use crate::options::{IMPLIED, Programs};
 use crate::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
-use sordino_event::condition::Context;
+use sordino_filter::condition::Context;
 
 impl Session<'_> {
     /// Checks the tracepoints that a program has declared, from index `first` on.

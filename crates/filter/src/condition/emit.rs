@@ -1,10 +1,8 @@
 //! Translation of a plan to code.
 
-use super::code::{JUMP, Op};
 use super::layout::Varying;
-use super::number::{Number, Relation};
-use super::payload::Interval;
 use super::plan::{Place, Test, Value};
+use sordino_filter_vm::{Interval, JUMP, Number, Op, Relation};
 
 /// Returns the code that runs `test` on records with these fields of variable length.
 pub(super) fn emit(test: &Test, varying: &[Varying]) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! The evaluator: a stack machine whose code only jumps forward.
 
-use super::code::{MAX_CODE, Op, STACK};
-use super::number::Number;
-use super::payload::{element, past_sequence, past_string, text};
+use crate::code::{MAX_CODE, Op, STACK};
 use crate::glob;
+use crate::number::Number;
+use crate::payload::{element, past_sequence, past_string, text};
 
 /// Returns true if `payload`, recorded by the thread `tid`, meets the condition that `code` encodes.
 ///
@@ -12,7 +12,7 @@ use crate::glob;
 /// Real-time: no allocation, no recursion, no panic. Jumps only lead forward, and each operation is bounded by the
 /// payload's length, or for a pattern by that times the pattern's length: together at most `code.len() * (payload.len()
 /// + 1)` small steps. At most [`MAX_CODE`] bytes of code are read. Code that is the test of one
-/// [`Interval`](super::Interval) runs faster by that.
+/// [`Interval`](crate::Interval) runs faster by that.
 pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
     let mut code = code.get(..MAX_CODE).unwrap_or(code);
     let mut stack = Stack { numbers: [Number::Nothing; STACK], height: 0 };

@@ -6,7 +6,7 @@
 ///
 /// Real-time: allocates nothing. At most as many steps as the pattern has bytes for each byte of the text, because only
 /// the last star is ever tried again.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut in_text) = (0, 0);
     // The offset behind the last star in the pattern, and the offset in the text that the star does not cover yet.
     let mut retry = None;

@@ -13,7 +13,7 @@
 //! a traced program.
 //!
 //! ```
-//! use sordino_event::condition::{Condition, Context, Expression, holds};
+//! use sordino_filter::condition::{Condition, Context, Expression, holds};
 //! use sordino_event::{Level, Pid, catalogue};
 //! let text = "event\t1\t6\tnpt\tloop\t\t0\nfield\tu32\tcycle\nfield\tu64\tduration\nend\n";
 //! let (tracepoints, _) = catalogue::parse(text.as_bytes())?;
@@ -27,30 +27,25 @@
 //! ```
 
 mod bounds;
-mod code;
 mod decoded;
 mod emit;
 mod gate;
 mod layout;
 mod lexer;
-mod machine;
-mod number;
 mod parse;
-mod payload;
 mod plan;
 mod resolve;
 mod tree;
 
-pub use code::{MAX_CODE, Sole};
 pub use decoded::Known;
 pub use gate::Gate;
-pub use machine::holds;
-pub use payload::Interval;
+pub use sordino_filter_vm::{MAX_CODE, holds};
 
-use crate::{Class, Event, Invalid, Pid, Schema};
+use crate::Invalid;
 use layout::Layout;
 use plan::Test;
 use resolve::Resolver;
+use sordino_event::{Class, Event, Pid, Schema};
 use tree::{Node, Tree};
 
 /// A condition as a user wrote it, not yet compiled for a tracepoint.

@@ -2,10 +2,11 @@
 //!
 //! A decoded event has values and no layout, so the type of a value is known only when the value is read.
 
-use super::number::{Number, Relation};
 use super::resolve::listed;
 use super::tree::{Node, Tree, Variable};
-use crate::{Class, Cpu, Event, Invalid, Pid, Tid, View, glob};
+use crate::Invalid;
+use sordino_event::{Class, Cpu, Event, Pid, Tid, View};
+use sordino_filter_vm::{Number, Relation, glob};
 use std::ops::Range;
 
 /// The facts about a decoded event besides its class and its fields.

@@ -4,9 +4,10 @@ mod reference;
 
 use proptest::prelude::*;
 use reference::{logic, record, seeds};
-use sordino_event::condition::{Condition, Context, Expression, Known, MAX_CODE, holds};
-use sordino_event::rule::{Rule, Rules};
-use sordino_event::{Invalid, Pid, Tid};
+use sordino_event::{Pid, Tid};
+use sordino_filter::Invalid;
+use sordino_filter::condition::{Condition, Context, Expression, Known, MAX_CODE, holds};
+use sordino_filter::rule::{Rule, Rules};
 
 const CONTEXT: Context<'static> = Context { pid: Pid(4711), procname: "motor" };
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::condition::holds;
-use crate::{Field, Level, Pid};
+use sordino_event::{Field, Level, Pid};
 
 const CONTEXT: Context<'static> = Context { pid: Pid(1), procname: "test" };
 

@@ -1,8 +1,10 @@
 //! Rules for decoded events: they choose which of a recording's events a reader is shown.
 
 use super::{Rule, Rules};
+use crate::Invalid;
 use crate::condition::{Expression, Known};
-use crate::{Class, ClassId, Classes, Event, Invalid, glob};
+use sordino_event::{Class, ClassId, Classes, Event};
+use sordino_filter_vm::glob;
 
 /// Rules and a condition, applied to the classes of a recording.
 ///
@@ -129,7 +131,7 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, Domain, Time, Value};
+    use sordino_event::{Cpu, Domain, Time, Value};
 
     fn classes() -> Classes {
         let mut classes = Classes::default();

@@ -1,8 +1,9 @@
 //! The lexer: splits a condition's text into tokens.
 
-use super::number::Number;
 use super::tree::Variable;
-use crate::{Invalid, Level};
+use crate::Invalid;
+use sordino_event::Level;
+use sordino_filter_vm::Number;
 use std::ops::Range;
 
 /// The smallest part of a text that has a meaning.

@@ -1,14 +1,13 @@
 //! The evaluator's access to a payload: nothing is trusted, and whatever is missing is `None`.
 
-use super::code::UP_TO_ZERO;
-use super::number::Number;
-use crate::{ByteOrder, Enumeration, FloatWidth, Integer, Scalar};
+use crate::code::UP_TO_ZERO;
+use crate::number::Number;
 use std::ffi::CStr;
 
 /// The encoding of a number in a payload, as one byte that compiler and evaluator share. Every byte is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(super) struct Encoding(pub(super) u8);
+pub struct Encoding(u8);
 
 /// The logarithm of the size in bytes.
 const WIDTH: u8 = 0b11;
@@ -21,30 +20,47 @@ const BOOL: u8 = 1 << 5;
 /// An integer in a payload, and the interval that it has to lie within or outside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    pub(super) outside: bool,
-    pub(super) encoding: Encoding,
+    /// True if the integer has to lie outside of the interval.
+    pub outside: bool,
+    /// The encoding of the integer in a payload.
+    pub encoding: Encoding,
     /// The integer's offset from the base.
-    pub(super) offset: u16,
+    pub offset: u16,
     /// The least value. A negative one is stored as its two's complement.
-    pub(super) low: u64,
+    pub low: u64,
     /// The greatest value less the least.
-    pub(super) span: u64,
+    pub span: u64,
 }
 
 impl Encoding {
-    pub(super) fn of(scalar: &Scalar) -> Self {
-        let width = scalar.bytes().ilog2() as u8;
-        Self(match scalar {
-            Scalar::Integer(integer) | Scalar::Enumeration(Enumeration { integer, .. }) => {
-                width | signed(integer) | order(integer)
-            }
-            Scalar::Float(FloatWidth::Single | FloatWidth::Double) => width | FLOAT,
-            Scalar::Bool => width | BOOL,
-        })
+    /// One byte that is false if it is 0, and true otherwise.
+    pub const BOOL: Self = Self(BOOL);
+
+    /// Returns the encoding of an integer of 1, 2, 4 or 8 bytes, in this machine's or in network byte order.
+    pub const fn integer(bytes: u32, signed: bool, network: bool) -> Self {
+        let signed = if signed { SIGNED } else { 0 };
+        let order = if network { NETWORK } else { 0 };
+        Self(width(bytes) | signed | order)
+    }
+
+    /// Returns the encoding of a floating-point number of 4 or 8 bytes.
+    pub const fn float(bytes: u32) -> Self {
+        Self(width(bytes) | FLOAT)
+    }
+
+    /// Returns the encoding that this byte of code stands for.
+    #[inline(always)]
+    pub const fn of_byte(byte: u8) -> Self {
+        Self(byte)
+    }
+
+    /// Returns the byte of code that stands for the encoding.
+    pub const fn byte(self) -> u8 {
+        self.0
     }
 
     /// Returns the least and the greatest integer that the encoding can hold; `None` for a floating-point number.
-    pub(super) fn range(self) -> Option<(i128, i128)> {
+    pub fn range(self) -> Option<(i128, i128)> {
         let bits = 8 << (self.0 & WIDTH);
         match self.0 & (FLOAT | BOOL | SIGNED) {
             0 => Some((0, (1 << bits) - 1)),
@@ -56,7 +72,7 @@ impl Encoding {
 
     /// Returns the encoding without `bool`, and the upper bound that replaces `high` in it: the bytes from 1 on are all
     /// true.
-    pub(super) fn of_bytes(self, high: i128) -> (Self, i128) {
+    pub fn of_bytes(self, high: i128) -> (Self, i128) {
         let greatest = if self.0 & BOOL != 0 && high == 1 { u8::MAX.into() } else { high };
         (Self(self.0 & !BOOL), greatest)
     }
@@ -87,7 +103,8 @@ impl Encoding {
         Some(value)
     }
 
-    pub(super) fn number(self, payload: &[u8], at: usize) -> Number {
+    /// Returns the number at `at`, or [`Number::Nothing`] where the payload ends before.
+    pub fn number(self, payload: &[u8], at: usize) -> Number {
         let Some(bits) = self.bits(payload, at) else { return Number::Nothing };
         match self.0 & (FLOAT | BOOL | SIGNED) {
             0 => Number::Integer(bits.into()),
@@ -99,19 +116,13 @@ impl Encoding {
     }
 }
 
-fn signed(integer: &Integer) -> u8 {
-    if integer.signed { SIGNED } else { 0 }
-}
-
-fn order(integer: &Integer) -> u8 {
-    match integer.order {
-        ByteOrder::Host => 0,
-        ByteOrder::Network => NETWORK,
-    }
+/// Returns the logarithm of a size in bytes.
+const fn width(bytes: u32) -> u8 {
+    bytes.ilog2() as u8
 }
 
 impl Interval {
-    /// Returns true if the integer in `payload` is where it has to be. [`holds`](super::holds) returns the same for the
+    /// Returns true if the integer in `payload` is where it has to be. [`holds`](crate::holds) returns the same for the
     /// code that this interval was made from.
     ///
     /// Real-time: some twenty instructions.
@@ -122,7 +133,7 @@ impl Interval {
 
     /// Returns the same as [`holds`](Self::holds), with another base. A missing integer is neither within nor outside.
     #[inline(always)]
-    pub(super) fn holds_behind(self, payload: &[u8], base: usize) -> bool {
+    pub(crate) fn holds_behind(self, payload: &[u8], base: usize) -> bool {
         match self.encoding.bits(payload, base.saturating_add(self.offset.into())) {
             // One comparison tests both ends: a value below the least wraps and becomes large.
             Some(value) => (value.wrapping_sub(self.low) <= self.span) != self.outside,
@@ -132,7 +143,7 @@ impl Interval {
 }
 
 /// Returns the text at `at`, which has `length` bytes or ends with a zero byte.
-pub(super) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
+pub(crate) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
     let bytes = payload.get(at..)?;
     let until_zero = |bytes| CStr::from_bytes_until_nul(bytes).ok().map(CStr::to_bytes);
     if length == UP_TO_ZERO {
@@ -143,17 +154,17 @@ pub(super) fn text(payload: &[u8], at: usize, length: u16) -> Option<&[u8]> {
 }
 
 /// Returns the offset behind the string at `at`.
-pub(super) fn past_string(payload: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn past_string(payload: &[u8], at: usize) -> Option<usize> {
     Some(at + text(payload, at, UP_TO_ZERO)?.len() + 1)
 }
 
 /// Returns the offset behind the sequence at `at`, whose elements have `size` bytes.
-pub(super) fn past_sequence(payload: &[u8], at: usize, size: u8) -> Option<usize> {
+pub(crate) fn past_sequence(payload: &[u8], at: usize, size: u8) -> Option<usize> {
     Some(elements(at, size, sequence_length(payload, at)?))
 }
 
 /// Returns the offset of the element with this index in the sequence at `at`.
-pub(super) fn element(payload: &[u8], at: usize, size: u8, index: u16) -> Option<usize> {
+pub(crate) fn element(payload: &[u8], at: usize, size: u8, index: u16) -> Option<usize> {
     (index < sequence_length(payload, at)?).then(|| elements(at, size, index))
 }
 

@@ -1,12 +1,12 @@
 //! The resolver: turns a tree into a plan for one tracepoint.
 
 use super::Context;
-use super::code::{MAX_PATTERN, STACK};
 use super::layout::Layout;
-use super::number::{Number, Relation};
 use super::plan::{Place, Test, Value};
 use super::tree::{Node, Tree, Variable};
-use crate::{Enumeration, Field, Invalid, Scalar, Schema, glob};
+use crate::Invalid;
+use sordino_event::{Enumeration, Field, Scalar, Schema};
+use sordino_filter_vm::{MAX_PATTERN, Number, Relation, STACK, glob};
 use std::ops::Range;
 
 /// The meaning of names in one tracepoint.
@@ -220,7 +220,7 @@ fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result
 fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: bool) -> Vec<Test> {
     let matching =
         enumeration.ranges.iter().filter(|range| glob::matches(pattern.as_bytes(), range.label.as_bytes()));
-    let test = |range: &crate::Range| match value {
+    let test = |range: &sordino_event::Range| match value {
         Value::Load(place, encoding) => {
             Test::interval(*place, *encoding, unlike, range.low.into(), range.high.into())
         }

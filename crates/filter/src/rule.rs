@@ -1,8 +1,8 @@
 //! Rules that choose the tracepoints to record: `motor:*, !motor:noise*, npt:loop if duration > 50us`.
 //!
 //! ```
-//! use sordino_event::condition::{Condition, Context};
-//! use sordino_event::rule::{Rule, Rules};
+//! use sordino_filter::condition::{Condition, Context};
+//! use sordino_filter::rule::{Rule, Rules};
 //! use sordino_event::{Level, Pid, Schema};
 //! let rules = Rules(Rule::list("motor:*, !motor:noise*, net:tx if $level <= warning")?);
 //! let context = Context { pid: Pid(4711), procname: "motor" };
@@ -23,8 +23,10 @@ mod ranking;
 pub use filter::Filter;
 pub use ranking::Ranking;
 
+use crate::Invalid;
 use crate::condition::{Condition, Context, Expression, compile_any};
-use crate::{Invalid, Schema, glob};
+use sordino_event::Schema;
+use sordino_filter_vm::glob;
 use std::fmt;
 
 /// A rule that includes or excludes tracepoints by their names, and may limit the records by a condition.

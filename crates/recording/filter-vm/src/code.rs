@@ -2,22 +2,23 @@
 //!
 //! `docs/conditions.md` describes the bytes for authors of other evaluators.
 
-use super::number::{Operator, Relation};
-use super::payload::{Encoding, Interval};
+use crate::number::{Operator, Relation};
+use crate::payload::{Encoding, Interval};
 use std::mem::offset_of;
 
 /// The longest code of a condition, in bytes.
 pub const MAX_CODE: usize = 512;
 /// The capacity of the evaluator's stack, in numbers.
-pub(super) const STACK: usize = 8;
+pub const STACK: usize = 8;
 /// The longest pattern, in bytes: its length is stored in one byte.
-pub(super) const MAX_PATTERN: usize = u8::MAX as usize;
+pub const MAX_PATTERN: usize = u8::MAX as usize;
 /// A value in place of a text's length: the text ends with a zero byte.
-pub(super) const UP_TO_ZERO: u16 = u16::MAX;
+pub const UP_TO_ZERO: u16 = u16::MAX;
 
 /// One operation. Offsets count from the *base*, which is the payload's first byte until an operation moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Op<'a> {
+#[expect(missing_docs, reason = "each operation describes its operands")]
+pub enum Op<'a> {
     /// Moves the base to the payload's first byte.
     Start,
     /// Moves the base behind the zero byte that ends the string at `offset`.
@@ -77,10 +78,11 @@ const OPERATOR: u8 = 0x30;
 const RELATION: u8 = 0x40;
 
 /// The encoded length of a jump, in bytes.
-pub(super) const JUMP: usize = 3;
+pub const JUMP: usize = 3;
 
 impl<'a> Op<'a> {
-    pub(super) fn write(self, code: &mut Vec<u8>) {
+    /// Appends the operation to `code`.
+    pub fn write(self, code: &mut Vec<u8>) {
         match self {
             Self::Start => code.push(START),
             Self::PastString { offset } => put(code, PAST_STRING, &[&offset.to_ne_bytes()]),
@@ -93,7 +95,7 @@ impl<'a> Op<'a> {
             Self::Interval(Interval { outside, encoding, offset, low, span }) => {
                 let op = if outside { OUTSIDE } else { WITHIN };
                 let [low, span] = [low, span].map(u64::to_ne_bytes);
-                put(code, op, &[&[encoding.0], &offset.to_ne_bytes(), &low, &span]);
+                put(code, op, &[&[encoding.byte()], &offset.to_ne_bytes(), &low, &span]);
             }
             Self::Match { unlike, offset, length, pattern } => {
                 let op = if unlike { UNLIKE } else { LIKE };
@@ -105,7 +107,7 @@ impl<'a> Op<'a> {
                 Err(_) => put(code, LARGE_INTEGER, &[&value.to_ne_bytes()]),
             },
             Self::Float(value) => put(code, FLOAT, &[&value.to_ne_bytes()]),
-            Self::Load { encoding, offset } => put(code, LOAD, &[&[encoding.0], &offset.to_ne_bytes()]),
+            Self::Load { encoding, offset } => put(code, LOAD, &[&[encoding.byte()], &offset.to_ne_bytes()]),
             Self::Tid => code.push(TID),
             Self::Negate => code.push(NEGATE),
             Self::Complement => code.push(COMPLEMENT),
@@ -119,7 +121,7 @@ impl<'a> Op<'a> {
     /// Decodes the operation at the start of `code` and removes it; `None` at the end, and where no whole
     /// operation follows.
     #[inline]
-    pub(super) fn read(code: &mut &'a [u8]) -> Option<Self> {
+    pub fn read(code: &mut &'a [u8]) -> Option<Self> {
         let op = byte(code)?;
         Some(match op {
             START => Self::Start,
@@ -137,7 +139,7 @@ impl<'a> Op<'a> {
             INTEGER => Self::Integer(i64::from_ne_bytes(take(code)?).into()),
             LARGE_INTEGER => Self::Integer(i128::from_ne_bytes(take(code)?)),
             FLOAT => Self::Float(f64::from_ne_bytes(take(code)?)),
-            LOAD => Self::Load { encoding: Encoding(byte(code)?), offset: offset(code)? },
+            LOAD => Self::Load { encoding: Encoding::of_byte(byte(code)?), offset: offset(code)? },
             TID => Self::Tid,
             NEGATE => Self::Negate,
             COMPLEMENT => Self::Complement,
@@ -166,6 +168,19 @@ pub struct Sole {
 }
 
 impl Sole {
+    /// Returns the code in its memory layout; `None` if it is not as long as the test of one interval.
+    pub fn of(code: &[u8]) -> Option<Self> {
+        let &[op, encoding, ref rest @ ..] = <&[u8; size_of::<Self>()]>::try_from(code).ok()?;
+        let mut rest = &rest[..];
+        Some(Self {
+            op,
+            encoding: Encoding::of_byte(encoding),
+            offset: offset(&mut rest)?,
+            low: u64::from_ne_bytes(take(&mut rest)?),
+            span: u64::from_ne_bytes(take(&mut rest)?),
+        })
+    }
+
     /// Returns the interval; `None` if the code is something else.
     #[inline(always)]
     pub fn interval(self) -> Option<Interval> {
@@ -184,24 +199,10 @@ impl Sole {
 fn interval(op: u8, code: &mut &[u8]) -> Option<Interval> {
     Some(Interval {
         outside: op == OUTSIDE,
-        encoding: Encoding(byte(code)?),
+        encoding: Encoding::of_byte(byte(code)?),
         offset: offset(code)?,
         low: u64::from_ne_bytes(take(code)?),
         span: u64::from_ne_bytes(take(code)?),
-    })
-}
-
-/// Returns the code in its memory layout if all of it is the test of one interval.
-#[cfg(test)]
-pub(super) fn sole(code: &[u8]) -> Option<Sole> {
-    let &[op, encoding, ref rest @ ..] = <&[u8; size_of::<Sole>()]>::try_from(code).ok()?;
-    let mut rest = &rest[..];
-    Some(Sole {
-        op,
-        encoding: Encoding(encoding),
-        offset: offset(&mut rest)?,
-        low: u64::from_ne_bytes(take(&mut rest)?),
-        span: u64::from_ne_bytes(take(&mut rest)?),
     })
 }
 

@@ -1,9 +1,10 @@
 //! The parser: builds a tree from a condition's text.
 
 use super::lexer::{Token, tokens};
-use super::number::{Number, Operator, Relation};
 use super::tree::{Node, Tree, Variable};
-use crate::{Invalid, Level};
+use crate::Invalid;
+use sordino_event::Level;
+use sordino_filter_vm::{Number, Operator, Relation};
 use std::ops::Range;
 
 /// The longest condition, in bytes.

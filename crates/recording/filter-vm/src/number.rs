@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 
 /// The result of an arithmetic expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub enum Number {
     /// An exact integer; it wraps beyond 128 bits.
     Integer(i128),
+    /// A floating-point number of double precision.
     Float(f64),
     /// No number: the result of a missing element, of a division by zero, and of every calculation with such
     /// a result.
@@ -15,7 +16,8 @@ pub(super) enum Number {
 
 /// An operator with two operands. Its discriminant is part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+#[expect(missing_docs, reason = "the names say all")]
+pub enum Operator {
     Add,
     Subtract,
     Multiply,
@@ -30,7 +32,8 @@ pub(super) enum Operator {
 
 /// A comparison of two numbers. Its discriminant is part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+#[expect(missing_docs, reason = "the names say all")]
+pub enum Relation {
     Equal,
     Unequal,
     Less,
@@ -49,7 +52,7 @@ impl Number {
     }
 
     /// Returns the number with the opposite sign.
-    pub(super) fn negated(self) -> Self {
+    pub fn negated(self) -> Self {
         match self {
             Self::Integer(value) => Self::Integer(value.wrapping_neg()),
             Self::Float(value) => Self::Float(-value),
@@ -58,7 +61,7 @@ impl Number {
     }
 
     /// Returns the integer with all bits inverted.
-    pub(super) fn complement(self) -> Self {
+    pub fn complement(self) -> Self {
         match self {
             Self::Integer(value) => Self::Integer(!value),
             Self::Float(_) | Self::Nothing => Self::Nothing,
@@ -76,7 +79,7 @@ impl Number {
 
 impl Operator {
     /// The operators in the order in which they are declared.
-    pub(super) const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::Add,
         Self::Subtract,
         Self::Multiply,
@@ -91,12 +94,12 @@ impl Operator {
 
     /// Returns true if the operator works on the bits of integers, so that floating-point numbers do not have
     /// it.
-    pub(super) fn is_bitwise(self) -> bool {
+    pub fn is_bitwise(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Xor | Self::ShiftLeft | Self::ShiftRight)
     }
 
     /// Applies the operator to `a` and `b`.
-    pub(super) fn apply(self, a: Number, b: Number) -> Number {
+    pub fn apply(self, a: Number, b: Number) -> Number {
         match (a, b) {
             (Number::Integer(a), Number::Integer(b)) => {
                 self.exact(a, b).map_or(Number::Nothing, Number::Integer)
@@ -136,12 +139,12 @@ impl Operator {
 
 impl Relation {
     /// The relations in the order in which they are declared.
-    pub(super) const ALL: [Self; 6] =
+    pub const ALL: [Self; 6] =
         [Self::Equal, Self::Unequal, Self::Less, Self::LessOrEqual, Self::Greater, Self::GreaterOrEqual];
 
     /// Returns true if the relation holds. No relation holds for a missing number or a NaN, not even
     /// `Unequal`.
-    pub(super) fn holds(self, a: Number, b: Number) -> bool {
+    pub fn holds(self, a: Number, b: Number) -> bool {
         a.compared(b).is_some_and(|order| match self {
             Self::Equal => order.is_eq(),
             Self::Unequal => order.is_ne(),
@@ -153,7 +156,7 @@ impl Relation {
     }
 
     /// Returns the relation that holds for two numbers where this one does not.
-    pub(super) fn opposite(self) -> Self {
+    pub fn opposite(self) -> Self {
         match self {
             Self::Equal => Self::Unequal,
             Self::Unequal => Self::Equal,
@@ -165,7 +168,7 @@ impl Relation {
     }
 
     /// Returns the same relation with its sides exchanged.
-    pub(super) fn mirrored(self) -> Self {
+    pub fn mirrored(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,
             Self::Less => Self::Greater,

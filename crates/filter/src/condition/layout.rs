@@ -1,10 +1,9 @@
 //! The places of a tracepoint's fields in its records.
 
-use super::code::UP_TO_ZERO;
-use super::number::Number;
-use super::payload::Encoding;
 use super::plan::{Element, Place, Value};
-use crate::{Field, Invalid, Scalar, Schema, Type};
+use crate::Invalid;
+use sordino_event::{ByteOrder, Enumeration, Field, Scalar, Schema, Type};
+use sordino_filter_vm::{Encoding, Number, UP_TO_ZERO};
 use std::ops::Range;
 
 /// The places of a tracepoint's fields.
@@ -108,8 +107,19 @@ impl Layout {
                 return Err(Invalid::new(at.clone(), format!("'{name}' ({ty}) is no number")));
             }
         };
-        let load = |place| Value::Load(place, Encoding::of(scalar));
+        let load = |place| Value::Load(place, encoding_of(scalar));
         Ok((place.map_or(Value::Constant(Number::Nothing), load), scalar))
+    }
+}
+
+/// Returns the encoding of a scalar's values.
+pub(super) fn encoding_of(scalar: &Scalar) -> Encoding {
+    match scalar {
+        Scalar::Integer(integer) | Scalar::Enumeration(Enumeration { integer, .. }) => {
+            Encoding::integer(scalar.bytes(), integer.signed, integer.order == ByteOrder::Network)
+        }
+        Scalar::Float(_) => Encoding::float(scalar.bytes()),
+        Scalar::Bool => Encoding::BOOL,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The language of conditions, on records of one tracepoint that has a field of every kind.
 
-use super::code::Op;
 use super::*;
-use crate::{Field, Level, MAX_NAME, Range, Type};
+use sordino_event::{Field, Level, MAX_NAME, Range, Type};
+use sordino_filter_vm::{Op, Sole};
 
 const FIELDS: [(&str, &str); 15] = [
     ("count", "u64"),
@@ -254,7 +254,7 @@ fn one_integer_and_constants_are_one_operation() {
         ["count > 50us", "5 >= delta", "port != 3 + 4", "data[1] == 2", "!(ok == 0)", "state == 3", "!state"]
     {
         let Ok(Condition::Code(code)) = compile(text) else { panic!("{text}") };
-        let interval = code::sole(&code).and_then(Sole::interval);
+        let interval = Sole::of(&code).and_then(Sole::interval);
         assert!(interval.is_some(), "{text}: {code:?}");
         for payload in [&payload()[..], &payload()[..1], &[0; 200], &[0xff; 200]] {
             assert_eq!(

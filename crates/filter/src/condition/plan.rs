@@ -1,8 +1,7 @@
 //! A condition's plan: the tests on the records of one tracepoint, with fields resolved to places and constants
 //! folded.
 
-use super::number::{Number, Operator, Relation};
-use super::payload::{Encoding, Interval};
+use sordino_filter_vm::{Encoding, Interval, Number, Operator, Relation};
 
 /// A test that a record passes or fails. There is no negation: it is resolved into the comparisons, so that a
 /// comparison that cannot be made fails both plainly and negated.

@@ -26,7 +26,7 @@ impl Invalid {
     /// the message.
     ///
     /// ```
-    /// use sordino_event::condition::Expression;
+    /// use sordino_filter::condition::Expression;
     /// let text = "duration > 50 uss";
     /// let invalid = Expression::parse(text).unwrap_err();
     /// assert_eq!(

@@ -1,6 +1,6 @@
 //! A condition's syntax tree, independent of any tracepoint.
 
-use super::number::{Number, Operator, Relation};
+use sordino_filter_vm::{Number, Operator, Relation};
 use std::ops::Range;
 
 /// A part of a condition and its place in the text.

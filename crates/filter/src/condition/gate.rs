@@ -1,10 +1,9 @@
 //! Inline filters: conditions that are one comparison of one field, for callers that have the field's value at
 //! hand.
 
-use super::code::Op;
-use super::layout::Layout;
-use super::payload::{Encoding, Interval};
-use crate::{Schema, Type};
+use super::layout::{Layout, encoding_of};
+use sordino_event::{Schema, Type};
+use sordino_filter_vm::{Interval, Op};
 
 /// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ impl Gate {
     /// [`Expression::compile`](super::Expression::compile) has to have compiled `code` for records of `schema`.
     ///
     /// ```
-    /// use sordino_event::condition::{Condition, Context, Expression, Gate};
+    /// use sordino_filter::condition::{Condition, Context, Expression, Gate};
     /// use sordino_event::{Pid, catalogue};
     /// let text = "event\t1\t6\tnpt\tloop\t\t0\nfield\tu32\tcycle\nfield\ti64\toffset\nend\n";
     /// let (tracepoints, _) = catalogue::parse(text.as_bytes())?;
@@ -40,7 +39,7 @@ impl Gate {
         }
         let Interval { outside, encoding, offset, low, span } = interval;
         let is_it = |(ty, at): (&Type, Option<u16>)| match ty {
-            Type::Scalar(scalar) => at == Some(offset) && Encoding::of(scalar).of_bytes(0).0 == encoding,
+            Type::Scalar(scalar) => at == Some(offset) && encoding_of(scalar).of_bytes(0).0 == encoding,
             _ => false,
         };
         let layout = Layout::of(schema);

@@ -1,7 +1,7 @@
 //! The fields that a condition bounds, and the side on which it does.
 
-use super::number::Relation;
 use super::tree::{Node, Tree};
+use sordino_filter_vm::Relation;
 
 /// Returns the fields that `tree` compares by less or greater, each with true if lesser values meet the condition.
 /// Negated parts are left out: they do not show which values are worse.
