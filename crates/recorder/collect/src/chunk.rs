@@ -3,16 +3,16 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::context::Told;
+use crate::context::Observation;
 use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
-use crate::interrupted::Gap;
+use crate::interrupted::InterruptedTime;
 use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
-use crate::steal::Stolen;
+use crate::steal::StolenTime;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
 use crate::threads;
 use crate::threads::cpu_seconds;
@@ -43,11 +43,11 @@ pub(crate) struct Rest {
     /// The state of each CPU's kernel buffer.
     pub(crate) kernel: Result<Vec<Emptied>, Error>,
     /// Time taken by the hypervisor, in order of time.
-    pub(crate) stolen: Vec<Stolen>,
+    pub(crate) stolen: Vec<StolenTime>,
     /// Gaps that interrupts made in the recorder's own loop, in order of time.
-    pub(crate) gaps: Vec<Gap>,
+    pub(crate) gaps: Vec<InterruptedTime>,
     /// Observed attributes of threads.
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<Observation>,
 }
 
 impl Chunk {

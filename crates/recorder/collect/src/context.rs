@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 
 /// An observed attribute of a thread, with its time in the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Observation {
     pub(crate) at: u64,
-    pub(crate) thread: Thread,
-    pub(crate) what: What,
+    pub(crate) thread: ThreadIds,
+    pub(crate) what: Attribute,
 }
 
 /// A thread of a traced program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Thread {
+pub(crate) struct ThreadIds {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     /// The thread's id in its own pid namespace, as in its events.
@@ -39,7 +39,7 @@ pub(crate) struct Thread {
 
 /// An attribute of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Attribute {
     /// The process id in the process's own pid namespace.
     Ids { vpid: i32 },
     /// The thread's name (`comm`).
@@ -74,7 +74,7 @@ struct Round {
     /// The visit of the present program's threads.
     look: Option<Look>,
     /// The living threads visited so far.
-    threads: Vec<Thread>,
+    threads: Vec<ThreadIds>,
     began: Instant,
     taken: Duration,
 }
@@ -136,28 +136,28 @@ impl Watcher {
         }
         let mut look = Look::at(program, self.contexts);
         let seen: Vec<Seen> = std::iter::from_fn(|| look.next(when)).flatten().collect();
-        let threads: Vec<Thread> = seen.into_iter().map(|seen| self.take(seen, clock, when)).collect();
+        let threads: Vec<ThreadIds> = seen.into_iter().map(|seen| self.take(seen, clock, when)).collect();
         // The round in progress does not visit these threads.
         self.round.iter_mut().for_each(|round| round.threads.extend(&threads));
     }
 
     /// Adds a thread's observed attributes to the history and returns the thread.
-    fn take(&mut self, Seen { thread, whats }: Seen, clock: &TraceClock, when: &Sample) -> Thread {
+    fn take(&mut self, Seen { thread, whats }: Seen, clock: &TraceClock, when: &Sample) -> ThreadIds {
         let at = clock.ticks(when);
         for (what, age_ns) in whats {
             let at = at.saturating_sub(clock.ticks_in(Duration::from_nanos(age_ns)));
-            self.history.take(Told { at, thread, what });
+            self.history.take(Observation { at, thread, what });
         }
         thread
     }
 
     /// Returns the observations since the chunk began, and begins the next chunk.
-    pub(crate) fn rotate(&mut self) -> Vec<Told> {
+    pub(crate) fn rotate(&mut self) -> Vec<Observation> {
         self.history.rotate()
     }
 
     /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub(crate) fn since(&self, stamp: u64) -> Vec<Told> {
+    pub(crate) fn since(&self, stamp: u64) -> Vec<Observation> {
         self.history.since(stamp)
     }
 }

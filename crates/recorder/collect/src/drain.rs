@@ -6,7 +6,7 @@ pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState, 
 
 use crate::options::Polling;
 use crate::output::Output;
-use crate::supply::Waker;
+use crate::supply::SupplyWaker;
 use rustix::thread::futex;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
@@ -25,7 +25,7 @@ pub(crate) struct Streams {
     pub(crate) slot: usize,
     pub(crate) streams: Vec<Stream>,
     /// Wakes the supplier of memory, unless all pages of the rings are present.
-    pub(crate) waker: Option<Waker>,
+    pub(crate) waker: Option<SupplyWaker>,
     /// The program's count of snapshot requests at the last check.
     pub(crate) triggered: u32,
 }
@@ -65,7 +65,7 @@ pub(crate) enum Whose {
 
 /// A report of the thread.
 #[derive(Debug)]
-pub(crate) enum Report {
+pub(crate) enum DrainReport {
     /// A file cannot be written to.
     OutputFailed,
     /// Programs use the rings of these CPUs faster than pages are supplied.
@@ -77,7 +77,7 @@ pub(crate) enum Report {
 
 /// The settings for snapshots requested by programs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Triggers {
+pub(crate) struct TriggerSettings {
     /// The requested time before a snapshot, in ticks.
     pub(crate) last: u64,
     /// Minimum time between two snapshots; requests within it are only counted.
@@ -124,7 +124,7 @@ pub(crate) enum Work {
     /// Nothing: rings are read at the end, or copied by order.
     Wait,
     /// Checks at this interval for programs that request a snapshot.
-    Heed(Duration, Triggers),
+    Heed(Duration, TriggerSettings),
 }
 
 /// Copies of the newest sub-buffers of a program's rings.
@@ -159,7 +159,7 @@ impl ProgramFill {
 pub(crate) type Now = fn() -> u64;
 
 /// Runs the thread until all senders of orders are gone. `told` is called after each report.
-pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report>, told: impl Fn()) {
+pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, told: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
         let is_heard = reports.send(report).is_ok();
@@ -189,13 +189,13 @@ const MOST_KEPT: usize = 64 << 20;
 
 impl Drain {
     /// Empties rings until the receiver of reports is gone.
-    fn empty(&mut self, polling: Polling, orders: &Orders, report: impl Fn(Report) -> bool) {
+    fn empty(&mut self, polling: Polling, orders: &Orders, report: impl Fn(DrainReport) -> bool) {
         loop {
             let seen = self.wake_words(polling, orders);
             let (mut has_failed, mut taken) = (false, false);
             // Pages come before anything that waits for a disk.
             let used: Vec<u32> = self.programs.iter().flat_map(Streams::call_pagers).collect();
-            if !used.is_empty() && !report(Report::Used { cpus: used }) {
+            if !used.is_empty() && !report(DrainReport::Used { cpus: used }) {
                 return;
             }
             for program in &mut self.programs {
@@ -208,7 +208,7 @@ impl Drain {
                     has_failed |= stream.has_failed() && !had_failed;
                 }
             }
-            if has_failed && !report(Report::OutputFailed) {
+            if has_failed && !report(DrainReport::OutputFailed) {
                 return;
             }
             loop {
@@ -263,9 +263,9 @@ impl Drain {
     fn heed(
         &mut self,
         often: Duration,
-        triggers: Triggers,
+        triggers: TriggerSettings,
         orders: &Orders,
-        report: impl Fn(Report) -> bool,
+        report: impl Fn(DrainReport) -> bool,
     ) {
         let mut last: Option<Instant> = None;
         loop {
@@ -285,7 +285,7 @@ impl Drain {
             let at = (self.now)();
             let copies = self.copy(at.saturating_sub(triggers.last));
             last = Some(Instant::now());
-            if !report(Report::Triggered { number, point, at, copies }) {
+            if !report(DrainReport::Triggered { number, point, at, copies }) {
                 return;
             }
         }
@@ -362,7 +362,7 @@ impl Streams {
     /// Wakes the supplier of memory if writers approach the end of the present pages. Returns the CPUs of these rings.
     fn call_pagers(&self) -> impl Iterator<Item = u32> {
         let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
-        let called = called.inspect(|_| self.waker.iter().for_each(Waker::wake));
+        let called = called.inspect(|_| self.waker.iter().for_each(SupplyWaker::wake));
         called.filter_map(Stream::cpu)
     }
 

@@ -14,10 +14,10 @@ mod process;
 mod share;
 mod walk;
 
-use crate::context::{Told, What};
-use crate::interrupted::Gap;
-use crate::steal::Stolen;
-use crate::threads::Own;
+use crate::context::{Attribute, Observation};
+use crate::interrupted::InterruptedTime;
+use crate::steal::StolenTime;
+use crate::threads::OwnThread;
 use process::{Mapping, Thread};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
@@ -121,10 +121,10 @@ impl Dump {
 }
 
 /// Writes a stream of the time taken by the hypervisor.
-pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Result<(), Error> {
+pub(crate) fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
-    for &Stolen { at, cpu, time_ns, window_ns } in stolen {
+    for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
         writer.ticks = at;
         writer.event("sordino_steal", 0, &[cpu.into(), time_ns.into(), window_ns.into()])?;
     }
@@ -132,10 +132,15 @@ pub(crate) fn write_stolen(stolen: &[Stolen], out: impl Write, uuid: Uuid) -> Re
 }
 
 /// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick lasts `tick_ns` nanoseconds.
-pub(crate) fn write_gaps(gaps: &[Gap], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
+pub(crate) fn write_gaps(
+    gaps: &[InterruptedTime],
+    tick_ns: f64,
+    out: impl Write,
+    uuid: Uuid,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
-    for &Gap { at, cpu, ticks } in gaps {
+    for &InterruptedTime { at, cpu, ticks } in gaps {
         writer.ticks = at;
         let time_ns = (ticks as f64 * tick_ns) as u64;
         writer.event("sordino_statedump_interrupted", 0, &[cpu.into(), time_ns.into()])?;
@@ -159,22 +164,32 @@ pub(crate) fn write_symbols(
 }
 
 /// Writes a stream of names of the recorder's own threads, timestamped `ticks`.
-pub(crate) fn write_recorder(own: &[Own], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+pub(crate) fn write_recorder(
+    own: &[OwnThread],
+    out: impl Write,
+    uuid: Uuid,
+    ticks: u64,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
-    for Own { tid, name, .. } in own {
+    for OwnThread { tid, name, .. } in own {
         writer.event("sordino_statedump_recorder", *tid, &[(*tid).into(), name.as_str().into()])?;
     }
     writer.stream.finish().map(drop)
 }
 
 /// Writes a stream of observed attributes of threads. Those from before `begin` get the timestamp `begin`.
-pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
+pub(crate) fn write_contexts(
+    told: &[Observation],
+    out: impl Write,
+    uuid: Uuid,
+    begin: u64,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     let mut told: Vec<_> = told.iter().collect();
     told.sort_by_key(|told| told.at);
-    for Told { at, thread, what } in told {
+    for Observation { at, thread, what } in told {
         writer.ticks = begin.max(*at);
         let (name, says) = context(what);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
@@ -185,18 +200,18 @@ pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: 
 }
 
 /// Returns the name of an attribute's event, and the fields after the thread's ids.
-fn context(what: &What) -> (&'static str, Vec<Argument<'_>>) {
+fn context(what: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
     match what {
-        What::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
-        What::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
-        What::Priority { policy, priority, nice } => {
+        Attribute::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
+        Attribute::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
+        Attribute::Priority { policy, priority, nice } => {
             ("sordino_context_priority", vec![(*policy).into(), (*priority).into(), (*nice).into()])
         }
-        What::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
-        What::Value { name, text } => {
+        Attribute::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
+        Attribute::Value { name, text } => {
             ("sordino_context_value", vec![name.as_str().into(), text.as_str().into()])
         }
-        What::End => ("sordino_context_end", Vec::new()),
+        Attribute::End => ("sordino_context_end", Vec::new()),
     }
 }
 

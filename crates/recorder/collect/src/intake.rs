@@ -27,8 +27,8 @@ mod work;
 
 pub(crate) use accounts::is_trusted;
 pub(crate) use hold::{Candidate, Taken, Wishes};
-pub(crate) use job::{Job, Source};
-pub(crate) use ledger::{Claim, Ledger, Limits, Memory};
+pub(crate) use job::{Job, JobSource};
+pub(crate) use ledger::{Claim, IntakeLimits, Ledger, Memory};
 pub(crate) use work::LOOKS_UNTIL_MADE;
 
 use crate::detachment::Detachment;
@@ -61,7 +61,7 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Creates an intake; `ring` is called when a job has returned.
-    pub(crate) fn new(wishes: Wishes, limits: Limits, ring: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(wishes: Wishes, limits: IntakeLimits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
         let ledger = Ledger::new(limits);
         let shared = Shared { wishes, ledger, done, ring: Box::new(ring) };
@@ -75,7 +75,7 @@ impl Intake {
     }
 
     /// Submits a program. Returns the number of its job.
-    pub(crate) fn submit(&mut self, pid: i32, user: u32, source: Source) -> u64 {
+    pub(crate) fn submit(&mut self, pid: i32, user: u32, source: JobSource) -> u64 {
         self.tickets += 1;
         self.outstanding += 1;
         let account = self.accounts.of_user(user);
@@ -99,7 +99,7 @@ impl Intake {
         self.tickets += 1;
         self.outstanding += 1;
         let lane = self.lanes.entry(user).or_default();
-        lane.push(Job::new(self.tickets, pid, user, user, Source::Leaves(detachment)));
+        lane.push(Job::new(self.tickets, pid, user, user, JobSource::Leaves(detachment)));
         self.look_after();
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// A time during which a loop did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gap {
+pub(crate) struct InterruptedTime {
     /// The end of the gap, in the recording's clock.
     pub(crate) at: u64,
     pub(crate) cpu: u32,
@@ -38,7 +38,7 @@ const SAMPLE: usize = 128;
 
 /// Returns the gaps of a loop on this thread's CPU, made by [`GAPS`] interrupts of a timer. It usually takes 2 ms, and
 /// at most [`ALL`]. Returns nothing where the kernel has no such timer or does not permit it.
-pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<Gap> {
+pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
     let mut timer = Builder::new(Software::CPU_CLOCK);
     timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();
     let Ok(mut timer) = timer.build() else { return Vec::new() };
@@ -55,7 +55,7 @@ pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> V
             // A clock that steps back ends the attempt.
             let ticks = at.checked_sub(std::mem::replace(&mut last, at))?;
             if ticks >= shortest {
-                return (sched_getcpu() == cpu).then_some(Gap { at, cpu: cpu as u32, ticks });
+                return (sched_getcpu() == cpu).then_some(InterruptedTime { at, cpu: cpu as u32, ticks });
             }
         }
         None

@@ -5,7 +5,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, RAW};
 use crate::history::PageFiles;
 use crate::options::Options;
-use crate::place::Place;
+use crate::place::CollectorPlace;
 use crate::threads;
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
@@ -43,7 +43,7 @@ enum Moving {
 
 /// The kernel's tracer while it is recorded.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct KernelRecorder {
     /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
     thread: Option<Thread>,
@@ -79,7 +79,7 @@ pub(crate) struct Emptied {
 
 /// An error in writing the files of pages.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
+pub(crate) struct KernelProblem {
     pub(crate) reason: String,
     /// Records that the kernel has overwritten since the buffers were last emptied.
     pub(crate) lost: u64,
@@ -91,7 +91,7 @@ struct Thread {
     /// Sends requests to the thread; dropped to end recording.
     requests: Option<Sender<Request>>,
     /// Reports of failed writes, each with the records lost since recording began.
-    problems: Receiver<Problem>,
+    problems: Receiver<KernelProblem>,
     handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
 }
 
@@ -101,7 +101,7 @@ struct Request {
     answer: Sender<Result<Vec<Drained>, tracefs::Error>>,
 }
 
-impl Kernel {
+impl KernelRecorder {
     /// Obtains an instance and selects its events. The guardian removes or resets the instance even if this process is
     /// killed.
     pub(crate) fn prepare(
@@ -138,7 +138,7 @@ impl Kernel {
     }
 
     /// Starts recording and the thread that empties the buffers.
-    pub(crate) fn start(&mut self, place: Place) -> Result<(), Error> {
+    pub(crate) fn start(&mut self, place: CollectorPlace) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
         let moving = self.moving;
@@ -161,10 +161,10 @@ impl Kernel {
 
     /// Returns the last error in writing the files since the last call. Meanwhile the kernel's buffer keeps the newest
     /// records.
-    pub(crate) fn problem(&self) -> Option<Problem> {
-        let Problem { reason, lost } = self.thread.as_ref()?.problems.try_iter().last()?;
+    pub(crate) fn problem(&self) -> Option<KernelProblem> {
+        let KernelProblem { reason, lost } = self.thread.as_ref()?.problems.try_iter().last()?;
         let before: u64 = self.counted.iter().map(|(_, counts)| counts.lost()).sum();
-        Some(Problem { reason, lost: lost.saturating_sub(before) })
+        Some(KernelProblem { reason, lost: lost.saturating_sub(before) })
     }
 
     /// Moves everything into the present files, and continues in `next`; recording continues meanwhile.
@@ -264,7 +264,7 @@ fn empty(
     mut drain: Drain,
     requests: &Receiver<Request>,
     moving: Moving,
-    problem: &Sender<Problem>,
+    problem: &Sender<KernelProblem>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
     let next = |period| match moving {
         Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -283,8 +283,8 @@ fn empty(
                 Err(error) if moving == Moving::Persistently => {
                     period = RETRY;
                     // The receiver is gone if recording is ending.
-                    let _ =
-                        problem.send(Problem { reason: text_of(&error), lost: drain.lost().unwrap_or(0) });
+                    let _ = problem
+                        .send(KernelProblem { reason: text_of(&error), lost: drain.lost().unwrap_or(0) });
                 }
                 Err(error) => return ended_by(drain, error),
             },

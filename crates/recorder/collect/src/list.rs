@@ -1,7 +1,7 @@
 //! Lists the programs that could be recorded.
 
 use crate::discover::{Hidden, Identity, areas, identity, processes};
-use crate::program::{Learned, Reader};
+use crate::program::{CatalogueReader, Learned};
 use serde::Serialize;
 use sordino_event::Schema;
 use sordino_ring::control::Program;
@@ -77,7 +77,7 @@ fn listed(
     let mut listed = unknown(identity, pid);
     match program {
         Ok(program) => {
-            let mut reader = Reader::default();
+            let mut reader = CatalogueReader::default();
             let Learned { tracepoints, notes, .. } = reader.learn(program, usize::MAX);
             listed.tracepoints = tracepoints.into_iter().map(|known| known.schema).collect();
             listed.notes = notes;

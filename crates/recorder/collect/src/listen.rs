@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::backlog::{self, Backlog};
 use crate::discover::{Found, Hidden, area_at, areas_of_registered};
-use crate::refused::{Offence, Refused};
+use crate::refused::{Offence, RefusedPrograms};
 use crate::runtime;
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
 use rustix::io::Errno;
@@ -53,7 +53,7 @@ pub struct Listener {
     token: Option<Token>,
     /// Connections that have not sent anything yet, and the time of each.
     silent: Vec<(Peer, Instant)>,
-    refused: Refused,
+    refused: RefusedPrograms,
     /// The end of the time without accepting.
     paused: Option<Instant>,
     backlog: Backlog,
@@ -112,7 +112,8 @@ impl Listener {
     }
 
     fn of(socket: OwnedFd, environment: OsString, directory: Option<OwnedFd>, token: Option<Token>) -> Self {
-        let (silent, refused, paused, backlog) = (Vec::new(), Refused::default(), None, Backlog::new());
+        let (silent, refused, paused, backlog) =
+            (Vec::new(), RefusedPrograms::default(), None, Backlog::new());
         Self { socket, environment, directory, token, silent, refused, paused, backlog }
     }
 

@@ -6,12 +6,12 @@ use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_polic
 
 /// The CPU and the priority of a collector's thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct CollectorPlace {
     pub(crate) cpu: Option<u32>,
     pub(crate) priority: Option<u8>,
 }
 
-impl Place {
+impl CollectorPlace {
     /// Returns the settings for the collector that the user chose.
     pub(crate) fn of(options: &Options) -> Self {
         Self { cpu: options.collector_cpu, priority: options.collector_priority }

@@ -49,7 +49,7 @@ pub(crate) struct Placement {
     programs: CpuList,
     collector: Option<u32>,
     shielded: fn() -> CpuList,
-    _entry: threads::Entry,
+    _entry: threads::OwnThreadGuard,
 }
 
 impl Placement {

@@ -4,7 +4,7 @@ mod learn;
 mod trace;
 
 use learn::first_tracepoints;
-pub(crate) use learn::{Declared, Learned, Reader};
+pub(crate) use learn::{CatalogueReader, Declared, Learned};
 pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
 
 use crate::clock::TraceClock;
@@ -51,7 +51,7 @@ pub(crate) struct Traced {
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
     gated: Vec<(u16, Want)>,
-    reader: Reader,
+    reader: CatalogueReader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
     contexts: Contexts,

@@ -13,14 +13,14 @@ const MOST: u64 = 16 << 10;
 
 /// The CPU time of a cgroup in each period, both in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quota {
+pub(crate) struct CpuQuota {
     /// The path of the cgroup.
     group: String,
     runtime: i64,
     period: i64,
 }
 
-impl Quota {
+impl CpuQuota {
     /// Reads the quota of the cgroup of process `pid`, or of its ancestors. Returns `None` if there is none, or
     /// several, of which any may be used up first. Takes some tens of microseconds.
     pub(crate) fn of(pid: i32) -> Option<Self> {
@@ -64,11 +64,11 @@ fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
 }
 
 /// Returns the quota of the only cgroup that has one, from `group` upwards.
-fn only(mount: &Path, group: &str) -> Option<Quota> {
+fn only(mount: &Path, group: &str) -> Option<CpuQuota> {
     let groups = Path::new(group).ancestors().take(DEPTH);
     let mut quotas = groups.filter_map(|group| {
         let (runtime, period) = limit(&mount.join(group.strip_prefix("/").ok()?))?;
-        Some(Quota { group: group.to_string_lossy().into_owned(), runtime, period })
+        Some(CpuQuota { group: group.to_string_lossy().into_owned(), runtime, period })
     });
     let first = quotas.next()?;
     quotas.next().is_none().then_some(first)
@@ -120,7 +120,8 @@ mod tests {
         set("dist", &[("cpu.max", "20000 100000\n")]);
         set("dist/one", &[("cpu.max", "max 100000\n")]);
         set("dist/one/two", &[("cpu.max", "30000 50000\n")]);
-        let quota = |group: &str, runtime, period| Some(Quota { group: group.to_owned(), runtime, period });
+        let quota =
+            |group: &str, runtime, period| Some(CpuQuota { group: group.to_owned(), runtime, period });
         assert_eq!(of("/dist/one"), quota("/dist", 20_000, 100_000));
         assert_eq!(of("/dist/one/two"), None);
         set("old", &[("cpu.cfs_quota_us", "4000\n"), ("cpu.cfs_period_us", "40000\n")]);
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn the_environment_has_the_quota() {
         let mut environment = Environment::default();
-        Quota { group: "/dist".to_owned(), runtime: 4000, period: 40_000 }.tell(&mut environment);
+        CpuQuota { group: "/dist".to_owned(), runtime: 4000, period: 40_000 }.tell(&mut environment);
         assert_eq!(
             (environment.integer("cpu_quota_us"), environment.integer("cpu_period_us")),
             (Some(4000), Some(40_000))

@@ -23,7 +23,7 @@ pub(crate) enum Offence {
 
 /// Refused connections with their counts.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedPrograms {
     known: HashMap<(u32, Offence), (First, u64)>,
     others: u64,
 }
@@ -35,7 +35,7 @@ struct First {
     name: String,
 }
 
-impl Refused {
+impl RefusedPrograms {
     pub(crate) fn add(&mut self, user: u32, pid: i32, offence: Offence) {
         let is_known = self.known.contains_key(&(user, offence));
         if !is_known && self.known.len() >= MOST_USERS {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_refused_connections_is_a_few_notes() {
-        let mut refused = Refused::default();
+        let mut refused = RefusedPrograms::default();
         for user in 0..1000 {
             (0..5).for_each(|_| refused.add(user, i32::MAX, Offence::Token));
         }

@@ -35,13 +35,13 @@ use crate::coverage::Coverage;
 use crate::detachment::Detachment;
 use crate::directory::Directory;
 use crate::intake::{Intake, Job};
-use crate::interrupted::{self, Gap};
-use crate::kernel::{Emptied, Kernel};
+use crate::interrupted::{self, InterruptedTime};
+use crate::kernel::{Emptied, KernelRecorder};
 use crate::limits;
 use crate::listen::Listener;
 use crate::missing::Missing;
 use crate::options::{Options, Programs, UserEvents};
-use crate::place::Place;
+use crate::place::CollectorPlace;
 use crate::placement::Placement;
 use crate::program::Traced;
 use crate::rights;
@@ -164,7 +164,7 @@ struct Session<'a> {
     guardian: Option<&'a mut Guardian>,
     clock: TraceClock,
     listener: Listener,
-    kernel: Option<Kernel>,
+    kernel: Option<KernelRecorder>,
     /// Kernel events that were overwritten because those of the present chunk can't be written.
     kernel_lost: u64,
     /// The time of the last failure to write them.
@@ -222,7 +222,7 @@ struct Session<'a> {
     live: Option<Live>,
     steal: Steal,
     /// Gaps that interrupts made in the recorder's own loop when recording began.
-    gaps: Vec<Gap>,
+    gaps: Vec<InterruptedTime>,
     /// The time of the last reading of steal time.
     looked: Instant,
     watcher: Watcher,
@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
             self.attach_named(self.pids[index])?;
         }
         if let Some(kernel) = &mut self.kernel {
-            kernel.start(Place::of(self.options))?;
+            kernel.start(CollectorPlace::of(self.options))?;
             if kernel.formats.events().any(|event| event.name == "local_timer_exit") {
                 self.gaps = interrupted::measure(self.clock.now(), |time| self.clock.ticks_in(time));
             }

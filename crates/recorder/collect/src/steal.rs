@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time that the hypervisor took from a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stolen {
+pub(crate) struct StolenTime {
     /// The end of the window, in the recording's clock.
     pub(crate) at: u64,
     /// The number of the CPU.
@@ -32,7 +32,7 @@ pub(crate) struct Steal {
     cost: Duration,
     /// The counts of the last reading: CPU, hundredths of a second.
     last: Vec<(u32, u64)>,
-    stolen: Vec<Stolen>,
+    stolen: Vec<StolenTime>,
 }
 
 /// Maximum number of entries: a day of ten a second. At the limit the older half is dropped.
@@ -89,19 +89,19 @@ impl Steal {
                     self.stolen.drain(..MOST / 2);
                 }
                 let time_ns = more * NANOSECONDS_PER_TICK;
-                self.stolen.push(Stolen { at, cpu, time_ns, window_ns });
+                self.stolen.push(StolenTime { at, cpu, time_ns, window_ns });
             }
         }
         self.last = now;
     }
 
     /// Returns the entries since the last call, in order of time.
-    pub(crate) fn take_stolen(&mut self) -> Vec<Stolen> {
+    pub(crate) fn take_stolen(&mut self) -> Vec<StolenTime> {
         std::mem::take(&mut self.stolen)
     }
 
     /// Returns the entries since `stamp`.
-    pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<Stolen> {
+    pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<StolenTime> {
         self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
 }
@@ -137,7 +137,7 @@ mod tests {
             100,
         );
         steal.take("cpu1 1\ncpux 1 2 3 4 5 6 7 8\nnonsense", 9, 100);
-        assert_eq!(steal.take_stolen(), [Stolen { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
+        assert_eq!(steal.take_stolen(), [StolenTime { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
     }
 
     #[test]

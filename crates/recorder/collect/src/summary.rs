@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::clock::TraceClock;
 use crate::directory::Directory;
-use crate::kernel::{Emptied, Kernel};
+use crate::kernel::{Emptied, KernelRecorder};
 use crate::missing::Missing;
 use crate::options::Options;
 use crate::placement::RecorderCpus;
@@ -223,7 +223,7 @@ impl StreamSummary {
 
 impl Summary {
     /// Creates the summary of a recording that begins.
-    pub(crate) fn of(options: &Options, clock: &TraceClock, kernel: Option<&Kernel>) -> Self {
+    pub(crate) fn of(options: &Options, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let reason = clock.not_cycles.as_ref();
         let not_cycles = reason.map(|reason| {

@@ -17,7 +17,7 @@ mod supplied;
 mod supplier;
 
 pub(crate) use supplied::Supplied;
-pub(crate) use supplier::Waker;
+pub(crate) use supplier::SupplyWaker;
 
 use crate::intake::accounts::is_trusted;
 use crate::intake::ledger::Claim;

@@ -14,11 +14,11 @@ use std::thread::{Builder, JoinHandle};
 const MOST_ENDED: usize = 1000;
 
 /// The recorder threads of this process, the oldest first.
-static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
+static OWN: Mutex<Vec<OwnThread>> = Mutex::new(Vec::new());
 
 /// A thread of the recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct OwnThread {
     pub(crate) tid: i32,
     pub(crate) name: String,
     /// True if the thread stays on the CPU that the user chose for it.
@@ -41,10 +41,10 @@ pub(crate) fn start<T: Send + 'static>(
 }
 
 /// Counts the calling thread among the recorder's, as long as the result lives.
-pub(crate) fn enter(name: String) -> Entry {
+pub(crate) fn enter(name: String) -> OwnThreadGuard {
     let tid = gettid().as_raw_nonzero().get();
-    own().push(Own { tid, name, stays: false, ended: None });
-    Entry(tid)
+    own().push(OwnThread { tid, name, stays: false, ended: None });
+    OwnThreadGuard(tid)
 }
 
 /// Excludes the calling thread from [`move_to`].
@@ -72,25 +72,25 @@ pub(crate) fn move_to(cpus: &CpuList) -> io::Result<()> {
 }
 
 /// Returns the threads that lived at this time of `CLOCK_MONOTONIC` or later.
-pub(crate) fn since(monotonic: u64) -> Vec<Own> {
+pub(crate) fn since(monotonic: u64) -> Vec<OwnThread> {
     let own = own();
     own.iter().filter(|thread| thread.ended.is_none_or(|ended| ended >= monotonic)).cloned().collect()
 }
 
 /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
-fn own() -> MutexGuard<'static, Vec<Own>> {
+fn own() -> MutexGuard<'static, Vec<OwnThread>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn living(own: &mut [Own], tid: i32) -> Option<&mut Own> {
+fn living(own: &mut [OwnThread], tid: i32) -> Option<&mut OwnThread> {
     own.iter_mut().find(|thread| thread.tid == tid && thread.ended.is_none())
 }
 
 /// The time during which a thread is one of the recorder's.
 #[derive(Debug)]
-pub(crate) struct Entry(i32);
+pub(crate) struct OwnThreadGuard(i32);
 
-impl Drop for Entry {
+impl Drop for OwnThreadGuard {
     fn drop(&mut self) {
         let now = nanoseconds(Clock::Monotonic);
         let mut own = own();
@@ -149,7 +149,7 @@ pub(crate) mod tests {
             assert_eq!(moving.unwrap().join().unwrap(), first);
             stays.send(()).unwrap();
             assert_eq!(staying.unwrap().join().unwrap(), all);
-            let is_ended = |own: &Own| own.tid == moving_tid && own.ended.is_some();
+            let is_ended = |own: &OwnThread| own.tid == moving_tid && own.ended.is_some();
             assert!(since(0).iter().any(is_ended) && !since(u64::MAX).iter().any(is_ended));
             assert!(move_to(&CpuList::new([60_000])).is_err());
         })

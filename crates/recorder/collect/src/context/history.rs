@@ -1,17 +1,17 @@
 //! The observed attributes of threads, in order of observation.
 
-use super::{Thread, Told, What};
+use super::{Attribute, Observation, ThreadIds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Identifies an attribute of a thread; a later [`What`] of the same key replaces the earlier one. The number is its
+/// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is its
 /// kind, the string an annotation's name.
-type Key = (Thread, u8, String);
+type Key = (ThreadIds, u8, String);
 
 /// All retained observations, and those that are current.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    known: BTreeMap<Key, Told>,
-    told: Vec<Told>,
+    known: BTreeMap<Key, Observation>,
+    told: Vec<Observation>,
 }
 
 /// Maximum number of retained observations. At the limit the older half is dropped, except those that are current.
@@ -19,7 +19,7 @@ const MOST: usize = 100_000;
 
 impl History {
     /// Adds an observation if it differs from the current one.
-    pub(super) fn take(&mut self, told: Told) {
+    pub(super) fn take(&mut self, told: Observation) {
         let key = key(&told);
         if self.known.get(&key).is_some_and(|known| known.what == told.what) {
             return;
@@ -29,15 +29,15 @@ impl History {
     }
 
     /// Records the end of all known threads that are not in `threads`.
-    pub(super) fn end_others(&mut self, threads: &[Thread], at: u64) {
+    pub(super) fn end_others(&mut self, threads: &[ThreadIds], at: u64) {
         let there: BTreeSet<_> = threads.iter().copied().collect();
         let ended: BTreeSet<_> =
             self.known.keys().map(|(thread, ..)| *thread).filter(|thread| !there.contains(thread)).collect();
         self.known.retain(|(thread, ..), _| !ended.contains(thread));
-        ended.into_iter().for_each(|thread| self.tell(Told { at, thread, what: What::End }));
+        ended.into_iter().for_each(|thread| self.tell(Observation { at, thread, what: Attribute::End }));
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: Observation) {
         if self.told.len() >= MOST {
             let newer = self.told.split_off(MOST / 2);
             let known = &self.known;
@@ -49,33 +49,35 @@ impl History {
 
     /// Returns the observations since the last call. Current ones are kept, with their original timestamps, for the
     /// next chunk.
-    pub(super) fn rotate(&mut self) -> Vec<Told> {
+    pub(super) fn rotate(&mut self) -> Vec<Observation> {
         std::mem::replace(&mut self.told, self.known.values().cloned().collect())
     }
 
     /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub(super) fn since(&self, stamp: u64) -> Vec<Told> {
+    pub(super) fn since(&self, stamp: u64) -> Vec<Observation> {
         let mut held = BTreeMap::new();
         let mut newer = Vec::new();
         for told in &self.told {
             match told {
                 told if told.at > stamp => newer.push(told.clone()),
-                Told { what: What::End, thread, .. } => held.retain(|(of, ..): &Key, _| of != thread),
-                told => _ = held.insert(key(told), Told { at: stamp, ..told.clone() }),
+                Observation { what: Attribute::End, thread, .. } => {
+                    held.retain(|(of, ..): &Key, _| of != thread)
+                }
+                told => _ = held.insert(key(told), Observation { at: stamp, ..told.clone() }),
             }
         }
         held.into_values().chain(newer).collect()
     }
 }
 
-fn key(told: &Told) -> Key {
+fn key(told: &Observation) -> Key {
     let (kind, name) = match &told.what {
-        What::Ids { .. } => (0, ""),
-        What::Comm(_) => (1, ""),
-        What::Priority { .. } => (2, ""),
-        What::Cgroup(_) => (3, ""),
-        What::Value { name, .. } => (4, name.as_str()),
-        What::End => (5, ""),
+        Attribute::Ids { .. } => (0, ""),
+        Attribute::Comm(_) => (1, ""),
+        Attribute::Priority { .. } => (2, ""),
+        Attribute::Cgroup(_) => (3, ""),
+        Attribute::Value { name, .. } => (4, name.as_str()),
+        Attribute::End => (5, ""),
     };
     (told.thread, kind, name.to_owned())
 }
@@ -84,11 +86,11 @@ fn key(told: &Told) -> Key {
 mod tests {
     use super::*;
 
-    const ONE: Thread = Thread { pid: 1, tid: 1, vtid: 1 };
-    const TWO: Thread = Thread { pid: 1, tid: 2, vtid: 2 };
+    const ONE: ThreadIds = ThreadIds { pid: 1, tid: 1, vtid: 1 };
+    const TWO: ThreadIds = ThreadIds { pid: 1, tid: 2, vtid: 2 };
 
-    fn named(at: u64, thread: Thread, name: &str) -> Told {
-        Told { at, thread, what: What::Comm(name.to_owned()) }
+    fn named(at: u64, thread: ThreadIds, name: &str) -> Observation {
+        Observation { at, thread, what: Attribute::Comm(name.to_owned()) }
     }
 
     #[test]
@@ -100,7 +102,7 @@ mod tests {
         assert_eq!(history.rotate(), [named(1, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")]);
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b")]);
         history.end_others(&[TWO], 11);
-        let end = Told { at: 11, thread: ONE, what: What::End };
+        let end = Observation { at: 11, thread: ONE, what: Attribute::End };
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b"), end]);
         assert_eq!(history.rotate(), [named(3, TWO, "b")]);
     }
@@ -112,7 +114,7 @@ mod tests {
             history.take(told);
         }
         history.end_others(&[ONE], 6);
-        let end = Told { at: 6, thread: TWO, what: What::End };
+        let end = Observation { at: 6, thread: TWO, what: Attribute::End };
         assert_eq!(history.since(3), [named(3, ONE, "a"), named(3, TWO, "b"), named(5, ONE, "c"), end]);
         assert_eq!(history.since(7), [named(7, ONE, "c")]);
         assert_eq!(history.since(0), history.told);

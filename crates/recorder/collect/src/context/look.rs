@@ -1,6 +1,6 @@
 //! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
 
-use super::{Contexts, Thread, What};
+use super::{Attribute, Contexts, ThreadIds};
 use crate::discover::tids;
 use crate::proc::{Stat, innermost, read};
 use crate::program::Traced;
@@ -11,8 +11,8 @@ use sordino_ring::value::Copied;
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Seen {
-    pub(super) thread: Thread,
-    pub(super) whats: Vec<(What, u64)>,
+    pub(super) thread: ThreadIds,
+    pub(super) whats: Vec<(Attribute, u64)>,
 }
 
 /// A visit of a program's threads in progress: the threads left, and a copy of their annotations.
@@ -51,22 +51,22 @@ fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen,
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
     let mut whats = Vec::new();
     if contexts.ids {
-        whats.push(What::Ids { vpid: own_pid });
+        whats.push(Attribute::Ids { vpid: own_pid });
     }
     if contexts.comm {
-        whats.push(What::Comm(stat.comm.to_owned()));
+        whats.push(Attribute::Comm(stat.comm.to_owned()));
     }
     if contexts.priority {
         let [priority, policy] = [40, 41].map(|field| stat.field(field).parse().unwrap_or(0));
-        whats.push(What::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
+        whats.push(Attribute::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
     }
     if contexts.cgroup {
-        whats.push(What::Cgroup(cgroup(&read("cgroup")?)));
+        whats.push(Attribute::Cgroup(cgroup(&read("cgroup")?)));
     }
     let began = stat.field(22).parse::<u64>().unwrap_or(0);
     let began = began.saturating_mul(1_000_000_000 / clock_ticks_per_second());
     let whats = whats.into_iter().map(|what| (what, 0)).collect();
-    Some((Seen { thread: Thread { pid, tid, vtid }, whats }, began))
+    Some((Seen { thread: ThreadIds { pid, tid, vtid }, whats }, began))
 }
 
 /// Adds the threads' annotations; `now` is in nanoseconds since boot. Annotations of an earlier thread with the same id
@@ -80,8 +80,9 @@ fn add_values(copies: &[Copied], now: u64, seen: &mut [(Seen, u64)]) {
         let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
         let [name, text] = [value.name, value.text].map(without_zeros);
         // A signal handler may have added a second annotation of this name.
-        seen.whats.retain(|(what, _)| !matches!(what, What::Value { name: other, .. } if *other == name));
-        seen.whats.push((What::Value { name, text }, now.saturating_sub(value.since)));
+        seen.whats
+            .retain(|(what, _)| !matches!(what, Attribute::Value { name: other, .. } if *other == name));
+        seen.whats.push((Attribute::Value { name, text }, now.saturating_sub(value.since)));
     }
 }
 
@@ -131,11 +132,12 @@ mod tests {
             copied(7, 80, "odd", "a\0b"),
             copied(8, 90, "mode", "another's"),
         ];
-        let thread = Thread { pid: 1, tid: 107, vtid: 7 };
+        let thread = ThreadIds { pid: 1, tid: 107, vtid: 7 };
         let mut seen = [(Seen { thread, whats: Vec::new() }, 50)];
         add_values(&copies, 100, &mut seen);
-        let value =
-            |name: &str, text: &str, age| (What::Value { name: name.to_owned(), text: text.to_owned() }, age);
+        let value = |name: &str, text: &str, age| {
+            (Attribute::Value { name: name.to_owned(), text: text.to_owned() }, age)
+        };
         assert_eq!(seen[0].0.whats, [value("mode", "newer", 30), value("odd", "a?b", 20)]);
     }
 
@@ -145,12 +147,12 @@ mod tests {
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let all = Contexts { values: false, ..Contexts::ALL };
         let (seen, began) = thread(here, here, tid, all).unwrap();
-        assert_eq!(seen.thread, Thread { pid: here, tid, vtid: tid });
-        assert!(seen.whats.contains(&(What::Ids { vpid: here }, 0)));
+        assert_eq!(seen.thread, ThreadIds { pid: here, tid, vtid: tid });
+        assert!(seen.whats.contains(&(Attribute::Ids { vpid: here }, 0)));
         let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
-        assert!(seen.whats.contains(&(What::Comm(comm.trim_end().to_owned()), 0)));
+        assert!(seen.whats.contains(&(Attribute::Comm(comm.trim_end().to_owned()), 0)));
         let nice = rustix::process::getpriority_process(None).unwrap();
-        assert!(seen.whats.contains(&(What::Priority { policy: 0, priority: 0, nice }, 0)));
+        assert!(seen.whats.contains(&(Attribute::Priority { policy: 0, priority: 0, nice }, 0)));
         let age = Sample::take().boottime - began;
         assert!(began > 0 && age < 3_600_000_000_000, "{began}");
     }

@@ -3,17 +3,17 @@
 use super::KernelTrace;
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::context::Told;
+use crate::context::Observation;
 use crate::directory::{Directory, KERNEL};
 use crate::dump;
-use crate::interrupted::Gap;
-use crate::steal::Stolen;
-use crate::threads::Own;
+use crate::interrupted::InterruptedTime;
+use crate::steal::StolenTime;
+use crate::threads::OwnThread;
 use std::fs::File;
 
 impl KernelTrace {
     /// Writes the time taken by the hypervisor.
-    pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[Stolen]) -> Result<(), Error> {
+    pub(crate) fn write_stolen(&self, directory: &Directory, stolen: &[StolenTime]) -> Result<(), Error> {
         if stolen.is_empty() {
             return Ok(());
         }
@@ -24,7 +24,7 @@ impl KernelTrace {
     pub(crate) fn write_gaps(
         &self,
         directory: &Directory,
-        gaps: &[Gap],
+        gaps: &[InterruptedTime],
         clock: &TraceClock,
     ) -> Result<(), Error> {
         if gaps.is_empty() {
@@ -36,14 +36,14 @@ impl KernelTrace {
     }
 
     /// Writes the names of the recorder's own threads.
-    pub(crate) fn write_recorder(&self, directory: &Directory, own: &[Own]) -> Result<(), Error> {
+    pub(crate) fn write_recorder(&self, directory: &Directory, own: &[OwnThread]) -> Result<(), Error> {
         write_whole(directory, "recorder", |file| {
             dump::write_recorder(own, file, self.uuid, self.begin_ticks)
         })
     }
 
     /// Writes the observed attributes of threads.
-    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Told]) -> Result<(), Error> {
+    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Observation]) -> Result<(), Error> {
         if told.is_empty() {
             return Ok(());
         }

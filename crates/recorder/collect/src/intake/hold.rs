@@ -6,8 +6,8 @@ use super::pages::Pages;
 use super::portion::portion;
 use crate::discover::{Hidden, Identity, identity};
 use crate::options::{Options, Polling, Programs};
-use crate::program::{Learned, Reader};
-use crate::quota::Quota;
+use crate::program::{CatalogueReader, Learned};
+use crate::quota::CpuQuota;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_registration::environment::RESERVE;
@@ -55,7 +55,7 @@ pub(crate) struct Taken {
     pub(crate) claim: Claim,
     pub(crate) identity: Identity,
     /// The CPU quota of the program's cgroup, if the kernel is recorded.
-    pub(crate) quota: Option<Quota>,
+    pub(crate) quota: Option<CpuQuota>,
     /// Becomes readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
     pub(crate) program: Program,
@@ -64,7 +64,7 @@ pub(crate) struct Taken {
     /// True if the program ran before it was attached to, so earlier hits are not recorded.
     pub(crate) ran_before: bool,
     /// The reader of the program's catalogue, and the tracepoints read so far.
-    pub(crate) reader: Reader,
+    pub(crate) reader: CatalogueReader,
     pub(crate) learned: Learned,
 }
 
@@ -179,9 +179,9 @@ impl Candidate {
             Ok(None) => return Attach::Locked(self),
             Err(reason) => return Attach::Refused(self, reason),
         };
-        let quota = if wishes.with_kernel { Quota::of(self.pid) } else { None };
+        let quota = if wishes.with_kernel { CpuQuota::of(self.pid) } else { None };
         let Self { pid, program, claim, .. } = self;
-        let mut reader = Reader::default();
+        let mut reader = CatalogueReader::default();
         let learned = reader.learn(&program, usize::MAX);
         let ran_before = true;
         let taken = Taken {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The reason for examining a process.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum JobSource {
     /// The program has registered, and waits.
     Registered(Registration),
     /// The user has named the process, and waits.
@@ -29,7 +29,7 @@ pub(crate) struct Job {
     pub(crate) user: u32,
     /// The user whose limits apply.
     pub(super) account: u32,
-    pub(crate) source: Source,
+    pub(crate) source: JobSource,
     /// The areas that were attached to.
     pub(crate) taken: Vec<Taken>,
     /// Areas that are recorded already.
@@ -65,7 +65,7 @@ pub(super) enum Progress {
 }
 
 impl Job {
-    pub(super) fn new(ticket: u64, pid: i32, user: u32, account: u32, source: Source) -> Self {
+    pub(super) fn new(ticket: u64, pid: i32, user: u32, account: u32, source: JobSource) -> Self {
         Self {
             ticket,
             pid,
@@ -87,13 +87,13 @@ impl Job {
 
     /// Returns true if its areas have yet to be opened.
     pub(super) const fn is_to_be_opened(&self) -> bool {
-        self.todo.is_none() && !matches!(self.source, Source::Leaves(_))
+        self.todo.is_none() && !matches!(self.source, JobSource::Leaves(_))
     }
 
     /// Ends the job without an attempt.
     pub(super) fn refuse(&mut self, reason: String) {
         let reason = match &self.source {
-            Source::Leaves(detachment) => {
+            JobSource::Leaves(detachment) => {
                 format!("the rings of {} could not be given back: {reason}", detachment.name())
             }
             _ => reason,
@@ -109,7 +109,7 @@ impl Job {
     /// Records the timeout of the present step: searching, attaching, or making pages present. Returns true if the job
     /// is complete.
     pub(super) fn give_up(&mut self) -> bool {
-        if let Source::Leaves(_) = self.source {
+        if let JobSource::Leaves(_) = self.source {
             self.refuse("timed out".to_owned());
             return true;
         }

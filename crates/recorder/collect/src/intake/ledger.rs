@@ -19,7 +19,7 @@ const MOST_LATE: usize = 256;
 
 /// The limits for all programs together, and for one user. Root and the recorder's own user have no limit of their own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct IntakeLimits {
     /// A user's descriptors: a quarter of the recorder's.
     descriptors: u64,
     /// Bytes of a user's rings: half of the budget, so that the other half is left for other users.
@@ -28,7 +28,7 @@ pub(crate) struct Limits {
     budget: u64,
 }
 
-impl Limits {
+impl IntakeLimits {
     /// Returns the limits that follow from the machine's memory, the cgroup, the present limit of descriptors, and the
     /// session's options.
     pub(crate) fn of_this_machine(max_memory: Option<u64>) -> Self {
@@ -55,7 +55,7 @@ pub(crate) struct Ledger(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    limits: Limits,
+    limits: IntakeLimits,
     short: u64,
     areas: HashMap<FileId, Entry>,
     /// The times at which the latest areas were claimed, with their users.
@@ -88,7 +88,7 @@ pub(crate) enum NoClaim {
 }
 
 impl Ledger {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: IntakeLimits) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             limits,
             short: 0,
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        Ledger::new(Limits { descriptors: 70, bytes: 1000, budget: 10_000 })
+        Ledger::new(IntakeLimits { descriptors: 70, bytes: 1000, budget: 10_000 })
     }
 
     fn id(inode: u64) -> FileId {

@@ -2,7 +2,7 @@
 
 use super::hold::{Attach, Candidate, Taken};
 use super::is_trusted;
-use super::job::{Job, Progress, Source};
+use super::job::{Job, JobSource, Progress};
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
 use crate::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
@@ -46,19 +46,19 @@ impl Job {
         Search {
             pid: self.pid,
             account: self.account,
-            seen_user: matches!(self.source, Source::Seen { .. }).then_some(self.user),
+            seen_user: matches!(self.source, JobSource::Seen { .. }).then_some(self.user),
             whereabouts: match &self.source {
-                Source::Registered(registration) => Some(registration.whereabouts()),
+                JobSource::Registered(registration) => Some(registration.whereabouts()),
                 _ => None,
             },
-            skip_ours: shared.wishes.skip_ours && !matches!(self.source, Source::Named),
-            may_be_incomplete: matches!(self.source, Source::Seen { looks, .. } if looks < LOOKS_UNTIL_MADE),
+            skip_ours: shared.wishes.skip_ours && !matches!(self.source, JobSource::Named),
+            may_be_incomplete: matches!(self.source, JobSource::Seen { looks, .. } if looks < LOOKS_UNTIL_MADE),
         }
     }
 
     /// Performs the job's steps until it is complete or a lock is held.
     pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
-        if let Source::Leaves(detachment) = &self.source {
+        if let JobSource::Leaves(detachment) = &self.source {
             let detachment = detachment.clone();
             let retry = || detachment.retry(false);
             let Ok((mut job, ended)) = lane.guard(generation, self, LETTING_GO, retry) else {
@@ -99,7 +99,7 @@ impl Job {
             self.attaching = None;
             match attached {
                 Attach::Taken(taken) => {
-                    let ran_before = !matches!(self.source, Source::Registered(_));
+                    let ran_before = !matches!(self.source, JobSource::Registered(_));
                     self.taken.push(Taken { ran_before, ..*taken });
                     let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
                     self = job;

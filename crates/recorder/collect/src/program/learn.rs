@@ -61,7 +61,7 @@ impl Catalogue for Program {
 
 /// The state of reading a program's catalogue.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct CatalogueReader {
     /// Number of bytes parsed so far.
     read: usize,
     /// Length of the catalogue at the last read.
@@ -81,7 +81,7 @@ pub(crate) struct Reader {
     unregistered: u64,
 }
 
-impl Reader {
+impl CatalogueReader {
     /// Returns the number of bytes that have not been parsed.
     pub(crate) fn due(&self, catalogue: &impl Catalogue) -> usize {
         let length = catalogue.length();
@@ -230,8 +230,8 @@ mod tests {
     }
 
     /// Reads a catalogue with this text.
-    fn learned(text: &str) -> (String, Reader, Learned) {
-        let (text, mut reader) = (text.to_owned(), Reader::default());
+    fn learned(text: &str) -> (String, CatalogueReader, Learned) {
+        let (text, mut reader) = (text.to_owned(), CatalogueReader::default());
         let learned = reader.learn(&text, usize::MAX);
         assert_eq!(reader.due(&text), 0);
         (text, reader, learned)

@@ -5,7 +5,7 @@ use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::discover::Identity;
 use crate::output::Output;
-use crate::quota::Quota;
+use crate::quota::CpuQuota;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
@@ -31,7 +31,7 @@ pub(crate) struct ProgramTrace {
     pub(crate) number: usize,
     pub(crate) pid: i32,
     pub(crate) identity: Identity,
-    pub(super) quota: Option<Quota>,
+    pub(super) quota: Option<CpuQuota>,
     /// Address of the futex word by which it wakes the collector, if it does.
     pub(super) wake_up: Option<u64>,
     /// The time at which the session attached, in ticks of the trace's clock, if the program ran before. Earlier hits

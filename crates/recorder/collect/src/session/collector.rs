@@ -3,10 +3,10 @@
 use super::bell::Bell;
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::drain::{self, Order, Orderer, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
+use crate::drain::{self, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Whose, Work};
 use crate::options::Options;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::CollectorPlace;
 use crate::threads;
 use crate::threads::cpu_seconds;
 use rustix::thread::ClockId;
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 /// The collector's thread, which reads the rings.
 pub(super) struct Collector {
     orders: Option<Orderer>,
-    reports: Receiver<Report>,
+    reports: Receiver<DrainReport>,
     /// Answers to [`ask_what_moved`](Self::ask_what_moved): CPUs whose rings have advanced.
     moved: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
     thread: Option<JoinHandle<f64>>,
@@ -32,7 +32,7 @@ impl Collector {
         let (orders, received) = drain::orders();
         let (report, reports) = channel();
         let (ready, is_ready) = channel();
-        let place = Place::of(options);
+        let place = CollectorPlace::of(options);
         let now = clock.now();
         let thread = threads::start("sordino-collect", move || {
             let placed = place.take();
@@ -115,7 +115,7 @@ impl Collector {
     }
 
     /// Returns the thread's reports since the last call.
-    pub(super) fn reports(&self) -> Vec<Report> {
+    pub(super) fn reports(&self) -> Vec<DrainReport> {
         self.reports.try_iter().collect()
     }
 

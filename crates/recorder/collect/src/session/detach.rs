@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::detachment::Detachment;
-use crate::intake::{Job, Source, is_trusted};
+use crate::intake::{Job, JobSource, is_trusted};
 use crate::program::Traced;
 use sordino_ring::control::PATIENCE;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Session<'_> {
                 .intake
                 .finished_until(end)
                 .into_iter()
-                .partition(|job| matches!(job.source, Source::Leaves(_)));
+                .partition(|job| matches!(job.source, JobSource::Leaves(_)));
             leaving.into_iter().for_each(|job| self.take_up(job));
         }
     }

@@ -16,9 +16,9 @@ use crate::convert::Purpose;
 use crate::coverage::Coverage;
 use crate::directory::page_file;
 use crate::directory::{Directory, RAW};
-use crate::drain::{Triggers, Work};
-use crate::intake::{Intake, Limits, Wishes};
-use crate::kernel::Kernel;
+use crate::drain::{TriggerSettings, Work};
+use crate::intake::{Intake, IntakeLimits, Wishes};
+use crate::kernel::KernelRecorder;
 use crate::limits;
 use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
@@ -47,7 +47,7 @@ impl<'a> Session<'a> {
         let bell = Bell::new()?;
         let ring = bell.clone();
         let wishes = Wishes::of(options, clock.ring_clock());
-        let allowed = Limits::of_this_machine(options.max_memory);
+        let allowed = IntakeLimits::of_this_machine(options.max_memory);
         let intake = Intake::new(wishes, allowed, move || ring.ring());
         let mut outlet = Outlet::of(options, ground, &bell)?;
         let directory = match (&mut outlet, directory) {
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         };
         let kernel = match guardian.as_deref_mut() {
             Some(guardian) if !options.kernel.is_empty() => {
-                Some(Kernel::prepare(options, &clock, guardian, file)?)
+                Some(KernelRecorder::prepare(options, &clock, guardian, file)?)
             }
             _ => None,
         };
@@ -142,7 +142,7 @@ pub(super) fn chunk(
     directory: Directory,
     template: &Summary,
     clock: &TraceClock,
-    kernel: Option<&Kernel>,
+    kernel: Option<&KernelRecorder>,
 ) -> Result<Chunk, Error> {
     kernel.map_or(Ok(()), |kernel| kernel.formats.save(&directory))?;
     Chunk::begin(directory, template.clone(), clock, Sample::take(), Purpose::Keeping)
@@ -159,7 +159,7 @@ fn work(options: &Options, clock: &TraceClock) -> Work {
                 Polling::Timer(time) => time,
                 _ => TICK,
             };
-            Work::Heed(often, Triggers { last, hold_off: session.snapshots.hold_off })
+            Work::Heed(often, TriggerSettings { last, hold_off: session.snapshots.hold_off })
         }
     }
 }

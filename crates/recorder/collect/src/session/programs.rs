@@ -6,7 +6,7 @@ use crate::Error;
 use crate::discover::{Glance, Hidden, glance, identity, user_of};
 use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
-use crate::intake::{Job, Source, Taken};
+use crate::intake::{Job, JobSource, Taken};
 use crate::options::Programs;
 use crate::program::Traced;
 use sordino_clock::Sample;
@@ -49,7 +49,7 @@ impl Session<'_> {
     pub(super) fn submit_named(&mut self, pid: i32) -> Result<u64, Error> {
         let gone = || Error::Program { pid, reason: "there is no such process".to_owned() };
         let user = user_of(pid).ok_or_else(gone)?;
-        Ok(self.intake.submit(pid, user, Source::Named))
+        Ok(self.intake.submit(pid, user, JobSource::Named))
     }
 
     pub(super) fn take_up_named(&mut self, job: Job) -> Result<(), Error> {
@@ -130,7 +130,7 @@ impl Session<'_> {
             } else if self.listener.is_private() || self.wants(pid) {
                 // Programs that know a private socket are always recorded.
                 let area = (pid, registration.inode);
-                let ticket = self.intake.submit(pid, user, Source::Registered(registration));
+                let ticket = self.intake.submit(pid, user, JobSource::Registered(registration));
                 self.expected.insert(ticket, area);
             }
         }
@@ -170,7 +170,7 @@ impl Session<'_> {
     /// registers once for each of its modules, or until a large catalogue has been read completely.
     fn is_early(&self, job: &Job) -> bool {
         let is_ready = |id: &FileId| self.programs.iter().any(|known| known.id() == *id && known.is_read());
-        matches!(job.source, Source::Registered(_))
+        matches!(job.source, JobSource::Registered(_))
             && !job.known.iter().all(is_ready)
             && job.since.elapsed() < OTHER_JOB
             && self.postponed.len() < MOST_POSTPONED
@@ -179,10 +179,10 @@ impl Session<'_> {
     /// Records the areas that were attached to, and notes those that could not be. A program that has registered then
     /// continues.
     pub(super) fn take_up(&mut self, job: Job) {
-        if let Source::Named = job.source {
+        if let JobSource::Named = job.source {
             return self.take_up_requested(job);
         }
-        if let Source::Registered(_) = job.source {
+        if let JobSource::Registered(_) = job.source {
             self.refresh_known(&job.known);
         }
         if self.is_early(&job) {
@@ -190,14 +190,14 @@ impl Session<'_> {
         }
         self.expected.remove(&job.ticket);
         let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, .. } = job;
-        if let Source::Leaves(_) = source {
+        if let JobSource::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.tell(note));
         }
         let has_any = !(taken.is_empty() && skipped.is_empty() && refused.is_empty());
         match (&hidden, &source) {
             (Some(Hidden::Ended), _) => {}
             (Some(hidden), _) => self.sightings.not_reached(pid, &hidden.to_string()),
-            (None, Source::Seen { .. }) if !has_any && known.is_empty() => self.sightings.looked_into(pid),
+            (None, JobSource::Seen { .. }) if !has_any && known.is_empty() => self.sightings.looked_into(pid),
             (None, _) => {}
         }
         if !taken.is_empty() {
@@ -221,7 +221,7 @@ impl Session<'_> {
         for (candidate, reason) in refused {
             let id = candidate.id();
             let is_missing = match &mut source {
-                Source::Registered(registration) => {
+                JobSource::Registered(registration) => {
                     registration.is_answered = true;
                     self.count_refused(pid, &candidate)
                 }
@@ -231,7 +231,7 @@ impl Session<'_> {
                 unreached.push((Some(id), reason));
             }
         }
-        if let (Source::Registered(registration), false) = (&source, skipped.is_empty()) {
+        if let (JobSource::Registered(registration), false) = (&source, skipped.is_empty()) {
             self.count_unrecorded((pid, registration.inode));
         }
         for (id, reason) in unreached.into_iter().chain(skipped) {
@@ -239,7 +239,7 @@ impl Session<'_> {
             self.skip((pid, id), user, &Error::Program { pid, reason });
         }
         match &mut source {
-            Source::Registered(registration) => {
+            JobSource::Registered(registration) => {
                 registration.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !registration.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {
@@ -250,10 +250,10 @@ impl Session<'_> {
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
-            Source::Seen { incarnation, .. } => {
+            JobSource::Seen { incarnation, .. } => {
                 self.search.take_back(*incarnation, has_any, is_to_be_seen_again);
             }
-            Source::Named | Source::Leaves(_) => {}
+            JobSource::Named | JobSource::Leaves(_) => {}
         }
     }
 

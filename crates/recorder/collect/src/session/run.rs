@@ -3,8 +3,8 @@
 use super::search::{BETWEEN_STEPS, STEP};
 use super::{Session, Sink, TICK};
 use crate::Error;
-use crate::drain::Report;
-use crate::kernel::{Kernel, Problem};
+use crate::drain::DrainReport;
+use crate::kernel::{KernelProblem, KernelRecorder};
 use crate::options::Programs;
 use crate::watch::Watch;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -102,7 +102,7 @@ impl Session<'_> {
         self.intake.look_after();
         self.place();
         self.watcher.begin_if_due(&self.programs);
-        self.failed |= self.kernel.as_ref().is_some_and(Kernel::has_failed);
+        self.failed |= self.kernel.as_ref().is_some_and(KernelRecorder::has_failed);
         self.look_at_kernel();
         self.refresh();
         self.search_if_due();
@@ -136,7 +136,8 @@ impl Session<'_> {
 
     /// Checks for errors in writing the kernel's pages, and for events that the kernel overwrote meanwhile.
     fn look_at_kernel(&mut self) {
-        let Some(Problem { reason, lost }) = self.kernel.as_ref().and_then(Kernel::problem) else {
+        let Some(KernelProblem { reason, lost }) = self.kernel.as_ref().and_then(KernelRecorder::problem)
+        else {
             // The kernel kept everything that could not be written, and it has been written by now.
             let is_over = self.kernel_lost == 0
                 && self.kernel_failed.take_if(|failed| failed.elapsed() > KERNEL_SETTLED).is_some();
@@ -157,10 +158,12 @@ impl Session<'_> {
     pub(super) fn hear_reports(&mut self) {
         for report in self.collector.reports() {
             match report {
-                Report::Used { cpus } => self.keep_off([cpus]),
+                DrainReport::Used { cpus } => self.keep_off([cpus]),
                 // A session keeps the records in memory, and tries again.
-                Report::OutputFailed => self.failed |= self.outlet.is_none(),
-                Report::Triggered { number, point, at, copies } => self.triggered(number, point, at, copies),
+                DrainReport::OutputFailed => self.failed |= self.outlet.is_none(),
+                DrainReport::Triggered { number, point, at, copies } => {
+                    self.triggered(number, point, at, copies)
+                }
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use super::{Session, TICK};
 use crate::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
-use crate::intake::Source;
+use crate::intake::JobSource;
 use crate::options::Programs;
 use crate::process_events::{ProcessEvent, ProcessEvents};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -321,7 +321,7 @@ impl Session<'_> {
         }
         let Some(user) = user_of(pid).filter(|_| self.search.submitted.insert(pid)) else { return };
         let (looks, incarnation) = (self.search.looks(pid), glance.incarnation);
-        self.intake.submit(pid, user, Source::Seen { looks, incarnation });
+        self.intake.submit(pid, user, JobSource::Seen { looks, incarnation });
     }
 
     /// Notes that a process is new, or executes another program.

@@ -8,7 +8,7 @@ use super::{Session, Sink};
 use crate::Error;
 use crate::chunk::{Chunk, Rest};
 use crate::clock::TraceClock;
-use crate::context::Told;
+use crate::context::Observation;
 use crate::convert::Purpose;
 use crate::directory::{Directory, RAW};
 use crate::drain::{ProgramCopy, StreamCopy, StreamEnd, unwritable};
@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::output::Output;
 use crate::program::{ProgramTrace, Traced};
 use crate::rank::Hits;
-use crate::steal::Stolen;
+use crate::steal::StolenTime;
 use crate::summary::Summary;
 use crate::watch::Nobody;
 use crate::why::ASKED;
@@ -123,8 +123,8 @@ pub(super) struct Contents {
     pub(super) formats: Option<Arc<Formats>>,
     pub(super) pages: Vec<Pages>,
     pub(super) kernel: Result<Vec<Emptied>, Error>,
-    pub(super) stolen: Vec<Stolen>,
-    pub(super) told: Vec<Told>,
+    pub(super) stolen: Vec<StolenTime>,
+    pub(super) told: Vec<Observation>,
     /// The hits that rank the snapshot, if it is ranked.
     pub(super) hits: Option<Hits>,
 }

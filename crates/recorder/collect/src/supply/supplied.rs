@@ -1,6 +1,6 @@
 //! The supply of one program's rings with pages.
 
-use super::Waker;
+use super::SupplyWaker;
 use super::recipient::Recipient;
 use super::ring::{Ring, Urgency};
 use crate::intake::ledger::Claim;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A program whose rings get pages, until it is [closed](Self::close).
 #[derive(Debug)]
 pub(crate) struct Supplied {
-    waker: Option<Waker>,
+    waker: Option<SupplyWaker>,
     /// True from the first [`close`](Self::close) on: the supplier drops the program when the step in progress has
     /// ended.
     is_closing: AtomicBool,
@@ -50,7 +50,7 @@ impl Supplied {
 
     /// Starts the supply. If the program is the `only` one of its supplier, it gets pages before it needs them, unless
     /// others of its user registered within a second: programs that start one after another are usually short-lived.
-    pub(super) fn begin(&mut self, only: bool, waker: Waker) {
+    pub(super) fn begin(&mut self, only: bool, waker: SupplyWaker) {
         self.waker = Some(waker);
         let rings = self.rings.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(Rings { recipient, rings, .. }) = rings else { return };
@@ -61,7 +61,7 @@ impl Supplied {
     }
 
     /// Returns the waker for the thread that empties the rings.
-    pub(crate) fn waker(&self) -> Option<Waker> {
+    pub(crate) fn waker(&self) -> Option<SupplyWaker> {
         self.waker.clone()
     }
 

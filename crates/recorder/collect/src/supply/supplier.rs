@@ -18,9 +18,9 @@ const TURN: Duration = Duration::from_micros(100);
 
 /// Wakes a supplier's thread without waiting.
 #[derive(Clone, Debug)]
-pub(crate) struct Waker(Thread);
+pub(crate) struct SupplyWaker(Thread);
 
-impl Waker {
+impl SupplyWaker {
     /// Wakes the thread because a ring has called its pager.
     pub(crate) fn wake(&self) {
         self.0.unpark();
@@ -65,7 +65,7 @@ impl Supplier {
     pub(super) fn add(supplier: &Arc<Self>, mut program: Supplied) -> io::Result<Arc<Supplied>> {
         let mut state = supplier.lock();
         let thread = Self::thread(supplier, &mut state)?;
-        program.begin(state.supplied.is_empty(), Waker(thread.clone()));
+        program.begin(state.supplied.is_empty(), SupplyWaker(thread.clone()));
         let program = Arc::new(program);
         state.supplied.push(Arc::clone(&program));
         drop(state);
