@@ -21,7 +21,12 @@ const PURE: &[&str] =
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
 /// Crates that run with all rights beside hostile programs: their writes go through `dirfd`.
-const RECORDER: &[&str] = &["crates/recorder/collect/src", "crates/cli/src", "crates/machine/undo/src"];
+const RECORDER: &[&str] = &[
+    "crates/recorder/collect/src",
+    "crates/recorder/inspect/src",
+    "crates/cli/src",
+    "crates/machine/undo/src",
+];
 /// Calls that write, make or remove by path.
 const BY_PATH: &[&str] = &[
     "fs::write(",

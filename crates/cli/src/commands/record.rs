@@ -17,10 +17,9 @@ use crate::terminal::{is_terminal, show_as_message};
 use crate::what::What;
 use crate::words::quoted;
 use clap::Args;
-use sordino_collect::{
-    Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record, unanswered_lines,
-};
+use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, record, unanswered_lines};
 use sordino_event::text::{count, printable};
+use sordino_inspect::rights::keep_needed_rights;
 use sordino_report::tied;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;

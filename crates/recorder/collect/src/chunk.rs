@@ -2,24 +2,24 @@
 //! snapshot.
 
 use crate::Error;
-use crate::clock::TraceClock;
-use crate::context::Observation;
 use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
-use crate::interrupted::InterruptedTime;
 use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
-use crate::steal::StolenTime;
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
-use crate::threads;
-use crate::threads::cpu_seconds;
 use crate::watch::Watch;
 use crate::why::{ASKED, last_asked};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::context::Observation;
+use sordino_inspect::interrupted::InterruptedTime;
+use sordino_inspect::steal::StolenTime;
+use sordino_inspect::threads;
+use sordino_inspect::threads::cpu_seconds;
 
 /// A recording that is being put together. Any thread that owns it can finish it.
 #[derive(Debug)]

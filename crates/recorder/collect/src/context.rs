@@ -12,47 +12,14 @@ mod look;
 
 pub use kinds::Contexts;
 
-use crate::clock::TraceClock;
 use crate::program::Traced;
 use history::History;
 use look::{Look, Seen};
 use sordino_clock::Sample;
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::context::{Observation, ThreadIds};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// An observed attribute of a thread, with its time in the recording's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
-    pub(crate) at: u64,
-    pub(crate) thread: ThreadIds,
-    pub(crate) what: Attribute,
-}
-
-/// A thread of a traced program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ThreadIds {
-    pub(crate) pid: i32,
-    pub(crate) tid: i32,
-    /// The thread's id in its own pid namespace, as in its events.
-    pub(crate) vtid: i32,
-}
-
-/// An attribute of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Attribute {
-    /// The process id in the process's own pid namespace.
-    Ids { vpid: i32 },
-    /// The thread's name (`comm`).
-    Comm(String),
-    /// The scheduling policy in the kernel's numbering, the real-time priority and the nice value.
-    Priority { policy: u32, priority: u32, nice: i32 },
-    /// The thread's cgroups, separated by commas.
-    Cgroup(String),
-    /// An annotation: its name and its text.
-    Value { name: String, text: String },
-    /// The thread has ended.
-    End,
-}
 
 /// Observes the threads of all programs.
 #[derive(Debug)]

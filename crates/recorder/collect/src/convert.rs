@@ -3,20 +3,20 @@
 mod beside;
 
 use crate::Error;
-use crate::clock::TraceClock;
 use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, names};
-use crate::dump::{self, Dump};
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE};
 use crate::summary::{KernelStream, Pending};
-use crate::symbols::Functions;
-use crate::threads;
 use beside::write_whole;
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, PriorityNumbering};
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::dump::{self, Dump};
+use sordino_inspect::symbols::Functions;
+use sordino_inspect::threads;
 use sordino_tracefs::{Converter, Format, Mapping, Missed, PRIORITIES, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
@@ -73,7 +73,7 @@ impl KernelTrace {
         purpose: Purpose,
     ) -> Result<Self, Error> {
         let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
-        let (uuid, events) = (crate::uuid(), Vec::new());
+        let (uuid, events) = (sordino_inspect::uuid::random(), Vec::new());
         let mut trace = Self { uuid, events, names, begin_ticks, overwrite, dump: None };
         trace.write_metadata(directory, clock)?;
         if purpose == Purpose::Showing {

@@ -1,8 +1,8 @@
 //! The exit status of traced programs.
 
 use crate::options::End;
-use crate::proc::{self, Stat};
 use crate::program::Traced;
+use sordino_inspect::proc::{self, Stat};
 use std::fmt;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;

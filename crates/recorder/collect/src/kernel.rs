@@ -1,15 +1,15 @@
 //! The kernel's part of a recording: an instance of its tracer, emptied into files.
 
 use crate::Error;
-use crate::clock::TraceClock;
 use crate::directory::{Directory, RAW};
 use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::CollectorPlace;
-use crate::threads;
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::threads;
 use sordino_tracefs::{
     self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Statistics, Tracefs,
 };

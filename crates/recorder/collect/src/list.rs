@@ -1,9 +1,9 @@
 //! Lists the programs that could be recorded.
 
-use crate::discover::{Hidden, Identity, areas, identity, processes};
 use crate::program::{CatalogueReader, Learned};
 use serde::Serialize;
 use sordino_event::Schema;
+use sordino_inspect::discover::{Hidden, Identity, areas, identity, processes};
 use sordino_ring::control::Program;
 
 /// The programs that could be recorded now.

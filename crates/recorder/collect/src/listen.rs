@@ -7,7 +7,6 @@
 
 use crate::Error;
 use crate::backlog::{self, Backlog};
-use crate::discover::{Found, Hidden, area_at, areas_of_registered};
 use crate::refused::{Offence, RefusedPrograms};
 use crate::runtime;
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
@@ -17,6 +16,7 @@ use rustix::net::{
     SocketFlags, SocketType, accept_with, bind, listen, recv, recvmsg, send, socket_with,
 };
 use rustix::process::{Uid, geteuid};
+use sordino_inspect::discover::{Found, Hidden, area_at, areas_of_registered};
 use sordino_registration::trust::{is_token_right, may_register, takes_descriptors};
 use sordino_registration::{
     BUFFER_SIZE, PACKET_TIME, PacketError, RecorderAddress, RecorderReply, RegistrationPacket, SOCKET,

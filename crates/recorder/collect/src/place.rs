@@ -1,7 +1,7 @@
 //! The CPU and priority of the collector's threads.
 
 use crate::options::Options;
-use crate::threads;
+use sordino_inspect::threads;
 use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
 
 /// The CPU and the priority of a collector's thread.

@@ -3,8 +3,8 @@
 //! The rings show on which CPUs programs run: a CPU whose ring has advanced counts as theirs for a while. The recorder
 //! uses the remaining CPUs of those with which it was started, or all of those if none remains.
 
-use crate::threads;
 use serde::{Deserialize, Serialize};
+use sordino_inspect::threads;
 use sordino_sched::{CpuList, affinity};
 use std::collections::BTreeMap;
 use std::io;
@@ -129,6 +129,7 @@ fn beside(allowed: &CpuList, programs: &CpuList) -> CpuList {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::sync::Mutex;
 
     fn list(text: &str) -> CpuList {
         text.parse().unwrap_or_default()
@@ -166,9 +167,12 @@ mod tests {
         CpuList::new(CpuList::online().unwrap_or_default().as_slice().last().copied())
     }
 
+    /// Held by tests that move threads, because all threads of the process are moved.
+    static MOVING: Mutex<()> = Mutex::new(());
+
     #[test]
     fn nobody_moves_to_a_cpu_that_was_shielded_meanwhile() {
-        let _moving = threads::tests::MOVING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _moving = MOVING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let all = affinity().unwrap();
         let others = all.without(&last());
         if others.is_empty() || others == all {
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn threads_go_where_programs_are_not_and_come_back() {
-        let _moving = threads::tests::MOVING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _moving = MOVING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let all = affinity().unwrap();
         let Some(&last) = all.as_slice().last().filter(|_| all.as_slice().len() > 1) else {
             let _ = writeln!(io::stderr(), "not measured here: placement, with one CPU");

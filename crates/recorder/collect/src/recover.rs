@@ -1,6 +1,6 @@
 //! Completes a recording whose recorder was killed.
 
-use crate::clock::TraceClock;
+use crate::Error;
 use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::{count_events, whole_events_of};
 use crate::cut::{Cut, cut, cut_trace};
@@ -11,9 +11,10 @@ use crate::received;
 use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary};
 use crate::unanswered::Unanswered;
 use crate::watch::Watch;
-use crate::{Error, discover};
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Cpu};
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::discover;
 use std::path::Path;
 
 /// Completes a recording that a killed recorder left: cuts off incomplete packets, converts the kernel's pages, and

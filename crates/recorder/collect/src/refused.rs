@@ -1,6 +1,6 @@
 //! Refused connections to a session's socket: counted for each user, with one note each.
 
-use crate::discover::identity;
+use sordino_inspect::discover::identity;
 use std::collections::HashMap;
 
 /// Maximum number of pairs of user and reason that are counted separately.

@@ -1,7 +1,6 @@
 //! The summary of a recording, `recording.json`: its contents and its losses.
 
 use crate::Error;
-use crate::clock::TraceClock;
 use crate::directory::Directory;
 use crate::kernel::{Emptied, KernelRecorder};
 use crate::missing::Missing;
@@ -12,6 +11,7 @@ use crate::shortfall::Shortfall;
 use crate::unanswered::{Unanswered, Unrecorded};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
+use sordino_inspect::clock::TraceClock;
 use std::fs;
 
 /// The version of this structure.

@@ -1,6 +1,6 @@
 //! The observed attributes of threads, in order of observation.
 
-use super::{Attribute, Observation, ThreadIds};
+use sordino_inspect::context::{Attribute, Observation, ThreadIds};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is its

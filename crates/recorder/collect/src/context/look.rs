@@ -1,11 +1,12 @@
 //! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
 
-use super::{Attribute, Contexts, ThreadIds};
-use crate::discover::tids;
-use crate::proc::{Stat, innermost, read};
+use super::Contexts;
 use crate::program::Traced;
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
+use sordino_inspect::context::{Attribute, ThreadIds};
+use sordino_inspect::discover::tids;
+use sordino_inspect::proc::{Stat, innermost, read};
 use sordino_ring::value::Copied;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.

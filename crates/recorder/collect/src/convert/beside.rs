@@ -2,13 +2,13 @@
 
 use super::KernelTrace;
 use crate::Error;
-use crate::clock::TraceClock;
-use crate::context::Observation;
 use crate::directory::{Directory, KERNEL};
-use crate::dump;
-use crate::interrupted::InterruptedTime;
-use crate::steal::StolenTime;
-use crate::threads::OwnThread;
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::context::Observation;
+use sordino_inspect::dump;
+use sordino_inspect::interrupted::InterruptedTime;
+use sordino_inspect::steal::StolenTime;
+use sordino_inspect::threads::OwnThread;
 use std::fs::File;
 
 impl KernelTrace {

@@ -2,8 +2,8 @@
 
 use super::hold::{Candidate, Taken};
 use crate::detachment::Detachment;
-use crate::discover::{Hidden, Incarnation};
 use crate::listen::Registration;
+use sordino_inspect::discover::{Hidden, Incarnation};
 use sordino_ring::control::FileId;
 use std::collections::VecDeque;
 use std::time::Instant;

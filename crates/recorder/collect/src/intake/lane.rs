@@ -3,7 +3,7 @@
 use super::hold::{Taken, Wishes};
 use super::job::{Job, Progress};
 use super::ledger::Ledger;
-use crate::threads;
+use sordino_inspect::threads;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! The pages of a program's rings and of the structures that lead to them, made present before its threads access them.
 
-use crate::proc;
+use sordino_inspect::proc;
 use sordino_ring::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;

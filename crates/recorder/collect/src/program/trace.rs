@@ -1,11 +1,8 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
 use super::Declared;
-use crate::clock::TraceClock;
 use crate::directory::{Directory, USER, append, overwrite};
-use crate::discover::Identity;
 use crate::output::Output;
-use crate::quota::CpuQuota;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
@@ -13,6 +10,9 @@ use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::Pid;
 use sordino_filter::condition::{Condition, Context};
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::discover::Identity;
+use sordino_inspect::quota::CpuQuota;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,8 +82,12 @@ impl ProgramTrace {
         let user = directory.part(USER)?;
         user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
         let (recording, clock_then) = (directory.held(), clock.ctf());
-        let place =
-            TracePlace { recording, name: format!("{USER}/{name}"), uuid: crate::uuid(), clock: clock_then };
+        let place = TracePlace {
+            recording,
+            name: format!("{USER}/{name}"),
+            uuid: sordino_inspect::uuid::random(),
+            clock: clock_then,
+        };
         let trace = Self { place: Some(place), lack: None, ..self.clone() };
         // Removed on failure, because it is created again when there is room. Without a free descriptor, only an empty
         // directory can be removed, which it is in that case.

@@ -2,14 +2,14 @@
 
 use super::bell::Bell;
 use crate::Error;
-use crate::clock::TraceClock;
 use crate::drain::{self, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Whose, Work};
 use crate::options::Options;
 use crate::output::Output;
 use crate::place::CollectorPlace;
-use crate::threads;
-use crate::threads::cpu_seconds;
 use rustix::thread::ClockId;
+use sordino_inspect::clock::TraceClock;
+use sordino_inspect::threads;
+use sordino_inspect::threads::cpu_seconds;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 

@@ -3,13 +3,13 @@
 use super::summarise::{is_worth_a_line, summarise};
 use super::{Session, Sink};
 use crate::Error;
-use crate::discover::{Glance, Hidden, glance, identity, user_of};
 use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
 use crate::intake::{Job, JobSource, Taken};
 use crate::options::Programs;
 use crate::program::Traced;
 use sordino_clock::Sample;
+use sordino_inspect::discover::{Glance, Hidden, glance, identity, user_of};
 use sordino_ring::control::FileId;
 use std::time::{Duration, Instant};
 

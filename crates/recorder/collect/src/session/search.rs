@@ -3,15 +3,15 @@
 //!
 //! Examining all processes takes milliseconds, and may happen on the CPU of a recorded program. So the search consists
 //! of rounds, and a round of steps of some microseconds between which the session sleeps. A round examines the
-//! processes reported by [events](crate::process_events), and new ones once more: a program that was executed a moment
+//! processes reported by [events](sordino_inspect::process_events), and new ones once more: a program that was executed a moment
 //! ago has not created its area yet, or loads the library later. All processes are walked through at the start, when
 //! events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::{Session, TICK};
-use crate::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
 use crate::intake::JobSource;
 use crate::options::Programs;
-use crate::process_events::{ProcessEvent, ProcessEvents};
+use sordino_inspect::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
+use sordino_inspect::process_events::{ProcessEvent, ProcessEvents};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 

@@ -9,10 +9,10 @@ use crate::program::Traced;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
 use crate::summary::{ProgramSummary, Summary};
-use crate::threads::cpu_seconds;
 use crate::unanswered::{Unanswered, Unrecorded};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
+use sordino_inspect::threads::cpu_seconds;
 use std::path::PathBuf;
 
 /// The status of a session.

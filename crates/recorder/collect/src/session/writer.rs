@@ -5,7 +5,7 @@ use super::control::Asker;
 use crate::Error;
 use crate::directory::Directory;
 use crate::summary::Summary;
-use crate::threads;
+use sordino_inspect::threads;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 

@@ -2,7 +2,7 @@
 
 use super::ring::{RETRY, kept};
 use super::supplied::Supplied;
-use crate::threads;
+use sordino_inspect::threads;
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

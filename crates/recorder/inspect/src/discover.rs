@@ -85,16 +85,20 @@ pub fn processes() -> Vec<i32> {
 
 /// A list of the processes that `/proc` shows, read a few at a time: a thousand take the kernel a millisecond.
 #[derive(Debug)]
-pub(crate) struct Walk(OwnedFd);
+pub struct Walk(OwnedFd);
 
 impl Walk {
-    pub(crate) fn begin() -> io::Result<Self> {
+    /// Begins a walk through all processes.
+    ///
+    /// # Errors
+    /// The kernel's error, if `/proc` can't be read.
+    pub fn begin() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::open("/proc", flags, Mode::empty())?))
     }
 
     /// Returns the next processes in ascending order, some twenty; `None` behind the last one.
-    pub(crate) fn next_few(&mut self) -> Option<Vec<i32>> {
+    pub fn next_few(&mut self) -> Option<Vec<i32>> {
         let mut buffer = [MaybeUninit::uninit(); 512];
         let mut entries = RawDir::new(&self.0, &mut buffer);
         let mut pids = Vec::new();
@@ -110,7 +114,7 @@ impl Walk {
 }
 
 /// Returns the threads of a process; none if it is gone.
-pub(crate) fn tids(pid: i32) -> Vec<i32> {
+pub fn tids(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -133,7 +137,7 @@ pub fn areas(pid: i32) -> Result<Vec<Found>, Hidden> {
 ///
 /// # Errors
 /// [`Hidden`], with [`Hidden::Ended`] for a process of which no thread is left.
-pub(crate) fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
+pub fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
     let found = areas(pid)?;
     if !found.is_empty() || !has_ended(pid, pid) {
         return Ok(found);
@@ -167,7 +171,7 @@ fn has_ended(pid: i32, tid: i32) -> bool {
 }
 
 /// Returns the area that process `pid` has open under this number, if it is one.
-pub(crate) fn area_at(pid: i32, descriptor: u32) -> Option<Found> {
+pub fn area_at(pid: i32, descriptor: u32) -> Option<Found> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
     let mut found = Vec::new();
     if is_area(&path) {
@@ -226,23 +230,24 @@ pub struct Identity {
 
 /// One program in one process: the pid, the time when the process started, and the address of its stack, which differs
 /// from one executed program to the next (0 if it can't be read).
-pub(crate) type Incarnation = (i32, u64, u64);
+pub type Incarnation = (i32, u64, u64);
 
 /// Facts about a process that every user may read.
 #[derive(Clone, Debug)]
-pub(crate) struct Glance {
-    pub(crate) incarnation: Incarnation,
+pub struct Glance {
+    /// The process and the program that it executes.
+    pub incarnation: Incarnation,
     /// The process that started this one or took it over; `None` if this process is gone.
-    pub(crate) parent: Option<i32>,
+    pub parent: Option<i32>,
     /// The process's name, which is that of its first thread.
-    pub(crate) name: String,
+    pub name: String,
     /// True if the process has memory. The kernel's threads and processes that have ended have none.
-    pub(crate) has_memory: bool,
+    pub has_memory: bool,
 }
 
 /// Reads the `stat` of the process's first thread. It equals the process's own but for times, which the kernel would
 /// have to add up over all threads.
-pub(crate) fn glance(pid: i32) -> Glance {
+pub fn glance(pid: i32) -> Glance {
     let text = proc::read(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
     let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
@@ -255,7 +260,7 @@ pub(crate) fn glance(pid: i32) -> Glance {
 }
 
 /// Returns true if the kernel does not permit reading the descriptors of process `pid`.
-pub(crate) fn is_forbidden(pid: i32) -> bool {
+pub fn is_forbidden(pid: i32) -> bool {
     let opened = fs::read_dir(format!("/proc/{pid}/fd"));
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
@@ -279,7 +284,7 @@ pub fn identity(pid: i32) -> Identity {
 ///
 /// Reading the arguments touches the process's memory, whose pages may never come: not for a thread that others depend
 /// on.
-pub(crate) fn is_command_of_ours(pid: i32) -> bool {
+pub fn is_command_of_ours(pid: i32) -> bool {
     static OURS: OnceLock<Option<FileId>> = OnceLock::new();
     let ours = *OURS.get_or_init(|| program_of("self"));
     let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -297,7 +302,7 @@ fn program_of(pid: &str) -> Option<FileId> {
 
 /// Returns the user who started process `pid`, also if `/proc` gives the process to root because it is not dumpable or
 /// has the rights of another program. `None` if it is gone.
-pub(crate) fn user_of(pid: i32) -> Option<u32> {
+pub fn user_of(pid: i32) -> Option<u32> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     if owner != 0 {
         return Some(owner);
@@ -307,7 +312,7 @@ pub(crate) fn user_of(pid: i32) -> Option<u32> {
 }
 
 /// Returns the process that started `pid`, or took it over.
-pub(crate) fn parent(pid: i32) -> Option<i32> {
+pub fn parent(pid: i32) -> Option<i32> {
     Stat::parse(&proc::read(&format!("/proc/{pid}/stat"))?)?.field(4).parse().ok()
 }
 

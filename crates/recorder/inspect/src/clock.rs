@@ -1,5 +1,6 @@
 //! The clock of a recording, and its relation to the time of day.
 
+use crate::uuid;
 use sordino_clock::{Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds};
 use sordino_ctf::Uuid;
 use std::fs;
@@ -7,13 +8,13 @@ use std::time::Duration;
 
 /// The clock that timestamps a recording's events, in programs and in the kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct TraceClock {
+pub struct TraceClock {
     /// The reason not to use the cycle counter, if it is not used.
-    pub(crate) not_cycles: Option<Unusable>,
+    pub not_cycles: Option<Unusable>,
     /// The time at which the recording began.
-    pub(crate) begin: Sample,
+    pub begin: Sample,
     /// The counter's rate in Hz.
-    pub(crate) rate: Rate,
+    pub rate: Rate,
     uuid: Uuid,
     hostname: String,
 }
@@ -26,15 +27,15 @@ const FIRST_LOOK: Duration = Duration::from_millis(40);
 
 impl TraceClock {
     /// Chooses the cycle counter, or `CLOCK_MONOTONIC` where the counter is unusable as a clock.
-    pub(crate) fn choose() -> Self {
+    pub fn choose() -> Self {
         let not_cycles = cycles_usable().err();
         let rate = Rate::measure(FIRST_LOOK).unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 });
         let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-        Self { not_cycles, begin: Sample::take(), rate, uuid: crate::uuid(), hostname }
+        Self { not_cycles, begin: Sample::take(), rate, uuid: uuid::random(), hostname }
     }
 
     /// Restores the clock of a recording from its metadata.
-    pub(crate) fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
+    pub fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
         // The time of day when the counter was 0.
@@ -51,7 +52,7 @@ impl TraceClock {
     }
 
     /// Replaces the rate by that measured over the whole recording if it is more accurate.
-    pub(crate) fn refine(&mut self, end: &Sample) {
+    pub fn refine(&mut self, end: &Sample) {
         if let Some(rate) =
             Rate::between(&self.begin, end).filter(|rate| rate.uncertainty < self.rate.uncertainty)
         {
@@ -60,7 +61,7 @@ impl TraceClock {
     }
 
     /// Returns the clock that writers of the rings use.
-    pub(crate) fn ring_clock(&self) -> sordino_ring::write::Clock {
+    pub fn ring_clock(&self) -> sordino_ring::write::Clock {
         match self.not_cycles {
             None => sordino_ring::write::Clock::Cycles,
             Some(_) => sordino_ring::write::Clock::Monotonic,
@@ -68,12 +69,12 @@ impl TraceClock {
     }
 
     /// Returns the clock's name in the kernel's tracer.
-    pub(crate) fn kernel_name(&self) -> &'static str {
+    pub fn kernel_name(&self) -> &'static str {
         if self.not_cycles.is_none() { "x86-tsc" } else { "mono" }
     }
 
     /// Returns a function that reads the clock, ordered after preceding instructions.
-    pub(crate) fn now(&self) -> fn() -> u64 {
+    pub fn now(&self) -> fn() -> u64 {
         match self.not_cycles {
             None => cycles_in_order,
             Some(_) => || nanoseconds(Clock::Monotonic),
@@ -81,19 +82,19 @@ impl TraceClock {
     }
 
     /// Converts a duration into ticks of the clock.
-    pub(crate) fn ticks_in(&self, time: Duration) -> u64 {
+    pub fn ticks_in(&self, time: Duration) -> u64 {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
         (time.as_secs_f64() * hertz) as u64
     }
 
     /// Returns the length of a tick in nanoseconds.
-    pub(crate) fn nanoseconds_in_tick(&self) -> f64 {
+    pub fn nanoseconds_in_tick(&self) -> f64 {
         if self.not_cycles.is_none() { 1e9 / self.rate.hertz } else { 1.0 }
     }
 
     /// Computes the sample of an earlier `stamp` from that of `later`. Its time of day is the trace's, even if the
     /// system's clock was set in between.
-    pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
+    pub fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
         let nanoseconds = |from: u64, to: u64| (to.saturating_sub(from) as f64 / hertz * 1e9) as u64;
         let since_begin = nanoseconds(self.ticks(&self.begin), stamp);
@@ -106,16 +107,17 @@ impl TraceClock {
     }
 
     /// Returns the clock's timestamp of `sample`.
-    pub(crate) fn ticks(&self, sample: &Sample) -> u64 {
+    pub fn ticks(&self, sample: &Sample) -> u64 {
         if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic }
     }
 
-    pub(crate) fn hostname(&self) -> &str {
+    /// Returns the machine's name at the start of the recording.
+    pub fn hostname(&self) -> &str {
         &self.hostname
     }
 
     /// Returns the clock's description for the traces' metadata.
-    pub(crate) fn ctf(&self) -> sordino_ctf::Clock {
+    pub fn ctf(&self) -> sordino_ctf::Clock {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
         let (seconds, rest) = offset(self.ticks(&self.begin), hertz, self.begin.realtime);
         let mut clock = sordino_ctf::Clock::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });

@@ -13,7 +13,7 @@ const MOST: u64 = 16 << 10;
 
 /// The CPU time of a cgroup in each period, both in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CpuQuota {
+pub struct CpuQuota {
     /// The path of the cgroup.
     group: String,
     runtime: i64,
@@ -23,7 +23,7 @@ pub(crate) struct CpuQuota {
 impl CpuQuota {
     /// Reads the quota of the cgroup of process `pid`, or of its ancestors. Returns `None` if there is none, or
     /// several, of which any may be used up first. Takes some tens of microseconds.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
+    pub fn of(pid: i32) -> Option<Self> {
         static MOUNTS: OnceLock<String> = OnceLock::new();
         let mounts = MOUNTS.get_or_init(|| proc::read("/proc/self/mounts").unwrap_or_default());
         let groups = proc::read_at_most(&format!("/proc/{pid}/cgroup"), MOST).ok()?;
@@ -32,7 +32,7 @@ impl CpuQuota {
     }
 
     /// Writes the quota into a trace's environment.
-    pub(crate) fn tell(&self, environment: &mut Environment) {
+    pub fn tell(&self, environment: &mut Environment) {
         environment.set("cpu_quota_us", self.runtime).set("cpu_period_us", self.period);
         environment.set("cpu_quota_group", self.group.as_str());
     }

@@ -18,9 +18,11 @@ static OWN: Mutex<Vec<OwnThread>> = Mutex::new(Vec::new());
 
 /// A thread of the recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnThread {
-    pub(crate) tid: i32,
-    pub(crate) name: String,
+pub struct OwnThread {
+    /// The thread's id in the kernel.
+    pub tid: i32,
+    /// The name that the thread was started with.
+    pub name: String,
     /// True if the thread stays on the CPU that the user chose for it.
     stays: bool,
     /// The time at which it ended, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -28,7 +30,7 @@ pub(crate) struct OwnThread {
 }
 
 /// Starts a thread of the recorder, with no more rights than it needs.
-pub(crate) fn start<T: Send + 'static>(
+pub fn start<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
@@ -41,14 +43,14 @@ pub(crate) fn start<T: Send + 'static>(
 }
 
 /// Counts the calling thread among the recorder's, as long as the result lives.
-pub(crate) fn enter(name: String) -> OwnThreadGuard {
+pub fn enter(name: String) -> OwnThreadGuard {
     let tid = gettid().as_raw_nonzero().get();
     own().push(OwnThread { tid, name, stays: false, ended: None });
     OwnThreadGuard(tid)
 }
 
 /// Excludes the calling thread from [`move_to`].
-pub(crate) fn stay() {
+pub fn stay() {
     let tid = gettid().as_raw_nonzero().get();
     living(&mut own(), tid).into_iter().for_each(|thread| thread.stays = true);
 }
@@ -57,7 +59,7 @@ pub(crate) fn stay() {
 ///
 /// # Errors
 /// The kernel's error, if the calling thread may not run there. No other thread is moved then.
-pub(crate) fn move_to(cpus: &CpuList) -> io::Result<()> {
+pub fn move_to(cpus: &CpuList) -> io::Result<()> {
     set_affinity(cpus)?;
     let moved: Vec<i32> = own()
         .iter()
@@ -72,7 +74,7 @@ pub(crate) fn move_to(cpus: &CpuList) -> io::Result<()> {
 }
 
 /// Returns the threads that lived at this time of `CLOCK_MONOTONIC` or later.
-pub(crate) fn since(monotonic: u64) -> Vec<OwnThread> {
+pub fn since(monotonic: u64) -> Vec<OwnThread> {
     let own = own();
     own.iter().filter(|thread| thread.ended.is_none_or(|ended| ended >= monotonic)).cloned().collect()
 }
@@ -88,7 +90,7 @@ fn living(own: &mut [OwnThread], tid: i32) -> Option<&mut OwnThread> {
 
 /// The time during which a thread is one of the recorder's.
 #[derive(Debug)]
-pub(crate) struct OwnThreadGuard(i32);
+pub struct OwnThreadGuard(i32);
 
 impl Drop for OwnThreadGuard {
     fn drop(&mut self) {
@@ -105,19 +107,19 @@ impl Drop for OwnThreadGuard {
 }
 
 /// Returns the CPU time that a clock shows, in seconds.
-pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {
+pub fn cpu_seconds(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use sordino_sched::affinity;
     use std::sync::mpsc::channel;
 
     /// Held by tests that move threads, because all threads of the process are moved.
-    pub(crate) static MOVING: Mutex<()> = Mutex::new(());
+    static MOVING: Mutex<()> = Mutex::new(());
 
     #[test]
     fn threads_are_known_by_number_and_moved_unless_they_stay() {

@@ -33,14 +33,14 @@ use walk::{Walked, walk};
 
 /// The machine's state, read once.
 #[derive(Debug)]
-pub(crate) struct Dump {
+pub struct Dump {
     threads: Vec<Thread>,
     mappings: Vec<Mapping>,
     interrupts: Vec<Interrupt>,
     cpus: Vec<Topology>,
     clock: Sample,
     /// The recording's notes on missing parts.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A numbered line of `/proc/interrupts`.
@@ -65,7 +65,7 @@ impl Dump {
     /// Reads `/proc` and `/sys`, for one second, or up to four where the CPU is lacking. Files that cannot be read, for
     /// lack of rights or because they are gone, are left out silently. `notes` lists those left out for their size or
     /// because they did not answer.
-    pub(crate) fn take(clock: Sample) -> Self {
+    pub fn take(clock: Sample) -> Self {
         let Walked { threads, mappings, notes } = walk();
         let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -80,7 +80,7 @@ impl Dump {
     }
 
     /// Returns the metadata of the dump's stream.
-    pub(crate) fn metadata() -> Result<String, Error> {
+    pub fn metadata() -> Result<String, Error> {
         let mut text = stream_class(StreamClass::StateDump);
         for (id, schema) in (0..).zip(schemas()) {
             text += &event_class(StreamClass::StateDump, id, &schema.name, &schema)?;
@@ -89,7 +89,7 @@ impl Dump {
     }
 
     /// Writes the dump's stream, with the timestamp `ticks` for all events.
-    pub(crate) fn write(&self, out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+    pub fn write(&self, out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
         let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 20)?;
         let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
         writer.event("lttng_statedump_start", 0, &[])?;
@@ -121,7 +121,7 @@ impl Dump {
 }
 
 /// Writes a stream of the time taken by the hypervisor.
-pub(crate) fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Result<(), Error> {
+pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
@@ -132,12 +132,7 @@ pub(crate) fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -
 }
 
 /// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick lasts `tick_ns` nanoseconds.
-pub(crate) fn write_gaps(
-    gaps: &[InterruptedTime],
-    tick_ns: f64,
-    out: impl Write,
-    uuid: Uuid,
-) -> Result<(), Error> {
+pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     for &InterruptedTime { at, cpu, ticks } in gaps {
@@ -149,12 +144,7 @@ pub(crate) fn write_gaps(
 }
 
 /// Writes a stream of names of kernel functions, timestamped `ticks`.
-pub(crate) fn write_symbols(
-    names: &[(u64, String)],
-    out: impl Write,
-    uuid: Uuid,
-    ticks: u64,
-) -> Result<(), Error> {
+pub fn write_symbols(names: &[(u64, String)], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for (address, name) in names {
@@ -164,12 +154,7 @@ pub(crate) fn write_symbols(
 }
 
 /// Writes a stream of names of the recorder's own threads, timestamped `ticks`.
-pub(crate) fn write_recorder(
-    own: &[OwnThread],
-    out: impl Write,
-    uuid: Uuid,
-    ticks: u64,
-) -> Result<(), Error> {
+pub fn write_recorder(own: &[OwnThread], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for OwnThread { tid, name, .. } in own {
@@ -179,12 +164,7 @@ pub(crate) fn write_recorder(
 }
 
 /// Writes a stream of observed attributes of threads. Those from before `begin` get the timestamp `begin`.
-pub(crate) fn write_contexts(
-    told: &[Observation],
-    out: impl Write,
-    uuid: Uuid,
-    begin: u64,
-) -> Result<(), Error> {
+pub fn write_contexts(told: &[Observation], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     let mut told: Vec<_> = told.iter().collect();

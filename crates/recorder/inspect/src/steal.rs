@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 /// Time that the hypervisor took from a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StolenTime {
+pub struct StolenTime {
     /// The end of the window, in the recording's clock.
-    pub(crate) at: u64,
+    pub at: u64,
     /// The number of the CPU.
-    pub(crate) cpu: u32,
+    pub cpu: u32,
     /// The stolen time in nanoseconds.
     pub(crate) time_ns: u64,
     /// Length of the window before `at`, in nanoseconds.
@@ -23,7 +23,7 @@ pub(crate) struct StolenTime {
 
 /// Reads the counts of stolen time.
 #[derive(Debug, Default)]
-pub(crate) struct Steal {
+pub struct Steal {
     /// The open `/proc/stat`; `None` without a hypervisor.
     stat: Option<File>,
     /// A buffer for the file's text.
@@ -47,7 +47,7 @@ const FLAGS: u64 = 8 << 10;
 
 impl Steal {
     /// Creates a reader of this machine's steal time, which reads nothing without a hypervisor.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         let cpuinfo = proc::read_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
         let stat = if has_hypervisor(&String::from_utf8_lossy(&cpuinfo)) {
             File::open("/proc/stat").ok()
@@ -58,13 +58,13 @@ impl Steal {
     }
 
     /// Returns true if the times are due to be read again, `since` the last reading, of which `shortest` has to pass.
-    pub(crate) fn is_due(&self, since: Duration, shortest: Duration) -> bool {
+    pub fn is_due(&self, since: Duration, shortest: Duration) -> bool {
         // An interrupted reading may have appeared to take long.
         self.stat.is_some() && since >= (self.cost * SHARE).clamp(shortest, LONGEST)
     }
 
     /// Reads the counts, at the time `at` in the recording's clock and `window_ns` after the last reading.
-    pub(crate) fn look(&mut self, at: u64, window_ns: u64) {
+    pub fn look(&mut self, at: u64, window_ns: u64) {
         let begin = Instant::now();
         let Some(stat) = &self.stat else { return };
         // The kernel generates the whole text for each read, so that a single one must suffice.
@@ -96,12 +96,12 @@ impl Steal {
     }
 
     /// Returns the entries since the last call, in order of time.
-    pub(crate) fn take_stolen(&mut self) -> Vec<StolenTime> {
+    pub fn take_stolen(&mut self) -> Vec<StolenTime> {
         std::mem::take(&mut self.stolen)
     }
 
     /// Returns the entries since `stamp`.
-    pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<StolenTime> {
+    pub fn stolen_since(&self, stamp: u64) -> Vec<StolenTime> {
         self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
     }
 }

@@ -11,7 +11,7 @@ const FIELDS: [&str; 3] = ["function", "handler", "func"];
 
 /// The functions that events mention.
 #[derive(Debug)]
-pub(crate) struct Functions {
+pub struct Functions {
     /// Offset of the address in a record, by the event's number in the trace.
     offsets: Vec<Option<usize>>,
     seen: HashSet<u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// Prepares for events with these formats, in the order of their numbers in the trace.
-    pub(crate) fn of<'a>(formats: impl Iterator<Item = &'a Format>) -> Self {
+    pub fn of<'a>(formats: impl Iterator<Item = &'a Format>) -> Self {
         let offset = |format: &Format| {
             let is_address = |name: &str, size| FIELDS.contains(&name) && size == 8;
             let field = format.fields.iter().find(|field| is_address(&field.name, field.size))?;
@@ -29,7 +29,7 @@ impl Functions {
     }
 
     /// Notes the function that a record of `event` mentions.
-    pub(crate) fn note(&mut self, event: usize, record: &[u8]) {
+    pub fn note(&mut self, event: usize, record: &[u8]) {
         let Some(Some(offset)) = self.offsets.get(event) else { return };
         if let Some(address) = record.get(*offset..).and_then(|rest| rest.first_chunk()) {
             self.seen.insert(u64::from_ne_bytes(*address));
@@ -37,7 +37,7 @@ impl Functions {
     }
 
     /// Returns the functions' names, by address, as far as they are in `kallsyms`.
-    pub(crate) fn names(&self, kallsyms: &str) -> Vec<(u64, String)> {
+    pub fn names(&self, kallsyms: &str) -> Vec<(u64, String)> {
         let mut names: HashMap<u64, &str> = HashMap::new();
         for (address, name) in kallsyms.lines().filter_map(symbol) {
             if address != 0 && self.seen.contains(&address) {

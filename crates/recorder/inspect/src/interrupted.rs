@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 
 /// A time during which a loop did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InterruptedTime {
+pub struct InterruptedTime {
     /// The end of the gap, in the recording's clock.
-    pub(crate) at: u64,
-    pub(crate) cpu: u32,
+    pub at: u64,
+    /// The CPU that was interrupted.
+    pub cpu: u32,
     /// The length in the clock's ticks.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
 }
 
 /// The number of gaps to measure.
@@ -38,7 +39,7 @@ const SAMPLE: usize = 128;
 
 /// Returns the gaps of a loop on this thread's CPU, made by [`GAPS`] interrupts of a timer. It usually takes 2 ms, and
 /// at most [`ALL`]. Returns nothing where the kernel has no such timer or does not permit it.
-pub(crate) fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
+pub fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
     let mut timer = Builder::new(Software::CPU_CLOCK);
     timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();
     let Ok(mut timer) = timer.build() else { return Vec::new() };

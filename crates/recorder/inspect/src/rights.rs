@@ -38,7 +38,7 @@ pub fn keep_needed_rights() {
 
 /// Drops the rights that a recording thread does not need any more, and prevents programs that it executes from gaining
 /// rights.
-pub(crate) fn confine() {
+pub fn confine() {
     keep(NEEDED);
     // Available since Linux 3.5.
     let _ = set_no_new_privs(true);

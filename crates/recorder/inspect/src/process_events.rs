@@ -36,16 +36,17 @@ const MOST_BEFORE: usize = 1000;
 
 /// A source of changes of the machine's processes.
 #[derive(Debug)]
-pub(crate) enum ProcessEvents {
+pub enum ProcessEvents {
     /// Reports the id of each process that forks or executes.
     Connector(OwnedFd),
     /// Compares the last pid of `/proc/loadavg`, which changes when a process or a thread is created, but not by exec.
+    #[expect(missing_docs, reason = "users need no more than the kind")]
     LastNumber { loadavg: Option<File>, last: Vec<u8> },
 }
 
 /// A change of the machine's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProcessEvent {
+pub enum ProcessEvent {
     /// A process is new, or executes another program.
     Changed(i32),
     /// Any number of processes may have changed.
@@ -56,22 +57,22 @@ pub(crate) enum ProcessEvent {
 
 impl ProcessEvents {
     /// Starts to watch for changes, with the best source available.
-    pub(crate) fn watch() -> Self {
+    pub fn watch() -> Self {
         subscribe().map_or_else(Self::by_last_number, Self::Connector)
     }
 
     /// Starts to watch with the last pid only.
-    pub(crate) fn by_last_number() -> Self {
+    pub fn by_last_number() -> Self {
         Self::LastNumber { loadavg: File::open("/proc/loadavg").ok(), last: Vec::new() }
     }
 
     /// Returns true if a process that executes another program causes an event.
-    pub(crate) const fn have_exec(&self) -> bool {
+    pub const fn have_exec(&self) -> bool {
         matches!(self, Self::Connector(_))
     }
 
     /// Returns the next event; `None` if there is none.
-    pub(crate) fn next(&mut self) -> Option<ProcessEvent> {
+    pub fn next(&mut self) -> Option<ProcessEvent> {
         match self {
             Self::Connector(socket) => next_message(socket),
             Self::LastNumber { loadavg, last } => {

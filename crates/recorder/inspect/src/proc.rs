@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 /// Reads a file of `/proc`. [`std::fs::read`] would take a dozen calls, because the file's size is reported as 0.
-pub(crate) fn bytes(path: &str) -> io::Result<Vec<u8>> {
+pub fn bytes(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 10);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -18,26 +18,28 @@ pub(crate) fn read_at_most(path: &str, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a whole file as text, in which names and paths may contain any bytes. Returns `None` if the thread is gone.
-pub(crate) fn read(path: &str) -> Option<String> {
+pub fn read(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes(path).ok()?).into_owned())
 }
 
 /// A thread's `stat`: its name, which may contain any text, and numbers.
 #[derive(Debug)]
-pub(crate) struct Stat<'a> {
-    pub(crate) comm: &'a str,
+pub struct Stat<'a> {
+    /// The name of the thread.
+    pub comm: &'a str,
     /// The fields from number 3, the state, on.
     fields: Vec<&'a str>,
 }
 
 impl<'a> Stat<'a> {
-    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+    /// Parses a line of `/proc/PID/stat`; `None` if it has no name in parentheses.
+    pub fn parse(text: &'a str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
         Some(Self { comm: head.split_once('(')?.1, fields: tail.split_whitespace().collect() })
     }
 
     /// Returns the field with this number in proc(5), from 3 on; empty if it does not exist.
-    pub(crate) fn field(&self, number: usize) -> &'a str {
+    pub fn field(&self, number: usize) -> &'a str {
         self.fields.get(number - 3).copied().unwrap_or_default()
     }
 }
@@ -49,7 +51,7 @@ pub(crate) fn status_line<'a>(status: &'a str, name: &str) -> &'a str {
 
 /// Returns the id in the innermost pid namespace from a line such as `NSpid:`, or `outer` if the kernel does not
 /// provide it.
-pub(crate) fn innermost(status: &str, name: &str, outer: i32) -> i32 {
+pub fn innermost(status: &str, name: &str, outer: i32) -> i32 {
     status_line(status, name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
 }
 

@@ -1,0 +1,30 @@
+//! The recorder's knowledge of the machine: its processes, its state, its clock, and time that was taken from it.
+//!
+//! Everything here looks, and changes nothing. Programs may be hostile: a file of theirs may delay its reader, lie or be
+//! huge, so threads of the recorder have few rights, and each reader has limits.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`clock`] | the clock of a recording, and its relation to the time of day |
+//! | [`context`] | observed attributes of threads, as the trace contains them |
+//! | [`discover`], [`proc`] | programs and their areas in `/proc`; its files |
+//! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
+//! | [`dump`], [`symbols`] | the state dump, kernel functions |
+//! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
+//! | [`uuid`] | random identifiers of traces and clocks |
+//! | [`threads`], [`rights`] | the recorder's own threads, and their rights |
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod context;
+pub mod discover;
+pub mod dump;
+pub mod interrupted;
+pub mod proc;
+pub mod process_events;
+pub mod quota;
+pub mod rights;
+pub mod steal;
+pub mod symbols;
+pub mod threads;
+pub mod uuid;
