@@ -1,7 +1,7 @@
 //! Programs register at their start with existing sessions: they discover recorders in directories.
 
-use sordino_collect::{Listener, Registration};
 use sordino_event::catalogue;
+use sordino_intake::{Listener, Registration};
 use sordino_ring::control::{Attached, Program, Want, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::Packet;

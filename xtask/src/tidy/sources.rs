@@ -24,6 +24,7 @@ const IMPURE: &[&str] =
 const RECORDER: &[&str] = &[
     "crates/recorder/collect/src",
     "crates/recorder/inspect/src",
+    "crates/recorder/intake/src",
     "crates/cli/src",
     "crates/machine/undo/src",
 ];

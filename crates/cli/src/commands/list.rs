@@ -5,9 +5,9 @@ use crate::commands::session::{as_json as as_json_of, line, sessions};
 use crate::terminal::{columns as terminal_columns, print, show};
 use clap::Args;
 use serde_json::{Value, json};
-use sordino_collect::{Listed, Listing};
 use sordino_event::Schema;
 use sordino_event::text::{count, printable};
+use sordino_intake::{Listed, Listing};
 use sordino_report::{columns, tied};
 use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};
@@ -32,7 +32,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let listing = sordino_collect::list();
+    let listing = sordino_intake::list();
     let kernel =
         Tracefs::open().and_then(|tracefs| tracefs.events()).map_err(|error| Failure::text_of(&error));
     if options.json {

@@ -19,7 +19,6 @@ use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{Directory, PREFIX, Programs, Recorded, Summary, record, unanswered_lines};
 use sordino_event::text::{count, printable};
-use sordino_inspect::rights::keep_needed_rights;
 use sordino_report::tied;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -74,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return stream::receive(from, &output);
     }
     guard::expect_own_program()?;
-    keep_needed_rights();
+    sordino_inspect::rights::keep_needed_rights();
     if output == Path::new("-") {
         return stream::send(options);
     }

@@ -4,13 +4,13 @@
 //! Programs may be hostile: names are kept up to a limit, and up to a lower one for untrusted users. A rule's matches
 //! are complete nevertheless, because each tracepoint is checked when its program declares it.
 
-use crate::intake::is_trusted;
 use crate::options::{IMPLIED, UserEvents};
 use crate::shortfall::{RuleCause, RuleProblem, TracepointFields};
 use crate::similar::similar;
 use sordino_event::Schema;
 use sordino_filter::rule::{Rule, Rules};
 use sordino_filter::{Invalid, condition::Context};
+use sordino_intake::is_trusted;
 use std::collections::BTreeSet;
 
 /// Maximum size of the names kept, in bytes: of trusted users, and of all others together.

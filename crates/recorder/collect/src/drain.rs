@@ -6,8 +6,8 @@ pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState, 
 
 use crate::options::Polling;
 use crate::output::Output;
-use crate::supply::SupplyWaker;
 use rustix::thread::futex;
+use sordino_intake::SupplyWaker;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
 use std::sync::Arc;

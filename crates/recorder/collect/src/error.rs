@@ -72,19 +72,9 @@ pub enum Error {
         /// A description of the reason.
         reason: String,
     },
-    /// The requested name is not valid for a session.
-    #[error(
-        "'{0}' is no name for a session: 1 to 48 of A-Z a-z 0-9 . _ -, with neither . nor - at the start"
-    )]
-    SessionName(String),
-    /// A directory can't be used for programs to register with sessions.
-    #[error("programs can't register in {}: {reason}", path.display())]
-    RuntimeDir {
-        /// Path of the directory.
-        path: PathBuf,
-        /// A description of the reason, and the remedy.
-        reason: String,
-    },
+    /// Programs can't register with the session.
+    #[error(transparent)]
+    Intake(#[from] sordino_intake::Error),
     /// The requested CPUs or scheduling of the collector's thread can't be set.
     #[error("the collector: {0}")]
     Collector(String),

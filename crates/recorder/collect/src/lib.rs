@@ -9,13 +9,9 @@
 //! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
 //! | `summary`, `count`, `unanswered`, `exit` | `recording.json`: counts of events, unrecorded hits, how programs ended |
 //! | `session` | a recording from its first second to its last |
-//! | `listen`, `backlog` | programs that register; detects a full queue |
-//! | `intake` | attaches to programs beside the session's loop, each user's by a thread of its own |
-//! | `limits`, `refused` | the recorder's limits; programs that were refused |
-//! | `runtime` | the directories in which programs register with sessions |
-//! | `program`, `detachment` | one program: its rings, its tracepoints, its trace; the end of that |
+//! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `coverage`, `shortfall`, `similar` | matches of rules; missing events and the reasons; suggestions for names |
-//! | `drain`, `output`, `supply` | the threads that empty rings into files, and that give rings their pages |
+//! | `drain`, `output` | the thread that empties rings into files |
 //! | `history` | the kernel's events that a flight recorder keeps between snapshots |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, its trace afterwards |
 //! | `context` | attributes of threads beside their events: names, priorities, annotations |
@@ -23,11 +19,9 @@
 //! | `place`, `placement` | the CPUs of the recorder's own threads |
 //! | `missing` | data that could not be written |
 //! | `recover`, `received`, `cut` | finishes a recording whose recorder was killed, or of which a part did not arrive |
-//! | `list` | the programs that could be recorded |
 //! | `watch` | the progress of a recording, as its caller sees it |
 #![forbid(unsafe_code)]
 
-mod backlog;
 mod chunk;
 pub mod command;
 mod context;
@@ -35,17 +29,12 @@ mod convert;
 mod count;
 mod coverage;
 mod cut;
-mod detachment;
 mod directory;
 mod drain;
 mod error;
 mod exit;
 mod history;
-mod intake;
 mod kernel;
-mod limits;
-mod list;
-mod listen;
 mod missing;
 mod options;
 mod output;
@@ -55,14 +44,11 @@ mod program;
 mod rank;
 mod received;
 mod recover;
-mod refused;
-mod runtime;
 mod series;
 mod session;
 mod shortfall;
 mod similar;
 mod summary;
-mod supply;
 mod unanswered;
 mod watch;
 mod why;
@@ -71,8 +57,6 @@ pub use context::Contexts;
 pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
-pub use list::{Listed, Listing, list};
-pub use listen::{Listener, Registration};
 pub use missing::Missing;
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
@@ -82,7 +66,6 @@ pub use placement::RecorderCpus;
 pub use rank::Rank;
 pub use received::expect_recording;
 pub use recover::recover;
-pub use runtime::{find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
     Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, ask,

@@ -1,19 +1,15 @@
 //! One traced program: its area, its rings, its trace.
 
-mod learn;
 mod trace;
 
-use learn::first_tracepoints;
-pub(crate) use learn::{CatalogueReader, Declared, Learned};
+use sordino_intake::first_tracepoints;
+use sordino_intake::{CatalogueReader, Declared, Learned};
 pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
 
 use crate::context::kinds::Contexts;
-use crate::detachment::{Detachment, close};
 use crate::drain::{Order, Stream, StreamState, Streams};
-use crate::intake::{Claim, Taken, is_trusted};
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
-use crate::supply::{Supplied, Supply};
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
@@ -21,6 +17,9 @@ use sordino_event::{Pid, Schema};
 use sordino_filter::condition::{Condition, Context, Gate};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
+use sordino_intake::{Claim, Taken, is_trusted};
+use sordino_intake::{Detachment, close};
+use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, FileId, PATIENCE, Program, Want, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;

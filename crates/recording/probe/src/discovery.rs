@@ -1,6 +1,6 @@
 //! The discovery of recorders that did not start this program: a [directory of
 //! sessions](sordino_registration::RuntimeBase) has a directory for each session, in which its recorder listens. The
-//! recorder's side is `crates/recorder/collect/src/runtime.rs`.
+//! recorder's side is `crates/recorder/intake/src/runtime.rs`.
 //!
 //! A directory is used only if nobody but root and the program's user can have written to it: else any user could make
 //! every program wait. All of this may run in a fork's child: no lock, no allocation.

@@ -6,7 +6,7 @@ use crate::failure::UNUSABLE;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use sordino_collect::{find_session_dir, runtime_dir};
+use sordino_intake::runtime::{find_session_dir, runtime_dir};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;

@@ -1,11 +1,10 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
-use super::Declared;
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
-use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
+use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::Pid;
@@ -13,6 +12,7 @@ use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::quota::CpuQuota;
+use sordino_intake::Declared;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,7 +67,8 @@ impl TracePlace {
 impl ProgramTrace {
     /// Returns a copy of this trace with a directory of its own in a recording.
     pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
-        let declarations = self.tracepoints.iter().map(declare).collect::<Result<String, _>>()?;
+        let declarations =
+            self.tracepoints.iter().map(Declared::declaration).collect::<Result<String, _>>()?;
         self.put_in_with(directory, clock, &declarations)
     }
 
@@ -212,14 +213,6 @@ impl ProgramTrace {
         self.quota.iter().for_each(|quota| quota.tell(&mut environment));
         Ok(preamble(place.uuid, &environment, clock)?)
     }
-}
-
-/// Declares a tracepoint's event for both kinds of ring.
-pub(super) fn declare(Declared { id, schema }: &Declared) -> Result<String, Error> {
-    let name = schema.full_name();
-    let mut text = event_class(StreamClass::Cpu, *id, &name, schema)?;
-    text += &event_class(StreamClass::Shared, *id, &name, schema)?;
-    Ok(text)
 }
 
 /// Makes a process's name safe for use in a file name.

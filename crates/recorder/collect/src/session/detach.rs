@@ -1,9 +1,9 @@
 //! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
 use super::Session;
-use crate::detachment::Detachment;
-use crate::intake::{Job, JobSource, is_trusted};
 use crate::program::Traced;
+use sordino_intake::Detachment;
+use sordino_intake::{Job, JobSource, is_trusted};
 use sordino_ring::control::PATIENCE;
 use std::time::{Duration, Instant};
 

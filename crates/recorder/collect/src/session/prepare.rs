@@ -16,18 +16,19 @@ use crate::coverage::Coverage;
 use crate::directory::page_file;
 use crate::directory::{Directory, RAW};
 use crate::drain::{TriggerSettings, Work};
-use crate::intake::{Intake, IntakeLimits, Wishes};
 use crate::kernel::KernelRecorder;
-use crate::limits;
-use crate::listen::Listener;
 use crate::options::{Options, Polling, Programs};
 use crate::placement::Placement;
 use crate::series::Ground;
 use crate::summary::Summary;
-use crate::supply::Supply;
 use sordino_clock::Sample;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::steal::Steal;
+use sordino_intake::Listener;
+use sordino_intake::Supply;
+use sordino_intake::limits;
+use sordino_intake::{Intake, IntakeLimits, Wishes};
+use sordino_ring::write::Clock;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -46,7 +47,7 @@ impl<'a> Session<'a> {
         let clock = TraceClock::choose();
         let bell = Bell::new()?;
         let ring = bell.clone();
-        let wishes = Wishes::of(options, clock.ring_clock());
+        let wishes = wishes(options, clock.ring_clock());
         let allowed = IntakeLimits::of_this_machine(options.max_memory);
         let intake = Intake::new(wishes, allowed, move || ring.ring());
         let mut outlet = Outlet::of(options, ground, &bell)?;
@@ -161,5 +162,23 @@ fn work(options: &Options, clock: &TraceClock) -> Work {
             };
             Work::Heed(often, TriggerSettings { last, hold_off: session.snapshots.hold_off })
         }
+    }
+}
+
+/// Returns the options that apply to every program.
+fn wishes(options: &Options, clock: Clock) -> Wishes {
+    Wishes {
+        name: options.name.clone(),
+        geometry: options.geometry,
+        clock,
+        cpus: options.cpus.as_slice().to_vec(),
+        leave_out_others: options.cpus_only,
+        wake: options.polling == Polling::Wakeup,
+        block: options.block,
+        is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
+        conditions: options.user.has_conditions() || options.contexts.counters,
+        with_kernel: !options.kernel.is_empty(),
+        is_session: options.session.is_some(),
+        skip_ours: matches!(options.programs, Programs::All),
     }
 }

@@ -5,11 +5,11 @@ use super::{Session, Sink};
 use crate::Error;
 use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
-use crate::intake::{Job, JobSource, Taken};
 use crate::options::Programs;
 use crate::program::Traced;
 use sordino_clock::Sample;
 use sordino_inspect::discover::{Glance, Hidden, glance, identity, user_of};
+use sordino_intake::{Job, JobSource, Taken};
 use sordino_ring::control::FileId;
 use std::time::{Duration, Instant};
 
@@ -197,7 +197,9 @@ impl Session<'_> {
         match (&hidden, &source) {
             (Some(Hidden::Ended), _) => {}
             (Some(hidden), _) => self.sightings.not_reached(pid, &hidden.to_string()),
-            (None, JobSource::Seen { .. }) if !has_any && known.is_empty() => self.sightings.looked_into(pid),
+            (None, JobSource::Scanned { .. }) if !has_any && known.is_empty() => {
+                self.sightings.looked_into(pid)
+            }
             (None, _) => {}
         }
         if !taken.is_empty() {
@@ -250,7 +252,7 @@ impl Session<'_> {
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
-            JobSource::Seen { incarnation, .. } => {
+            JobSource::Scanned { incarnation, .. } => {
                 self.search.take_back(*incarnation, has_any, is_to_be_seen_again);
             }
             JobSource::Named | JobSource::Leaves(_) => {}

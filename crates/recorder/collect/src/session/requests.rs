@@ -3,8 +3,8 @@
 use super::control::{Asker, Reply, Request};
 use super::{Session, Sink, writer};
 use crate::Error;
-use crate::intake::Job;
 use crate::options::{UserEvents, excluded};
+use sordino_intake::Job;
 use std::time::Duration;
 
 impl Session<'_> {

@@ -8,10 +8,10 @@
 //! events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::{Session, TICK};
-use crate::intake::JobSource;
 use crate::options::Programs;
 use sordino_inspect::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
 use sordino_inspect::process_events::{ProcessEvent, ProcessEvents};
+use sordino_intake::JobSource;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -321,7 +321,7 @@ impl Session<'_> {
         }
         let Some(user) = user_of(pid).filter(|_| self.search.submitted.insert(pid)) else { return };
         let (looks, incarnation) = (self.search.looks(pid), glance.incarnation);
-        self.intake.submit(pid, user, JobSource::Seen { looks, incarnation });
+        self.intake.submit(pid, user, JobSource::Scanned { looks, incarnation });
     }
 
     /// Notes that a process is new, or executes another program.

@@ -1,8 +1,8 @@
 //! The processes that a session was to record, and the results, for the explanation of missing events.
 
-use crate::intake::LOOKS_UNTIL_MADE;
 use crate::shortfall::{ProcessFound, ProcessState};
 use sordino_inspect::discover::Incarnation;
+use sordino_intake::LOOKS_UNTIL_MADE;
 
 /// Maximum number of processes that are remembered: a command may start any number.
 const MOST: usize = 16;

@@ -1,7 +1,7 @@
 //! Programs that are not recorded, and the reasons: each is named once, and no user's programs fill the notes.
 
-use crate::intake::is_trusted;
 use sordino_event::text::count;
+use sordino_intake::is_trusted;
 use sordino_ring::control::FileId;
 use std::collections::BTreeMap;
 

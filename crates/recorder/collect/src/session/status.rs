@@ -2,7 +2,6 @@
 
 use super::{Session, Sink};
 use crate::drain::{ProgramFill, StreamFill};
-use crate::intake::Memory;
 use crate::missing::Missing;
 use crate::placement::RecorderCpus;
 use crate::program::Traced;
@@ -13,6 +12,7 @@ use crate::unanswered::{Unanswered, Unrecorded};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use sordino_inspect::threads::cpu_seconds;
+use sordino_intake::Memory;
 use std::path::PathBuf;
 
 /// The status of a session.

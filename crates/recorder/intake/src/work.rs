@@ -17,7 +17,7 @@ const FINDING: Duration = Duration::from_secs(2);
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// The number of checks of a process after which an incomplete area is an error: the program may have been interrupted
 /// while it created the area.
-pub(crate) const LOOKS_UNTIL_MADE: u8 = 3;
+pub const LOOKS_UNTIL_MADE: u8 = 3;
 
 /// The parameters of a search, copied, while the job itself is stored where it can be given up.
 struct Search {
@@ -46,13 +46,13 @@ impl Job {
         Search {
             pid: self.pid,
             account: self.account,
-            seen_user: matches!(self.source, JobSource::Seen { .. }).then_some(self.user),
+            seen_user: matches!(self.source, JobSource::Scanned { .. }).then_some(self.user),
             whereabouts: match &self.source {
                 JobSource::Registered(registration) => Some(registration.whereabouts()),
                 _ => None,
             },
             skip_ours: shared.wishes.skip_ours && !matches!(self.source, JobSource::Named),
-            may_be_incomplete: matches!(self.source, JobSource::Seen { looks, .. } if looks < LOOKS_UNTIL_MADE),
+            may_be_incomplete: matches!(self.source, JobSource::Scanned { looks, .. } if looks < LOOKS_UNTIL_MADE),
         }
     }
 

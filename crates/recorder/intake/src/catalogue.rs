@@ -1,6 +1,6 @@
 //! Reads a program's catalogue in pieces and declares its tracepoints for the metadata, within limits for each program.
 
-use super::trace::declare;
+use sordino_ctf::write::{StreamClass, event_class};
 use sordino_event::Schema;
 use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, Refused, read};
 use sordino_event::text::count;
@@ -19,24 +19,39 @@ const MOST_NAMED: u64 = 20;
 
 /// A tracepoint that can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Declared {
+pub struct Declared {
     /// The tracepoint's id in records. The ids of a program ascend; a refused tracepoint leaves a gap.
-    pub(crate) id: u16,
-    pub(crate) schema: Schema,
+    pub id: u16,
+    /// The tracepoint's name, level and fields.
+    pub schema: Schema,
+}
+
+impl Declared {
+    /// Returns the declaration of the tracepoint's event for the metadata, for both kinds of ring.
+    ///
+    /// # Errors
+    /// CTF has no form for the schema.
+    pub fn declaration(&self) -> Result<String, sordino_ctf::Error> {
+        let name = self.schema.full_name();
+        let mut text = event_class(StreamClass::Cpu, self.id, &name, &self.schema)?;
+        text += &event_class(StreamClass::Shared, self.id, &name, &self.schema)?;
+        Ok(text)
+    }
 }
 
 /// The new part of a catalogue.
 #[derive(Debug, Default)]
-pub(crate) struct Learned {
-    pub(crate) tracepoints: Vec<Declared>,
+pub struct Learned {
+    /// The tracepoints that can be recorded.
+    pub tracepoints: Vec<Declared>,
     /// The tracepoints' declarations for the metadata.
-    pub(crate) declarations: String,
+    pub declarations: String,
     /// Notes on tracepoints that are not recorded, for the summary.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A catalogue to which more text may be appended.
-pub(crate) trait Catalogue {
+pub trait Catalogue {
     /// Returns the present length of the text in bytes.
     fn length(&self) -> usize;
     /// Returns the text from the byte `from` on, at most `most` bytes.
@@ -61,7 +76,7 @@ impl Catalogue for Program {
 
 /// The state of reading a program's catalogue.
 #[derive(Debug, Default)]
-pub(crate) struct CatalogueReader {
+pub struct CatalogueReader {
     /// Number of bytes parsed so far.
     read: usize,
     /// Length of the catalogue at the last read.
@@ -83,13 +98,13 @@ pub(crate) struct CatalogueReader {
 
 impl CatalogueReader {
     /// Returns the number of bytes that have not been parsed.
-    pub(crate) fn due(&self, catalogue: &impl Catalogue) -> usize {
+    pub fn due(&self, catalogue: &impl Catalogue) -> usize {
         let length = catalogue.length();
         if self.is_broken || length == self.seen { 0 } else { length.saturating_sub(self.read) }
     }
 
     /// Parses new text, in at most `pieces` pieces.
-    pub(crate) fn learn(&mut self, catalogue: &impl Catalogue, pieces: usize) -> Learned {
+    pub fn learn(&mut self, catalogue: &impl Catalogue, pieces: usize) -> Learned {
         let mut learned = Learned::default();
         if self.due(catalogue) == 0 {
             return learned;
@@ -128,7 +143,7 @@ impl CatalogueReader {
         if self.is_full {
             return self.note(name(), &full(), learned);
         }
-        match declare(&new) {
+        match new.declaration() {
             Ok(text) if self.declared + text.len() > MOST_DECLARATIONS => {
                 self.is_full = true;
                 self.note(name(), &full(), learned);
@@ -172,7 +187,7 @@ impl CatalogueReader {
     }
 
     /// Returns a note on text at the end that is not a tracepoint, or was not read any more.
-    pub(crate) fn note_unread(&self, catalogue: &impl Catalogue) -> Option<String> {
+    pub fn note_unread(&self, catalogue: &impl Catalogue) -> Option<String> {
         let length = catalogue.length();
         if self.is_broken || self.read >= length {
             return None;
@@ -188,7 +203,7 @@ impl CatalogueReader {
 
     /// Returns a note on the unrecorded tracepoints that were not named, given the number that the program reports as
     /// unregistered.
-    pub(crate) fn note_unnamed(&self, unregistered: u32) -> Option<String> {
+    pub fn note_unnamed(&self, unregistered: u32) -> Option<String> {
         let unread = u64::from(unregistered).saturating_sub(self.unregistered);
         match (self.refused + unread).saturating_sub(self.refused.min(MOST_NAMED)) {
             0 => None,
@@ -199,7 +214,7 @@ impl CatalogueReader {
 
 /// Returns the tracepoints in the first [`PIECE`] of a catalogue, and true if these are all: for programs that are not
 /// recorded, of which a session may have to read many.
-pub(crate) fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
+pub fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
     let Read { tracepoints, consumed, .. } = read(&catalogue.part(0, PIECE.min(catalogue.length())));
     let mut next = 0;
     let in_turn = tracepoints.into_iter().filter(|&(id, _)| {

@@ -130,7 +130,7 @@ fn make(path: &Path, roots: u32) -> Result<(), Error> {
 ///
 /// # Errors
 /// An error with the remedy, if it is no directory or not to be trusted.
-pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
+pub fn open(path: &Path) -> Result<OwnedFd, Error> {
     let refused = |reason: String| Error::RuntimeDir { path: path.to_owned(), reason };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {

@@ -12,7 +12,7 @@ const FEW_DESCRIPTORS: u64 = 1024;
 /// Raises this process's limit of descriptors: each program takes several. With `CAP_SYS_RESOURCE`, the hard limit is
 /// raised, too. Fails silently: there is then room for fewer programs. Returns the previous limit, which [`with`]
 /// restores for children.
-pub(crate) fn raise_descriptors() -> Rlimit {
+pub fn raise_descriptors() -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
     let most = most.unwrap_or(MOST_DESCRIPTORS).min(MOST_DESCRIPTORS);
@@ -29,7 +29,7 @@ pub(crate) fn raise_descriptors() -> Rlimit {
 
 /// Calls `call`, which starts a child, with this limit of descriptors, so that a recorded program has its usual limit.
 /// This process has few descriptors open that early.
-pub(crate) fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
+pub fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
     let ours = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, descriptors);
     let result = call();
@@ -38,12 +38,12 @@ pub(crate) fn with<T>(descriptors: Rlimit, call: impl FnOnce() -> T) -> T {
 }
 
 /// Returns this process's limit of descriptors.
-pub(crate) fn descriptors() -> u64 {
+pub fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS).max(FEW_DESCRIPTORS)
 }
 
 /// Returns the memory that this process may use, in bytes: the machine's, or less if its cgroups limit it.
-pub(crate) fn memory() -> u64 {
+pub fn memory() -> u64 {
     let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)).unwrap_or(u64::MAX);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups.lines().filter_map(group_limit).fold(all, u64::min)

@@ -3,7 +3,7 @@
 use super::SupplyWaker;
 use super::recipient::Recipient;
 use super::ring::{Ring, Urgency};
-use crate::intake::ledger::Claim;
+use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use sordino_ring::layout::Geometry;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// A program whose rings get pages, until it is [closed](Self::close).
 #[derive(Debug)]
-pub(crate) struct Supplied {
+pub struct Supplied {
     waker: Option<SupplyWaker>,
     /// True from the first [`close`](Self::close) on: the supplier drops the program when the step in progress has
     /// ended.
@@ -61,7 +61,7 @@ impl Supplied {
     }
 
     /// Returns the waker for the thread that empties the rings.
-    pub(crate) fn waker(&self) -> Option<SupplyWaker> {
+    pub fn waker(&self) -> Option<SupplyWaker> {
         self.waker.clone()
     }
 
@@ -102,7 +102,7 @@ impl Supplied {
 
     /// Ends access to the program's pages. Returns true if it has ended. Without `wait`, it may end later: the program
     /// can delay a step in progress.
-    pub(crate) fn close(&self, wait: bool) -> bool {
+    pub fn close(&self, wait: bool) -> bool {
         self.is_closing.store(true, Relaxed);
         let mut locked = match self.rings.try_lock() {
             Ok(locked) => locked,

@@ -82,7 +82,7 @@ pub struct Registration {
     file: Option<Arc<OwnedFd>>,
     connection: OwnedFd,
     /// True if the recorder's answer is in the program's area.
-    pub(crate) is_answered: bool,
+    pub is_answered: bool,
 }
 
 /// The facts by which a registered area is found.
@@ -139,12 +139,12 @@ impl Listener {
     }
 
     /// Returns the value of `SORDINO_SESSION` in programs that the recorder starts.
-    pub(crate) fn environment(&self) -> &OsStr {
+    pub fn environment(&self) -> &OsStr {
         &self.environment
     }
 
     /// Returns true if the socket is only for programs that the recorder started, and for those that they started.
-    pub(crate) fn is_private(&self) -> bool {
+    pub fn is_private(&self) -> bool {
         self.directory.is_none()
     }
 
@@ -155,7 +155,7 @@ impl Listener {
     }
 
     /// Returns true if a connected program has not sent anything yet.
-    pub(crate) const fn has_silent(&self) -> bool {
+    pub const fn has_silent(&self) -> bool {
         !self.silent.is_empty()
     }
 
@@ -165,17 +165,17 @@ impl Listener {
 
     /// Returns true if the backlog may have been full since the last call: programs that found no room may have ended
     /// unnoticed.
-    pub(crate) const fn was_full(&mut self) -> bool {
+    pub const fn was_full(&mut self) -> bool {
         self.backlog.take_was_full()
     }
 
     /// Returns true if all waiting connections were accepted in the last go.
-    pub(crate) const fn has_accepted_all(&self) -> bool {
+    pub const fn has_accepted_all(&self) -> bool {
         self.backlog.is_empty()
     }
 
     /// Returns notes of the connections that were refused.
-    pub(crate) fn refused(&self) -> impl Iterator<Item = String> {
+    pub fn refused(&self) -> impl Iterator<Item = String> {
         self.refused.notes()
     }
 
@@ -392,7 +392,7 @@ impl Drop for Listener {
 
 impl Registration {
     /// Returns true if the program went on without an answer. A program that ended while it waited has hit nothing.
-    pub(crate) fn went_on(&self) -> bool {
+    pub fn went_on(&self) -> bool {
         let mut byte = [0];
         let received = recv(&self.connection, &mut byte, RecvFlags::DONTWAIT);
         received.is_ok_and(|(_, length)| length == 1) && byte == WENT_ON

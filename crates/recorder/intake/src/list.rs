@@ -1,6 +1,6 @@
 //! Lists the programs that could be recorded.
 
-use crate::program::{CatalogueReader, Learned};
+use crate::catalogue::{CatalogueReader, Learned};
 use serde::Serialize;
 use sordino_event::Schema;
 use sordino_inspect::discover::{Hidden, Identity, areas, identity, processes};

@@ -1,6 +1,6 @@
 //! The program that gets pages for its rings.
 
-use crate::intake::ledger::Claim;
+use crate::ledger::Claim;
 use sordino_ring::control::Program;
 use std::sync::Arc;
 

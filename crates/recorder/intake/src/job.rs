@@ -10,44 +10,53 @@ use std::time::Instant;
 
 /// The reason for examining a process.
 #[derive(Debug)]
-pub(crate) enum JobSource {
+pub enum JobSource {
     /// The program has registered, and waits.
     Registered(Registration),
     /// The user has named the process, and waits.
     Named,
-    /// A scan has found the process: the number of this check, and the program that it executes.
-    Seen { looks: u8, incarnation: Incarnation },
+    /// A scan has found the process.
+    Scanned {
+        /// The number of this check, from 1.
+        looks: u8,
+        /// The program that the process executes.
+        incarnation: Incarnation,
+    },
     /// The program is to be detached from.
     Leaves(Detachment),
 }
 
 /// A process whose areas are to be attached to, and the results.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) ticket: u64,
-    pub(crate) pid: i32,
-    pub(crate) user: u32,
+pub struct Job {
+    /// The number that the caller got for it.
+    pub ticket: u64,
+    /// The id of the process.
+    pub pid: i32,
+    /// The user of the process.
+    pub user: u32,
     /// The user whose limits apply.
     pub(super) account: u32,
-    pub(crate) source: JobSource,
+    /// The reason for examining the process.
+    pub source: JobSource,
     /// The areas that were attached to.
-    pub(crate) taken: Vec<Taken>,
+    pub taken: Vec<Taken>,
     /// Areas that are recorded already.
-    pub(crate) known: Vec<FileId>,
+    pub known: Vec<FileId>,
     /// Areas that are not recorded, as far as they could be identified, with the reason.
-    pub(crate) skipped: Vec<(Option<FileId>, String)>,
+    pub skipped: Vec<(Option<FileId>, String)>,
     /// Areas that were opened but could not be attached to, with the reason.
-    pub(crate) refused: Vec<(Candidate, String)>,
+    pub refused: Vec<(Candidate, String)>,
     /// Areas of an earlier program of the process, which are no longer mapped.
-    pub(crate) replaced: Vec<FileId>,
+    pub replaced: Vec<FileId>,
     /// The reason that its areas could not be found.
-    pub(crate) hidden: Option<Hidden>,
+    pub hidden: Option<Hidden>,
     /// Areas that are not attached to yet; `None` before the search.
     pub(super) todo: Option<VecDeque<Candidate>>,
     /// The area that is being attached to.
     pub(super) attaching: Option<FileId>,
     /// The time at which the job was submitted.
-    pub(crate) since: Instant,
+    pub since: Instant,
     /// The end of the wait for locks, from the first one that was held.
     pub(super) until: Option<Instant>,
 }

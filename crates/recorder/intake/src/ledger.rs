@@ -19,7 +19,7 @@ const MOST_LATE: usize = 256;
 
 /// The limits for all programs together, and for one user. Root and the recorder's own user have no limit of their own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct IntakeLimits {
+pub struct IntakeLimits {
     /// A user's descriptors: a quarter of the recorder's.
     descriptors: u64,
     /// Bytes of a user's rings: half of the budget, so that the other half is left for other users.
@@ -31,7 +31,7 @@ pub(crate) struct IntakeLimits {
 impl IntakeLimits {
     /// Returns the limits that follow from the machine's memory, the cgroup, the present limit of descriptors, and the
     /// session's options.
-    pub(crate) fn of_this_machine(max_memory: Option<u64>) -> Self {
+    pub fn of_this_machine(max_memory: Option<u64>) -> Self {
         let quarter = limits::memory() / 4;
         let budget = max_memory.unwrap_or(quarter);
         Self { descriptors: limits::descriptors() / 4, bytes: quarter.min(budget / 2), budget }
@@ -40,13 +40,13 @@ impl IntakeLimits {
 
 /// The memory of a session's rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// Bytes in use by the rings.
-    pub(crate) used: u64,
+    pub used: u64,
     /// Bytes that the rings may use at most.
-    pub(crate) budget: u64,
+    pub budget: u64,
     /// The number of times that a ring did not get memory that it needed.
-    pub(crate) short: u64,
+    pub short: u64,
 }
 
 /// The areas that are recorded or about to be.
@@ -72,7 +72,7 @@ struct Entry {
 
 /// An area's entry in the ledger, removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     ledger: Ledger,
     id: FileId,
     user: u32,
@@ -178,12 +178,13 @@ impl Inner {
 }
 
 impl Claim {
-    pub(crate) const fn id(&self) -> FileId {
+    /// Returns the identity of the claimed area's file.
+    pub const fn id(&self) -> FileId {
         self.id
     }
 
     /// Returns the user whose limits apply to the area.
-    pub(crate) const fn user(&self) -> u32 {
+    pub const fn user(&self) -> u32 {
         self.user
     }
 
@@ -192,7 +193,7 @@ impl Claim {
     /// # Errors
     /// If the rings of all programs or of the user would exceed the limit; the text has the remedy. The area's amount
     /// is then 0.
-    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), String> {
+    pub fn reserve(&self, bytes: u64) -> Result<(), String> {
         let mut inner = self.ledger.lock();
         let Some(entry) = inner.areas.get_mut(&self.id) else { return Ok(()) };
         entry.bytes = bytes;
@@ -229,7 +230,7 @@ impl Claim {
     }
 
     /// Returns the memory of all rings.
-    pub(crate) fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
         self.ledger.memory()
     }
 

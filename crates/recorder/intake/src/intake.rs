@@ -5,35 +5,14 @@
 //! each program as a [`Job`] to its user's lane and continues. A lane has one thread, which finds the program's areas,
 //! attaches to them and makes their pages present. The job then returns, and the session does the rest: the trace, the
 //! tracepoints, the answer to the program.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `accounts` | the user whose limits apply to a user id |
-//! | `lane` | one user's queue and its thread, which is given up when a program makes it hang |
-//! | `job`, `work` | a process to examine; the steps for it |
-//! | `hold` | attaching to one area |
-//! | `ledger` | the known areas, and each user's limits |
-//! | `pages` | the pages of a program's rings |
-//! | `portion` | the part of their pages with which rings begin |
 
-pub(crate) mod accounts;
-mod hold;
-mod job;
-mod lane;
-pub(crate) mod ledger;
-mod pages;
-mod portion;
-mod work;
-
-pub(crate) use accounts::is_trusted;
-pub(crate) use hold::{Candidate, Taken, Wishes};
-pub(crate) use job::{Job, JobSource};
-pub(crate) use ledger::{Claim, IntakeLimits, Ledger, Memory};
-pub(crate) use work::LOOKS_UNTIL_MADE;
-
+use crate::accounts::Accounts;
 use crate::detachment::Detachment;
-use accounts::Accounts;
-use lane::{Lane, Shared};
+use crate::hold::{Taken, Wishes};
+use crate::is_trusted;
+use crate::job::{Job, JobSource};
+use crate::lane::{Lane, Shared};
+use crate::ledger::{IntakeLimits, Ledger, Memory};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -48,7 +27,7 @@ const MOST_WAITING: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The programs to which the recorder is attaching.
-pub(crate) struct Intake {
+pub struct Intake {
     shared: Arc<Shared>,
     accounts: Accounts,
     /// The lanes, by the user whose limits apply.
@@ -61,7 +40,7 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Creates an intake; `ring` is called when a job has returned.
-    pub(crate) fn new(wishes: Wishes, limits: IntakeLimits, ring: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn new(wishes: Wishes, limits: IntakeLimits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
         let ledger = Ledger::new(limits);
         let shared = Shared { wishes, ledger, done, ring: Box::new(ring) };
@@ -70,12 +49,12 @@ impl Intake {
     }
 
     /// Returns the memory of all rings.
-    pub(crate) fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
         self.shared.ledger.memory()
     }
 
     /// Submits a program. Returns the number of its job.
-    pub(crate) fn submit(&mut self, pid: i32, user: u32, source: JobSource) -> u64 {
+    pub fn submit(&mut self, pid: i32, user: u32, source: JobSource) -> u64 {
         self.tickets += 1;
         self.outstanding += 1;
         let account = self.accounts.of_user(user);
@@ -95,7 +74,7 @@ impl Intake {
     }
 
     /// Submits a program to be detached from; `user` is the user of its claim.
-    pub(crate) fn let_go(&mut self, user: u32, pid: i32, detachment: Detachment) {
+    pub fn let_go(&mut self, user: u32, pid: i32, detachment: Detachment) {
         self.tickets += 1;
         self.outstanding += 1;
         let lane = self.lanes.entry(user).or_default();
@@ -104,19 +83,19 @@ impl Intake {
     }
 
     /// Returns the number of jobs that have not returned.
-    pub(crate) const fn outstanding(&self) -> usize {
+    pub const fn outstanding(&self) -> usize {
         self.outstanding
     }
 
     /// Returns the jobs that have returned since the last call.
-    pub(crate) fn finished(&mut self) -> Vec<Job> {
+    pub fn finished(&mut self) -> Vec<Job> {
         let finished: Vec<Job> = self.finished.try_iter().collect();
         self.outstanding -= finished.len();
         finished
     }
 
     /// Waits until `end`, at most 50 ms, for the first job to return, and returns all that have.
-    pub(crate) fn finished_until(&mut self, end: Instant) -> Vec<Job> {
+    pub fn finished_until(&mut self, end: Instant) -> Vec<Job> {
         self.look_after();
         let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
         let first = self.finished.recv_timeout(left);
@@ -126,7 +105,7 @@ impl Intake {
     }
 
     /// Gives up threads that hang, starts those that had to wait, and removes unused lanes. To be called regularly.
-    pub(crate) fn look_after(&mut self) {
+    pub fn look_after(&mut self) {
         self.lanes.values().for_each(|lane| Lane::give_up_if_overdue(lane, &self.shared));
         self.lanes.retain(|_, lane| lane.is_needed());
         let mut running = self.lanes.values().filter(|lane| lane.has_thread()).count();

@@ -16,11 +16,11 @@ mod ring;
 mod supplied;
 mod supplier;
 
-pub(crate) use supplied::Supplied;
-pub(crate) use supplier::SupplyWaker;
+pub use supplied::Supplied;
+pub use supplier::SupplyWaker;
 
-use crate::intake::accounts::is_trusted;
-use crate::intake::ledger::Claim;
+use crate::is_trusted;
+use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const MOST_SUPPLIERS: u32 = 16;
 
 /// The threads that supply rings with pages.
 #[derive(Debug)]
-pub(crate) struct Supply {
+pub struct Supply {
     /// The threads, by account; that of trusted users is `None`.
     suppliers: HashMap<Option<u32>, Arc<Supplier>>,
     /// The number of rings of all programs.
@@ -41,7 +41,7 @@ pub(crate) struct Supply {
 
 impl Supply {
     /// Starts the thread for programs of trusted users.
-    pub(crate) fn begin() -> Self {
+    pub fn begin() -> Self {
         let rings = Arc::<AtomicUsize>::default();
         let supplier = Arc::new(Supplier::new(Arc::clone(&rings), true));
         // On failure, it is tried again with the first program, which reports the error.
@@ -58,7 +58,7 @@ impl Supply {
     ///
     /// # Errors
     /// A description of the error, after which the rings get no pages beyond those that they have.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         pid: i32,
         program: &Arc<Program>,

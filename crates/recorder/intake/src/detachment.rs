@@ -1,7 +1,7 @@
 //! The work that remains when a program is detached from.
 
-use crate::intake::accounts::is_trusted;
-use crate::intake::ledger::Claim;
+use crate::is_trusted;
+use crate::ledger::Claim;
 use crate::supply::Supplied;
 use sordino_ring::control::{Hold, Program};
 use std::sync::Arc;
@@ -9,24 +9,30 @@ use std::time::Instant;
 
 /// A program that is not detached yet: its area is locked, or it could delay the detachment.
 #[derive(Clone, Debug)]
-pub(crate) struct Detachment {
-    pub(crate) name: String,
-    pub(crate) program: Arc<Program>,
-    pub(crate) hold: Hold,
-    pub(crate) supplied: Option<Arc<Supplied>>,
+pub struct Detachment {
+    /// The name of the process.
+    pub name: String,
+    /// The program's area in shared memory.
+    pub program: Arc<Program>,
+    /// The session's hold on its slot.
+    pub hold: Hold,
+    /// The supply of its rings, which ends first.
+    pub supplied: Option<Arc<Supplied>>,
     /// The claim for the rings' memory, held until they are freed.
-    pub(crate) claim: Arc<Claim>,
-    pub(crate) until: Instant,
+    pub claim: Arc<Claim>,
+    /// The time until which others may lock the area.
+    pub until: Instant,
 }
 
 impl Detachment {
-    pub(crate) fn name(&self) -> &str {
+    /// Returns the name of the process.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Tries again to detach; if the lock was held for too long, detaches without it. Returns `None` if it must be
     /// tried again, otherwise a note if there was an error.
-    pub(crate) fn retry(&self, must_end: bool) -> Option<Option<String>> {
+    pub fn retry(&self, must_end: bool) -> Option<Option<String>> {
         let is_overdue = must_end || Instant::now() >= self.until;
         if !close(self.supplied.as_ref(), is_trusted(self.claim.user())) {
             let note = || format!("the rings of {} could not be given back: it delays its pages", self.name);
@@ -44,6 +50,6 @@ impl Detachment {
 }
 
 /// Stops the supply of pages before the rings are removed. Returns true if it has stopped.
-pub(crate) fn close(supplied: Option<&Arc<Supplied>>, wait: bool) -> bool {
+pub fn close(supplied: Option<&Arc<Supplied>>, wait: bool) -> bool {
     supplied.is_none_or(|member| member.close(wait))
 }

@@ -4,8 +4,7 @@ use super::is_trusted;
 use super::ledger::{Claim, Memory};
 use super::pages::Pages;
 use super::portion::portion;
-use crate::options::{Options, Polling, Programs};
-use crate::program::{CatalogueReader, Learned};
+use crate::catalogue::{CatalogueReader, Learned};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
@@ -20,52 +19,67 @@ use std::time::Duration;
 
 /// The session's options that apply to every program.
 #[derive(Clone, Debug)]
-pub(crate) struct Wishes {
-    name: String,
-    geometry: Geometry,
-    clock: Clock,
-    cpus: Vec<u32>,
-    leave_out_others: bool,
-    wake: bool,
-    block: Option<Duration>,
+pub struct Wishes {
+    /// The session's name, which other recorders see.
+    pub name: String,
+    /// The size and mode of each ring.
+    pub geometry: Geometry,
+    /// The clock of the records' timestamps.
+    pub clock: Clock,
+    /// The CPUs that get rings of their own.
+    pub cpus: Vec<u32>,
+    /// True if hits on other CPUs are not recorded.
+    pub leave_out_others: bool,
+    /// True if a full sub-buffer wakes the recorder.
+    pub wake: bool,
+    /// Longest wait of a hit for room, for programs that allow it; `None` if hits never wait.
+    pub block: Option<Duration>,
     /// True if rings get pages while they are used.
-    is_sparse: bool,
+    pub is_sparse: bool,
     /// True if some tracepoints have conditions.
-    conditions: bool,
+    pub conditions: bool,
     /// True if the kernel is recorded.
-    with_kernel: bool,
+    pub with_kernel: bool,
     /// True for a session, which uses smaller rings where there is no room for larger ones.
-    is_session: bool,
+    pub is_session: bool,
     /// True if every program is recorded, except commands of `sordino` itself.
-    pub(super) skip_ours: bool,
+    pub skip_ours: bool,
 }
 
 /// An area to attach to.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub struct Candidate {
     pub(super) pid: i32,
-    pub(crate) program: Program,
+    /// The program's area, which was opened.
+    pub program: Program,
     pub(super) claim: Claim,
 }
 
 /// An attached area; no tracepoint is enabled yet.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) pid: i32,
-    pub(crate) claim: Claim,
-    pub(crate) identity: Identity,
+pub struct Taken {
+    /// The id of its process.
+    pub pid: i32,
+    /// The claim of the area, and of memory for its rings.
+    pub claim: Claim,
+    /// The name and file of the process.
+    pub identity: Identity,
     /// The CPU quota of the program's cgroup, if the kernel is recorded.
-    pub(crate) quota: Option<CpuQuota>,
+    pub quota: Option<CpuQuota>,
     /// Becomes readable when the process has ended.
-    pub(crate) pidfd: OwnedFd,
-    pub(crate) program: Program,
-    pub(crate) attached: Attached,
-    pub(crate) notes: Vec<String>,
+    pub pidfd: OwnedFd,
+    /// The program's area in shared memory.
+    pub program: Program,
+    /// The session's slot, its rings and their readers.
+    pub attached: Attached,
+    /// Notes on problems, for the summary.
+    pub notes: Vec<String>,
     /// True if the program ran before it was attached to, so earlier hits are not recorded.
-    pub(crate) ran_before: bool,
+    pub ran_before: bool,
     /// The reader of the program's catalogue, and the tracepoints read so far.
-    pub(crate) reader: CatalogueReader,
-    pub(crate) learned: Learned,
+    pub reader: CatalogueReader,
+    /// The first tracepoints of the catalogue.
+    pub learned: Learned,
 }
 
 /// The result of attaching to a candidate.
@@ -77,23 +91,6 @@ pub(super) enum Attach {
 }
 
 impl Wishes {
-    pub(crate) fn of(options: &Options, clock: Clock) -> Self {
-        Self {
-            name: options.name.clone(),
-            geometry: options.geometry,
-            clock,
-            cpus: options.cpus.as_slice().to_vec(),
-            leave_out_others: options.cpus_only,
-            wake: options.polling == Polling::Wakeup,
-            block: options.block,
-            is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
-            conditions: options.user.has_conditions() || options.contexts.counters,
-            with_kernel: !options.kernel.is_empty(),
-            is_session: options.session.is_some(),
-            skip_ours: matches!(options.programs, Programs::All),
-        }
-    }
-
     /// Returns the number of rings of each program.
     pub(super) fn rings(&self) -> usize {
         self.cpus.len() + 1
@@ -146,7 +143,8 @@ impl Wishes {
 }
 
 impl Candidate {
-    pub(crate) const fn id(&self) -> FileId {
+    /// Returns the identity of the area's file.
+    pub const fn id(&self) -> FileId {
         self.claim.id()
     }
 

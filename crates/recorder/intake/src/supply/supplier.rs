@@ -18,11 +18,11 @@ const TURN: Duration = Duration::from_micros(100);
 
 /// Wakes a supplier's thread without waiting.
 #[derive(Clone, Debug)]
-pub(crate) struct SupplyWaker(Thread);
+pub struct SupplyWaker(Thread);
 
 impl SupplyWaker {
     /// Wakes the thread because a ring has called its pager.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         self.0.unpark();
     }
 }
