@@ -246,7 +246,7 @@ fn programs(what: &What, owner: Option<&Target>) -> Result<Programs, Failure> {
         return Ok(if what.pid.is_empty() { Programs::All } else { Programs::Pids(what.pid.clone()) });
     };
     let program = PathBuf::from(program);
-    if let Err(error) = sordino_collect::command::find(&program) {
+    if let Err(error) = sordino_session::command::find(&program) {
         return Err(Failure::new(NOT_FOUND, format!("{}: {error}", program.display())));
     }
     let prefix = owner.map(Target::prefix).unwrap_or_default();

@@ -23,9 +23,11 @@ use sordino_inspect::threads::cpu_seconds;
 
 /// A recording that is being put together. Any thread that owns it can finish it.
 #[derive(Debug)]
-pub(crate) struct Chunk {
-    pub(crate) directory: Directory,
-    pub(crate) summary: Summary,
+pub struct Chunk {
+    /// The directory of the recording.
+    pub directory: Directory,
+    /// The summary as far as it is known.
+    pub summary: Summary,
     begin: Sample,
     purpose: Purpose,
     kernel: KernelTrace,
@@ -37,22 +39,22 @@ pub(crate) struct Chunk {
 
 /// The kernel's buffers at the end of a chunk, and observations of the recorder made during it.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub struct ChunkEnd {
     /// The time at which the chunk ended.
-    pub(crate) end: Sample,
+    pub end: Sample,
     /// The state of each CPU's kernel buffer.
-    pub(crate) kernel: Result<Vec<Emptied>, Error>,
+    pub kernel: Result<Vec<Emptied>, Error>,
     /// Time taken by the hypervisor, in order of time.
-    pub(crate) stolen: Vec<StolenTime>,
+    pub stolen: Vec<StolenTime>,
     /// Gaps that interrupts made in the recorder's own loop, in order of time.
-    pub(crate) gaps: Vec<InterruptedTime>,
+    pub gaps: Vec<InterruptedTime>,
     /// Observed attributes of threads.
-    pub(crate) told: Vec<Observation>,
+    pub told: Vec<Observation>,
 }
 
 impl Chunk {
     /// Begins a recording with a state dump taken now. It holds events from `begin` on.
-    pub(crate) fn begin(
+    pub fn begin(
         directory: Directory,
         summary: Summary,
         clock: &TraceClock,
@@ -68,32 +70,32 @@ impl Chunk {
     }
 
     /// Waits until the state dump is written: some seconds at most.
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+    pub fn settle(&mut self) -> Result<(), Error> {
         self.summary.notes.extend(self.kernel.settle()?);
         Ok(())
     }
 
     /// Like [`settle`](Self::settle), but puts an error into the summary's notes.
-    pub(crate) fn settle_or_note(&mut self) {
+    pub fn settle_or_note(&mut self) {
         if let Err(error) = self.settle() {
             self.summary.notes.push(format!("the state at the start is missing: {error}"));
         }
     }
 
     /// Writes the summary, which makes the directory a recording in progress.
-    pub(crate) fn announce(&self) -> Result<(), Error> {
+    pub fn announce(&self) -> Result<(), Error> {
         self.summary.write(&self.directory)
     }
 
     /// Adds a program's trace, which is complete except that the files in `unclosed` have a missing end to be marked.
-    pub(crate) fn add(&mut self, (program, unclosed): (ProgramSummary, Vec<Output>), trace: ProgramTrace) {
+    pub fn add(&mut self, (program, unclosed): (ProgramSummary, Vec<Output>), trace: ProgramTrace) {
         self.summary.programs.push(program);
         self.unclosed.extend(unclosed);
         self.traces.push(trace);
     }
 
     /// Adds the program's own reason to the summary of a snapshot that a program requested.
-    pub(crate) fn tell_why(&mut self) {
+    pub fn tell_why(&mut self) {
         if self.summary.reason.as_deref() == Some(ASKED) {
             let said = self.traces.iter().filter_map(last_asked).max();
             self.summary.reason =
@@ -102,7 +104,7 @@ impl Chunk {
     }
 
     /// Puts the ranked value into the snapshot's summary.
-    pub(crate) fn rank(&mut self, hits: &Hits) {
+    pub fn rank(&mut self, hits: &Hits) {
         let rank = rank(&self.traces, hits);
         if rank.value.is_none() {
             let why = format!("no {} of the event that asked for it is in it: it ranks last", rank.field);
@@ -115,10 +117,10 @@ impl Chunk {
     ///
     /// # Errors
     /// If the summary cannot be written. All other errors are recorded in it.
-    pub(crate) fn finish(
+    pub fn finish(
         mut self,
         clock: &TraceClock,
-        rest: Rest,
+        rest: ChunkEnd,
         watch: &mut dyn Watch,
     ) -> Result<(Directory, Summary), Error> {
         self.summary.duration_ns = rest.end.monotonic.saturating_sub(self.begin.monotonic);
@@ -153,7 +155,12 @@ impl Chunk {
     }
 
     /// Writes the recorder's own observations and converts the kernel's pages into its trace.
-    fn finish_kernel(&mut self, clock: &TraceClock, rest: Rest, watch: &mut dyn Watch) -> Result<(), Error> {
+    fn finish_kernel(
+        &mut self,
+        clock: &TraceClock,
+        rest: ChunkEnd,
+        watch: &mut dyn Watch,
+    ) -> Result<(), Error> {
         let is_counted = rest.kernel.is_ok();
         let emptied = match rest.kernel {
             Ok(emptied) => emptied,

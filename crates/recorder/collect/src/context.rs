@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Observes the threads of all programs.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct Watcher {
     contexts: Contexts,
     history: History,
     /// The time of the next round.
@@ -52,12 +52,13 @@ const SHARE: u32 = 100;
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl Watcher {
-    pub(crate) fn new(contexts: Contexts) -> Self {
+    /// Creates a watcher that observes these attributes.
+    pub fn new(contexts: Contexts) -> Self {
         Self { contexts, history: History::default(), next: Instant::now(), round: None }
     }
 
     /// Begins a round if it is due.
-    pub(crate) fn begin_if_due(&mut self, programs: &[Traced]) {
+    pub fn begin_if_due(&mut self, programs: &[Traced]) {
         let began = Instant::now();
         if self.contexts.needs_no_look() || self.is_busy() || began < self.next {
             return;
@@ -68,12 +69,12 @@ impl Watcher {
     }
 
     /// Returns true if the present round has threads left to visit.
-    pub(crate) const fn is_busy(&self) -> bool {
+    pub const fn is_busy(&self) -> bool {
         self.round.is_some()
     }
 
     /// Visits the next thread.
-    pub(crate) fn step(&mut self, programs: &[Traced], clock: &TraceClock) {
+    pub fn step(&mut self, programs: &[Traced], clock: &TraceClock) {
         let Some(mut round) = self.round.take() else { return };
         let (begin, now) = (Instant::now(), Sample::take());
         match round.look.as_mut().map(|look| look.next(&now)) {
@@ -97,7 +98,7 @@ impl Watcher {
     }
 
     /// Visits all threads of a new program at once, with the time `when`.
-    pub(crate) fn look_at(&mut self, program: &Traced, clock: &TraceClock, when: &Sample) {
+    pub fn look_at(&mut self, program: &Traced, clock: &TraceClock, when: &Sample) {
         if self.contexts.needs_no_look() {
             return;
         }
@@ -119,12 +120,12 @@ impl Watcher {
     }
 
     /// Returns the observations since the chunk began, and begins the next chunk.
-    pub(crate) fn rotate(&mut self) -> Vec<Observation> {
+    pub fn rotate(&mut self) -> Vec<Observation> {
         self.history.rotate()
     }
 
     /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub(crate) fn since(&self, stamp: u64) -> Vec<Observation> {
+    pub fn since(&self, stamp: u64) -> Vec<Observation> {
         self.history.since(stamp)
     }
 }

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, names};
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE};
-use crate::summary::{KernelStream, Pending};
+use crate::summary::{KernelStream, PendingConversion};
 use beside::write_whole;
 use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
@@ -39,7 +39,7 @@ pub(crate) struct KernelTrace {
 
 /// The purpose of a recording, which decides how much is added to its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The recording is kept: names are resolved and its events counted.
     Keeping,
     /// The recording is shown at once to a live reader that has the previous records: its events alone.
@@ -48,11 +48,11 @@ pub(crate) enum Purpose {
 
 /// The end of a recording: its time and the kernel's buffers.
 #[derive(Debug)]
-pub(crate) struct End<'a> {
+pub struct End<'a> {
     /// The timestamp at which recording ended.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
     /// The state of each CPU's kernel buffer.
-    pub(crate) kernel: &'a [Emptied],
+    pub kernel: &'a [Emptied],
 }
 
 /// Upper limit for the size of an event's format, in bytes.
@@ -86,8 +86,8 @@ impl KernelTrace {
     }
 
     /// Returns the facts needed to convert the remaining pages later.
-    pub(crate) fn pending(&self, end: &End<'_>) -> Pending {
-        Pending { begin: self.begin_ticks, end: end.ticks, kernel: end.kernel.to_vec() }
+    pub(crate) fn pending(&self, end: &End<'_>) -> PendingConversion {
+        PendingConversion { begin: self.begin_ticks, end: end.ticks, kernel: end.kernel.to_vec() }
     }
 
     /// Waits until the state dump is written, unless that is done: some seconds at most where processes do not answer.
@@ -419,6 +419,6 @@ fn pages(raw: &Dir) -> Result<Vec<(Cpu, String)>, Error> {
 }
 
 /// Returns the size of the pages not yet converted, in bytes.
-pub(crate) fn raw_bytes(directory: &Directory) -> u64 {
+pub fn raw_bytes(directory: &Directory) -> u64 {
     unconverted(directory).iter().map(|stream| stream.unconverted).sum()
 }

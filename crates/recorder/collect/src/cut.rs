@@ -12,13 +12,13 @@ const END_OF_BLOCK: &str = "\n};\n";
 
 /// A stream's file that was cut to its last complete packet.
 pub(crate) struct Cut {
-    pub(crate) name: String,
+    pub name: String,
     /// Number of bytes that stay.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Number of missing packets, from the packet sequence numbers.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// The last packet's header.
-    pub(crate) last: Option<PacketHeader>,
+    pub last: Option<PacketHeader>,
 }
 
 /// Cuts incomplete ends off a trace's files: the metadata to its last complete block, the streams to their last

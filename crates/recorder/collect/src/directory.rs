@@ -25,9 +25,9 @@ use std::sync::Arc;
 /// Name of the directory of the kernel's trace.
 pub(crate) const KERNEL: &str = "kernel";
 /// Name of the directory of the programs' traces.
-pub(crate) const USER: &str = "user";
+pub const USER: &str = "user";
 /// Name of the directory of the kernel's own pages, while recording.
-pub(crate) const RAW: &str = ".raw";
+pub const RAW: &str = ".raw";
 /// Name of the summary, which describes the recording.
 pub(crate) const SUMMARY: &str = "recording.json";
 /// Files in [`RAW`] that reserve disk space, with their sizes in bytes: for the files that complete the traces, and for
@@ -119,7 +119,7 @@ impl Directory {
     }
 
     /// Removes a recording that has not begun. A directory that existed before stays, empty as it was.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         for part in [KERNEL, USER, RAW, SUMMARY] {
             let _ = self.dir.remove_all(part);
         }
@@ -211,7 +211,7 @@ impl Directory {
     }
 
     /// Opens a part of the recording.
-    pub(crate) fn part(&self, name: &str) -> Result<Dir, Error> {
+    pub fn part(&self, name: &str) -> Result<Dir, Error> {
         self.dir.dir(name).map_err(Error::output(self.path.join(name)))
     }
 
@@ -236,7 +236,7 @@ impl Directory {
     }
 
     /// Returns true if the directory is ours and no other user can write to it.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         self.dir.distrust().is_ok_and(|reason| reason.is_none())
     }
 
@@ -266,7 +266,7 @@ const NO_SUMMARY: &str = "there is no recording.json in it";
 pub const PREFIX: &str = "sordino-";
 
 /// Returns the names in a directory that are valid UTF-8, sorted.
-pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
+pub fn names(dir: &Dir) -> Result<Vec<String>, Error> {
     let names = dir.names().map_err(Error::output(dir.path()))?;
     Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
@@ -274,7 +274,7 @@ pub(crate) fn names(dir: &Dir) -> Result<Vec<String>, Error> {
 /// Replaces the text `before` at the start of a file by `after`, in place, if both have the same length and differ only
 /// within one page; returns false otherwise. So small a write is never interrupted by a kill. [`Dir::replace`] takes
 /// ten times as long, because some file systems write the new file to disk before they replace the old one.
-pub(crate) fn overwrite(dir: &Dir, name: &str, before: &str, after: &str) -> io::Result<bool> {
+pub fn overwrite(dir: &Dir, name: &str, before: &str, after: &str) -> io::Result<bool> {
     /// The smallest page size of any architecture.
     const PAGE: usize = 4096;
     if before.len() != after.len() {
@@ -293,7 +293,7 @@ pub(crate) fn overwrite(dir: &Dir, name: &str, before: &str, after: &str) -> io:
 
 /// Appends to a file, or restores its previous length if that fails: half a declaration would invalidate all that
 /// follow.
-pub(crate) fn append(dir: &Dir, name: &str, text: &str) -> io::Result<()> {
+pub fn append(dir: &Dir, name: &str, text: &str) -> io::Result<()> {
     use std::io::{Seek, SeekFrom};
     let mut file = dir.edit(name)?;
     let before = file.seek(SeekFrom::End(0))?;
@@ -301,12 +301,12 @@ pub(crate) fn append(dir: &Dir, name: &str, text: &str) -> io::Result<()> {
 }
 
 /// Returns the name of a CPU's file of pages, below [`RAW`].
-pub(crate) fn page_name(cpu: Cpu) -> String {
+pub fn page_name(cpu: Cpu) -> String {
     format!("cpu{cpu}")
 }
 
 /// Creates the file of a CPU's pages in the directory `raw`.
-pub(crate) fn page_file(raw: &Dir, cpu: Cpu) -> io::Result<OwnedFd> {
+pub fn page_file(raw: &Dir, cpu: Cpu) -> io::Result<OwnedFd> {
     Ok(raw.create(page_name(cpu))?.into())
 }
 

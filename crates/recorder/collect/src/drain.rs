@@ -2,7 +2,8 @@
 
 mod stream;
 
-pub(crate) use stream::{Stream, StreamCopy, StreamEnd, StreamFill, StreamState, unwritable};
+pub(crate) use stream::{Stream, StreamState};
+pub use stream::{StreamCopy, StreamEnd, StreamFill, unwritable};
 
 use crate::options::Polling;
 use crate::output::Output;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// The rings of one program.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub struct Streams {
     /// The program's number in the session.
     pub(crate) number: usize,
     pub(crate) program: Arc<Program>,
@@ -32,7 +33,8 @@ pub(crate) struct Streams {
 
 /// An order to the thread. If the thread has ended, the answer's channel is closed.
 #[derive(Debug)]
-pub(crate) enum Order {
+#[expect(missing_docs, reason = "each order describes its parts")]
+pub enum Order {
     /// Add the rings of a program.
     Add(Streams),
     /// Write all remaining records: the program has ended, or its events are disabled.
@@ -46,7 +48,7 @@ pub(crate) enum Order {
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
-    Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Live { whose: Addressees, since: u64, answer: Sender<Vec<ProgramCopy>> },
     /// Drop this value once all programs have been checked for snapshot requests.
     Look(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
@@ -57,7 +59,8 @@ pub(crate) enum Order {
 
 /// The programs that an order applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub enum Addressees {
+    /// All programs of the session.
     All,
     /// The program with this number.
     Only(usize),
@@ -65,7 +68,8 @@ pub(crate) enum Whose {
 
 /// A report of the thread.
 #[derive(Debug)]
-pub(crate) enum DrainReport {
+#[expect(missing_docs, reason = "each report describes its parts")]
+pub enum DrainReport {
     /// A file cannot be written to.
     OutputFailed,
     /// Programs use the rings of these CPUs faster than pages are supplied.
@@ -77,29 +81,29 @@ pub(crate) enum DrainReport {
 
 /// The settings for snapshots requested by programs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TriggerSettings {
+pub struct TriggerSettings {
     /// The requested time before a snapshot, in ticks.
-    pub(crate) last: u64,
+    pub last: u64,
     /// Minimum time between two snapshots; requests within it are only counted.
-    pub(crate) hold_off: Duration,
+    pub hold_off: Duration,
 }
 
 /// Returns both ends of a queue of orders to the thread.
-pub(crate) fn orders() -> (Orderer, Orders) {
+pub fn orders() -> (Orderer, Orders) {
     let ((sender, received), knocks) = (channel(), Arc::<AtomicU32>::default());
     (Orderer { sender, knocks: Arc::clone(&knocks) }, Orders { received, knocks })
 }
 
 /// Sends orders to the thread, and wakes it while it sleeps on futex words.
 #[derive(Debug)]
-pub(crate) struct Orderer {
+pub struct Orderer {
     sender: Sender<Order>,
     knocks: Arc<AtomicU32>,
 }
 
 /// The thread's end of the queue of orders.
 #[derive(Debug)]
-pub(crate) struct Orders {
+pub struct Orders {
     received: Receiver<Order>,
     /// The number of orders: one of the futex words on which the thread sleeps.
     knocks: Arc<AtomicU32>,
@@ -107,7 +111,7 @@ pub(crate) struct Orders {
 
 impl Orderer {
     /// Sends an order. It is lost if the thread has ended.
-    pub(crate) fn give(&self, order: Order) {
+    pub fn give(&self, order: Order) {
         let _ = self.sender.send(order);
         // Pairs with the acquire in `wake_words`: a thread that reads the new number also sees the order.
         self.knocks.fetch_add(1, Release);
@@ -118,7 +122,7 @@ impl Orderer {
 
 /// The thread's task beside its orders.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
+pub enum Work {
     /// Empties rings into files, with this polling.
     Empty(Polling),
     /// Nothing: rings are read at the end, or copied by order.
@@ -129,37 +133,41 @@ pub(crate) enum Work {
 
 /// Copies of the newest sub-buffers of a program's rings.
 #[derive(Debug)]
-pub(crate) struct ProgramCopy {
-    pub(crate) number: usize,
-    pub(crate) streams: Vec<StreamCopy>,
+pub struct ProgramCopy {
+    /// The program's number in the session.
+    pub number: usize,
+    /// The copies, one for each ring.
+    pub streams: Vec<StreamCopy>,
 }
 
 impl ProgramCopy {
     /// Returns true if the rings held anything, or lost records.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.streams.iter().any(|stream| !stream.packets.is_empty() || stream.lost.total > 0)
     }
 }
 
 /// The fill level of a program's rings.
 #[derive(Debug)]
-pub(crate) struct ProgramFill {
-    pub(crate) number: usize,
-    pub(crate) streams: Vec<StreamFill>,
+pub struct ProgramFill {
+    /// The program's number in the session.
+    pub number: usize,
+    /// The fill levels, one for each ring.
+    pub streams: Vec<StreamFill>,
 }
 
 impl ProgramFill {
     /// Returns true if anything was ever written to the rings, or lost.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.streams.iter().any(|stream| stream.fill.used > 0 || stream.bytes > 0 || stream.lost.total > 0)
     }
 }
 
 /// Returns the present timestamp in the recording's clock.
-pub(crate) type Now = fn() -> u64;
+pub type Now = fn() -> u64;
 
 /// Runs the thread until all senders of orders are gone. `told` is called after each report.
-pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, told: impl Fn()) {
+pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, told: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
         let is_heard = reports.send(report).is_ok();
@@ -331,12 +339,12 @@ impl Drain {
                     .for_each(Stream::forget_kept);
             }
             Order::Live { whose, since, answer } => {
-                let (now, all) = (self.now, whose == Whose::All);
+                let (now, all) = (self.now, whose == Addressees::All);
                 if all {
                     self.room = self.room.map(|_| MOST_KEPT);
                 }
                 let programs = self.programs.iter_mut();
-                let wanted = programs.filter(|program| all || whose == Whose::Only(program.number));
+                let wanted = programs.filter(|program| all || whose == Addressees::Only(program.number));
                 let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
             }
             Order::Look(looking) => drop(looking),

@@ -108,11 +108,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+    /// Returns a function that wraps an error in writing to `path`.
+    pub fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Output { path: path.as_ref().to_owned(), source }
     }
 
-    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+    /// Returns a function that wraps an error of an operation that the recorder needs.
+    pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { what, source: source.into() }
     }
 }

@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 /// The newest pages of each CPU, in memory.
 #[derive(Debug)]
-pub(crate) struct History {
+pub struct History {
     cpus: Vec<OfCpu>,
     /// Maximum size for each CPU, in bytes.
     most: usize,
 }
 
 /// The file for each CPU's pages, open for writing.
-pub(crate) type PageFiles = Vec<(Cpu, OwnedFd)>;
+pub type PageFiles = Vec<(Cpu, OwnedFd)>;
 
 /// A CPU and its pages, in order of time.
-pub(crate) type Pages = (Cpu, Vec<Arc<[u8]>>);
+pub type Pages = (Cpu, Vec<Arc<[u8]>>);
 
 #[derive(Debug)]
 struct OfCpu {
@@ -37,19 +37,19 @@ struct OfCpu {
 
 impl History {
     /// Creates a history of at most `bytes` for each CPU.
-    pub(crate) fn new(bytes: u64) -> Self {
+    pub fn new(bytes: u64) -> Self {
         Self { cpus: Vec::new(), most: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
     /// Adds a CPU, and returns the file for its pages.
-    pub(crate) fn add(&mut self, cpu: Cpu) -> std::io::Result<OwnedFd> {
+    pub fn add(&mut self, cpu: Cpu) -> std::io::Result<OwnedFd> {
         let (memory, theirs) = memory()?;
         self.cpus.push(OfCpu { cpu, memory, pages: VecDeque::new() });
         Ok(theirs)
     }
 
     /// Creates a new file for each CPU, and returns the writing and the reading ends.
-    pub(crate) fn fresh(&self) -> Result<(PageFiles, Vec<File>), Error> {
+    pub fn fresh(&self) -> Result<(PageFiles, Vec<File>), Error> {
         let fresh = |of_cpu: &OfCpu| {
             let (ours, theirs) = memory()?;
             Ok(((of_cpu.cpu, theirs), ours))
@@ -60,7 +60,7 @@ impl History {
 
     /// Continues in the `fresh` files, and adds the pages of the previous ones. If records are missing between the
     /// known pages and the new ones, the known ones are dropped.
-    pub(crate) fn take(&mut self, fresh: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
+    pub fn take(&mut self, fresh: Vec<File>, layout: &PageLayout) -> Result<(), Error> {
         for (of_cpu, fresh) in self.cpus.iter_mut().zip(fresh) {
             let mut file = std::mem::replace(&mut of_cpu.memory, fresh);
             let mut page = vec![0; layout.page_size()];
@@ -79,7 +79,7 @@ impl History {
     }
 
     /// Returns the pages with events from `since` on.
-    pub(crate) fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
+    pub fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
         let pages = |of_cpu: &OfCpu| {
             let first = of_cpu.first(since, layout);
             (of_cpu.cpu, of_cpu.pages.iter().skip(first).cloned().collect())
@@ -89,7 +89,7 @@ impl History {
 }
 
 /// Writes a CPU's pages into the directory from which they are converted.
-pub(crate) fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
+pub fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
     let file = page_file(raw, *cpu).map_err(Error::output(raw.path()))?;
     let mut out = BufWriter::with_capacity(1 << 20, File::from(file));
     let written = pages.iter().try_for_each(|page| out.write_all(page));

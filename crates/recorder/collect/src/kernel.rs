@@ -43,7 +43,7 @@ enum Moving {
 
 /// The kernel's tracer while it is recorded.
 #[derive(Debug)]
-pub(crate) struct KernelRecorder {
+pub struct KernelRecorder {
     /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
     thread: Option<Thread>,
@@ -52,37 +52,41 @@ pub(crate) struct KernelRecorder {
     moving: Moving,
     /// Each CPU's counters when its buffer was last emptied.
     counted: Vec<(Cpu, Statistics)>,
-    pub(crate) formats: Arc<Formats>,
+    /// The formats of the events that are recorded.
+    pub formats: Arc<Formats>,
     /// Size of each CPU's buffer, in KiB, as the kernel allocated it.
     pub(crate) buffer_kib: u64,
 }
 
 /// The formats needed to read the kernel's pages.
 #[derive(Debug)]
-pub(crate) struct Formats {
+pub struct Formats {
     /// The recorded events and the text of their formats.
     events: Vec<(EventName, String)>,
-    pub(crate) layout: PageLayout,
+    /// The layout of the kernel's pages.
+    pub layout: PageLayout,
 }
 
 /// The state of one CPU's buffer, relative to the last time it was emptied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Emptied {
-    pub(crate) cpu: u32,
+pub struct Emptied {
+    /// The CPU of the buffer.
+    pub cpu: u32,
     /// Records that no reader received.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// All records, including the lost ones.
-    pub(crate) recorded: u64,
+    pub recorded: u64,
     /// The reason that not all records read are in the file.
-    pub(crate) failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// An error in writing the files of pages.
 #[derive(Clone, Debug)]
-pub(crate) struct KernelProblem {
-    pub(crate) reason: String,
+pub struct KernelProblem {
+    /// A description of the error.
+    pub reason: String,
     /// Records that the kernel has overwritten since the buffers were last emptied.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 /// The thread that empties the buffers.
@@ -104,7 +108,7 @@ struct Request {
 impl KernelRecorder {
     /// Obtains an instance and selects its events. The guardian removes or resets the instance even if this process is
     /// killed.
-    pub(crate) fn prepare(
+    pub fn prepare(
         options: &Options,
         clock: &TraceClock,
         guardian: &mut Guardian,
@@ -138,7 +142,7 @@ impl KernelRecorder {
     }
 
     /// Starts recording and the thread that empties the buffers.
-    pub(crate) fn start(&mut self, place: CollectorPlace) -> Result<(), Error> {
+    pub fn start(&mut self, place: CollectorPlace) -> Result<(), Error> {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
         let moving = self.moving;
@@ -155,26 +159,26 @@ impl KernelRecorder {
     }
 
     /// Returns true if recording has ended by itself because its files can't be written to.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.handle.is_finished())
     }
 
     /// Returns the last error in writing the files since the last call. Meanwhile the kernel's buffer keeps the newest
     /// records.
-    pub(crate) fn problem(&self) -> Option<KernelProblem> {
+    pub fn problem(&self) -> Option<KernelProblem> {
         let KernelProblem { reason, lost } = self.thread.as_ref()?.problems.try_iter().last()?;
         let before: u64 = self.counted.iter().map(|(_, counts)| counts.lost()).sum();
         Some(KernelProblem { reason, lost: lost.saturating_sub(before) })
     }
 
     /// Moves everything into the present files, and continues in `next`; recording continues meanwhile.
-    pub(crate) fn empty(&mut self, next: PageFiles) -> Result<Vec<Emptied>, Error> {
+    pub fn empty(&mut self, next: PageFiles) -> Result<Vec<Emptied>, Error> {
         let drained = self.request(next)?;
         Ok(self.since_before(drained))
     }
 
     /// Moves everything into the present files.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
+    pub fn flush(&self) -> Result<(), Error> {
         self.request(Vec::new()).map(drop)
     }
 
@@ -189,7 +193,7 @@ impl KernelRecorder {
     }
 
     /// Ends recording, reads the rest, and removes the instance.
-    pub(crate) fn finish(&mut self, guardian: &mut Guardian) -> Result<Vec<Emptied>, Error> {
+    pub fn finish(&mut self, guardian: &mut Guardian) -> Result<Vec<Emptied>, Error> {
         let drained = match self.thread.take() {
             Some(mut thread) => {
                 thread.requests = None;
@@ -306,12 +310,13 @@ fn ended_by(drain: Drain, error: tracefs::Error) -> Result<Vec<Drained>, tracefs
 }
 
 impl Formats {
-    pub(crate) fn events(&self) -> impl Iterator<Item = &EventName> {
+    /// Returns the names of the recorded events.
+    pub fn events(&self) -> impl Iterator<Item = &EventName> {
         self.events.iter().map(|(event, _)| event)
     }
 
     /// Saves the formats beside the pages, so that the recording can be finished without this kernel.
-    pub(crate) fn save(&self, directory: &Directory) -> Result<(), Error> {
+    pub fn save(&self, directory: &Directory) -> Result<(), Error> {
         let raw = directory.part(RAW)?;
         let failed = |dir: &Dir, name: &str| Error::output(dir.path().join(name));
         let formats = raw.make_new(FORMATS).map_err(failed(&raw, FORMATS))?;

@@ -1,16 +1,16 @@
 //! Drains rings and kernel pages into a directory of CTF traces while recording runs.
 //!
-//! [`record`] performs a whole recording: it creates the directory, attaches to programs, starts the command, empties
-//! the rings and the kernel's buffers until it is stopped, and leaves a directory that any reader of CTF can read.
+//! A [`Chunk`](chunk::Chunk) is a recording that is being put together, a [`Traced`](program::Traced) program one part
+//! of it, the [`KernelRecorder`](kernel::KernelRecorder) another. `sordino-session` leads them. The result is a
+//! [`Directory`] that any reader of CTF can read.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `options`, `error`, `command` | the settings of a recording, its errors, the command that it starts |
+//! | `options`, `error` | the settings of a recording, and its errors |
 //! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
-//! | `summary`, `count`, `unanswered`, `exit` | `recording.json`: counts of events, unrecorded hits, how programs ended |
-//! | `session` | a recording from its first second to its last |
+//! | `summary`, `count`, `unanswered` | `recording.json`: counts of events, unrecorded hits |
 //! | `program` | one program: its rings, its tracepoints, its trace |
-//! | `coverage`, `shortfall`, `similar` | matches of rules; missing events and the reasons; suggestions for names |
+//! | `shortfall`, `similar` | missing events and the reasons; suggestions for names |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `history` | the kernel's events that a flight recorder keeps between snapshots |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, its trace afterwards |
@@ -22,36 +22,32 @@
 //! | `watch` | the progress of a recording, as its caller sees it |
 #![forbid(unsafe_code)]
 
-mod chunk;
-pub mod command;
-mod context;
-mod convert;
+pub mod chunk;
+pub mod context;
+pub mod convert;
 mod count;
-mod coverage;
 mod cut;
-mod directory;
-mod drain;
+pub mod directory;
+pub mod drain;
 mod error;
-mod exit;
-mod history;
-mod kernel;
-mod missing;
-mod options;
-mod output;
-mod place;
-mod placement;
-mod program;
-mod rank;
+pub mod history;
+pub mod kernel;
+pub mod missing;
+pub mod options;
+pub mod output;
+pub mod place;
+pub mod placement;
+pub mod program;
+pub mod rank;
 mod received;
-mod recover;
-mod series;
-mod session;
-mod shortfall;
-mod similar;
-mod summary;
-mod unanswered;
-mod watch;
-mod why;
+pub mod recover;
+pub mod series;
+pub mod shortfall;
+pub mod similar;
+pub mod summary;
+pub mod unanswered;
+pub mod watch;
+pub mod why;
 
 pub use context::Contexts;
 pub use count::user_events_so_far;
@@ -67,10 +63,6 @@ pub use rank::Rank;
 pub use received::expect_recording;
 pub use recover::recover;
 pub use series::{Kind, recordings};
-pub use session::{
-    Kept, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status, ask,
-    keep_session, record,
-};
 pub use shortfall::{
     NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,
 };

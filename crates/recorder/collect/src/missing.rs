@@ -35,7 +35,7 @@ impl Missing {
     }
 
     /// Adds the missing data of another recording.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         let sum = |one: &mut u64, other: u64| *one = one.saturating_add(other);
         sum(&mut self.sub_buffers, other.sub_buffers);
         sum(&mut self.bytes, other.bytes);
@@ -47,7 +47,7 @@ impl Missing {
     }
 
     /// Counts a recording that could not be begun or completed.
-    pub(crate) fn add_recording(&mut self, reason: String) {
+    pub fn add_recording(&mut self, reason: String) {
         self.add(Self { recordings: 1, reason: Some(reason), ..Self::default() });
     }
 }

@@ -181,7 +181,7 @@ impl Polling {
 }
 
 /// Rules that options imply, which no user gives explicitly.
-pub(crate) const IMPLIED: [&str; 3] = ["sordino:context", "sordino:counters", "sordino:snapshot"];
+pub const IMPLIED: [&str; 3] = ["sordino:context", "sordino:counters", "sordino:snapshot"];
 
 /// The rules that enable tracepoints, and those that select hits to request a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -192,13 +192,13 @@ pub struct UserEvents {
 
 /// The rules' choice for one tracepoint.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub struct EventChoice {
     /// The condition for hits to be recorded.
-    pub(crate) filter: Condition,
+    pub filter: Condition,
     /// The condition for hits to request a snapshot.
-    pub(crate) trigger: Condition,
+    pub trigger: Condition,
     /// Rules that do not apply to the tracepoint for another reason than a missing field, with the reason.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl UserEvents {
@@ -227,7 +227,7 @@ impl UserEvents {
     }
 
     /// Returns these rules with more appended.
-    pub(crate) fn and(&self, text: &str) -> Result<Self, String> {
+    pub fn and(&self, text: &str) -> Result<Self, String> {
         let (mut more, new) = (self.clone(), rules([text.to_owned()])?.0);
         // The later one of two equal rules decides.
         more.rules.0.retain(|rule| !new.contains(rule));
@@ -236,18 +236,18 @@ impl UserEvents {
     }
 
     /// Returns the rules, then those of triggers, each with true if it is a trigger's.
-    pub(crate) fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
+    pub fn rules_and_triggers(&self) -> impl Iterator<Item = (&Rule, bool)> {
         let rules = self.rules.0.iter().map(|rule| (rule, false));
         rules.chain(self.triggers.0.iter().map(|rule| (rule, true)))
     }
 
     /// Returns true if some tracepoints have a condition.
-    pub(crate) fn has_conditions(&self) -> bool {
+    pub fn has_conditions(&self) -> bool {
         self.rules_and_triggers().any(|(rule, is_trigger)| is_trigger || rule.is_conditional())
     }
 
     /// Returns true if any explicit rule includes tracepoints.
-    pub(crate) fn wants_any(&self) -> bool {
+    pub fn wants_any(&self) -> bool {
         self.rules_and_triggers()
             .any(|(rule, _)| !rule.excludes() && !IMPLIED.contains(&rule.to_string().as_str()))
     }
@@ -258,7 +258,7 @@ impl UserEvents {
     }
 
     /// Returns the choice for a tracepoint. Rules that do not apply to it have no effect.
-    pub(crate) fn choose(&self, schema: &Schema, context: &Context<'_>) -> Choice {
+    pub fn choose(&self, schema: &Schema, context: &Context<'_>) -> EventChoice {
         let mut notes = Vec::new();
         let mut choose = |rules: &Rules| {
             rules.choose(schema, context).unwrap_or_else(|unfit| {
@@ -270,12 +270,12 @@ impl UserEvents {
         let recorded = Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect());
         let filter = choose(&recorded);
         notes.dedup();
-        Choice { filter, trigger, notes }
+        EventChoice { filter, trigger, notes }
     }
 }
 
 /// Returns rules that exclude these names and globs.
-pub(crate) fn excluded(text: &str) -> String {
+pub fn excluded(text: &str) -> String {
     let excluded = |name: &str| format!("!{}", name.trim());
     text.split(',').map(excluded).collect::<Vec<_>>().join(",")
 }
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    fn choice(events: &UserEvents, schema: &Schema) -> Choice {
+    fn choice(events: &UserEvents, schema: &Schema) -> EventChoice {
         events.choose(schema, &Context { pid: Pid(1), procname: "motor" })
     }
 

@@ -24,7 +24,7 @@ const BLOCK: u64 = 4096;
 
 /// The file of a stream, and the packets written to it.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     dir: Arc<Dir>,
     name: String,
     file: Option<OwnedFd>,
@@ -40,7 +40,7 @@ pub(crate) struct Output {
     discarded: u64,
     /// Packets that were left out after the last one written.
     gap: Option<Gap>,
-    unwritten: Unwritten,
+    unwritten: UnwrittenData,
 }
 
 /// Packets that were left out, which no later packet indicates yet.
@@ -54,15 +54,16 @@ struct Gap {
 
 /// Packets that are not in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unwritten {
-    pub(crate) packets: u64,
+pub struct UnwrittenData {
+    /// The number of sub-buffers, or of packets.
+    pub packets: u64,
     /// Bytes of records in them, as far as that is known.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Output {
     /// Describes the file `name` in `dir`, which is created with its first packet.
-    pub(crate) fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
+    pub fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
         Self::of(class, dir, name, uuid, cpu)
     }
@@ -93,12 +94,12 @@ impl Output {
             before: Lost::default(),
             discarded: 0,
             gap: None,
-            unwritten: Unwritten::default(),
+            unwritten: UnwrittenData::default(),
         }
     }
 
     /// Sets the records that the ring had lost before this file.
-    pub(crate) fn after(self, before: Lost) -> Self {
+    pub fn after(self, before: Lost) -> Self {
         Self { before, ..self }
     }
 
@@ -108,23 +109,23 @@ impl Output {
     }
 
     /// Returns the file's path, for messages.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.dir.path().join(&self.name)
     }
 
     /// Returns the number of bytes written.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.offset
     }
 
     /// Returns the packets that were left out.
-    pub(crate) fn unwritten(&self) -> Unwritten {
+    pub fn unwritten(&self) -> UnwrittenData {
         self.unwritten
     }
 
     /// Writes sub-buffers as packets. Returns how many of them are in the file, which after an error ends with the last
     /// of these.
-    pub(crate) fn write(&mut self, sub_buffers: &mut [SubBuffer<'_>]) -> (usize, io::Result<()>) {
+    pub fn write(&mut self, sub_buffers: &mut [SubBuffer<'_>]) -> (usize, io::Result<()>) {
         let Some(first) = sub_buffers.first() else { return (0, Ok(())) };
         if let Err(error) = self.begin(&first.content) {
             return (0, Err(error));
@@ -149,7 +150,7 @@ impl Output {
     }
 
     /// Writes a copied packet.
-    pub(crate) fn write_packet(&mut self, packet: &mut Packet) -> io::Result<()> {
+    pub fn write_packet(&mut self, packet: &mut Packet) -> io::Result<()> {
         self.begin(&packet.content)?;
         self.copy(packet)
     }
@@ -187,7 +188,7 @@ impl Output {
     }
 
     /// Leaves a packet out; the next packet sequence number shows the gap.
-    pub(crate) fn skip(&mut self, content: &Content) {
+    pub fn skip(&mut self, content: &Content) {
         let bytes = u64::from(content.end).saturating_sub(FIRST_EVENT as u64);
         self.pass(1);
         self.unwritten.packets += u64::from(bytes > 0);
@@ -197,7 +198,7 @@ impl Output {
     }
 
     /// Leaves out a number of packets whose contents are unknown.
-    pub(crate) fn leave_out(&mut self, packets: u64) {
+    pub fn leave_out(&mut self, packets: u64) {
         if packets > 0 {
             self.pass(packets);
             self.unwritten.packets += packets;
@@ -212,7 +213,7 @@ impl Output {
     }
 
     /// Returns this output without its descriptor if the file does not show yet that its end is missing.
-    pub(crate) fn unclosed(self) -> Option<Self> {
+    pub fn unclosed(self) -> Option<Self> {
         self.gap.is_some().then_some(Self { file: None, ..self })
     }
 
@@ -223,7 +224,7 @@ impl Output {
     }
 
     /// Returns the losses since the file began, given all losses of the ring.
-    pub(crate) fn since(&self, lost: Lost) -> Lost {
+    pub fn since(&self, lost: Lost) -> Lost {
         let total = lost.total.saturating_sub(self.before.total);
         Lost { total, too_large: lost.too_large.saturating_sub(self.before.too_large).min(total) }
     }
@@ -364,7 +365,7 @@ mod tests {
         let mut nothing = output("nothing");
         nothing.skip(&content(96, 10, 0));
         nothing.skip(&content(80, 20, 4));
-        assert_eq!(nothing.unwritten(), Unwritten { packets: 1, bytes: 16 });
+        assert_eq!(nothing.unwritten(), UnwrittenData { packets: 1, bytes: 16 });
         nothing.unclosed().unwrap().close().unwrap();
         assert_eq!(headers(&bytes("nothing")), [(0, 10, 0), (3, 21, 4)]);
 

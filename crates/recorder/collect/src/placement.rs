@@ -39,7 +39,7 @@ impl RecorderCpus {
 
 /// The CPUs that the recorder may use, and those that it uses.
 #[derive(Debug)]
-pub(crate) struct Placement {
+pub struct Placement {
     /// The CPUs with which the recorder started, or which somebody else has set since.
     allowed: CpuList,
     given: CpuList,
@@ -55,7 +55,7 @@ pub(crate) struct Placement {
 impl Placement {
     /// Starts the placement of the calling thread and of those that it starts later. None is moved to a CPU that
     /// `shielded` returns at that time.
-    pub(crate) fn here(collector: Option<u32>, shielded: fn() -> CpuList) -> Self {
+    pub fn here(collector: Option<u32>, shielded: fn() -> CpuList) -> Self {
         // If the affinity is unknown, threads stay where they are; an empty set is never applied.
         let allowed = affinity().unwrap_or_default();
         let _entry = threads::enter("sordino".to_owned());
@@ -64,12 +64,12 @@ impl Placement {
     }
 
     /// Notes that programs have recorded events on these CPUs.
-    pub(crate) fn note(&mut self, cpus: impl IntoIterator<Item = u32>, now: Instant) {
+    pub fn note(&mut self, cpus: impl IntoIterator<Item = u32>, now: Instant) {
         self.used.extend(cpus.into_iter().map(|cpu| (cpu, now)));
     }
 
     /// Moves the recorder's threads if other CPUs are better than their present ones.
-    pub(crate) fn update(&mut self, now: Instant) {
+    pub fn update(&mut self, now: Instant) {
         if let Ok(present) = affinity()
             && present != self.given
             && !is_for_want_of_cpus(&self.given, &present, CpuList::online)
@@ -90,7 +90,7 @@ impl Placement {
     }
 
     /// Returns the CPUs of the recorder's threads, for the summary.
-    pub(crate) fn cpus(&self) -> RecorderCpus {
+    pub fn cpus(&self) -> RecorderCpus {
         RecorderCpus {
             cpus: self.given.to_string(),
             programs: self.programs.to_string(),

@@ -4,7 +4,8 @@ mod trace;
 
 use sordino_intake::first_tracepoints;
 use sordino_intake::{CatalogueReader, Declared, Learned};
-pub(crate) use trace::{METADATA, MOST_METADATA, ProgramTrace, UNANSWERED};
+pub use trace::ProgramTrace;
+pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
 use crate::context::kinds::Contexts;
 use crate::drain::{Order, Stream, StreamState, Streams};
@@ -29,17 +30,19 @@ use std::time::{Duration, Instant};
 
 /// A program that is recorded.
 #[derive(Debug)]
-pub(crate) struct Traced {
-    pub(crate) trace: ProgramTrace,
+pub struct Traced {
+    /// The program's trace in the present recording.
+    pub trace: ProgramTrace,
     /// The claim of its area, exclusive within this recorder.
     claim: Arc<Claim>,
     /// The supply of pages for its rings, unless these have all their pages.
     supplied: Option<Arc<Supplied>>,
     /// Becomes readable when the process has ended.
-    pub(crate) pidfd: OwnedFd,
-    pub(crate) program: Arc<Program>,
+    pub pidfd: OwnedFd,
+    /// The program's area in shared memory.
+    pub program: Arc<Program>,
     /// Problems, for the summary.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// The session's attachment to it, without the readers, which belong to the collector's thread.
     attached: Attached,
     /// The CPUs of its rings, in the order of its streams.
@@ -59,7 +62,7 @@ pub(crate) struct Traced {
 impl Traced {
     /// Starts recording an attached program: creates its trace and enables tracepoints. The caller then passes the
     /// returned order with the streams to the collector's thread. On failure the program is detached from.
-    pub(crate) fn begin(
+    pub fn begin(
         taken: Taken,
         number: usize,
         options: &Options,
@@ -124,12 +127,12 @@ impl Traced {
     }
 
     /// Returns the identity of its area's file.
-    pub(crate) fn id(&self) -> FileId {
+    pub fn id(&self) -> FileId {
         self.claim.id()
     }
 
     /// Returns the user whose budget the program counts against.
-    pub(crate) fn user(&self) -> u32 {
+    pub fn user(&self) -> u32 {
         self.claim.user()
     }
 
@@ -157,14 +160,14 @@ impl Traced {
     }
 
     /// Continues in another trace. Returns the previous trace, and the new files in the order of the streams.
-    pub(crate) fn go_on_in(&mut self, next: ProgramTrace) -> (ProgramTrace, Vec<Output>) {
+    pub fn go_on_in(&mut self, next: ProgramTrace) -> (ProgramTrace, Vec<Output>) {
         let outputs = self.rings.iter().filter_map(|&cpu| next.output(cpu)).collect();
         (std::mem::replace(&mut self.trace, next), outputs)
     }
 
     /// Declares new tracepoints and enables those that are selected. Restores the inline filter of events for which
     /// this session is the only one left. Of a large catalogue, one piece is read at a time.
-    pub(crate) fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
+    pub fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         let mut learned = self.reader.learn(&*self.program, 1);
         self.notes.append(&mut learned.notes);
         self.learned.tracepoints.append(&mut learned.tracepoints);
@@ -175,7 +178,7 @@ impl Traced {
     }
 
     /// Returns true if the catalogue has been read to its end.
-    pub(crate) fn is_read(&self) -> bool {
+    pub fn is_read(&self) -> bool {
         self.reader.due(&*self.program) == 0
     }
 
@@ -193,7 +196,7 @@ impl Traced {
     }
 
     /// Enables and disables tracepoints by the present rules.
-    pub(crate) fn choose(&mut self, user: &UserEvents, clock: &TraceClock) {
+    pub fn choose(&mut self, user: &UserEvents, clock: &TraceClock) {
         self.choose_from(0, user, clock);
     }
 
@@ -265,28 +268,28 @@ impl Traced {
     }
 
     /// Stores the session's answer in the area.
-    pub(crate) fn answer(&self) {
+    pub fn answer(&self) {
         self.program.pending().answer();
     }
 
     /// Returns the tracepoints that it has declared so far.
-    pub(crate) fn declared(&self) -> &[Declared] {
+    pub fn declared(&self) -> &[Declared] {
         &self.trace.tracepoints
     }
 
     /// Returns the declared tracepoints that are enabled.
-    pub(crate) fn enabled(&self) -> impl Iterator<Item = &Schema> {
+    pub fn enabled(&self) -> impl Iterator<Item = &Schema> {
         let known = self.trace.tracepoints.iter().zip(&self.enabled);
         known.filter(|(_, enabled)| **enabled).map(|(known, _)| &known.schema)
     }
 
     /// Returns the program's number in the session.
-    pub(crate) fn number(&self) -> usize {
+    pub fn number(&self) -> usize {
         self.trace.number
     }
 
     /// Disables all its tracepoints.
-    pub(crate) fn disable(&self) {
+    pub fn disable(&self) {
         for known in self.declared() {
             self.program.enable(self.attached.slot, known.id, Want::No);
         }
@@ -295,7 +298,7 @@ impl Traced {
     /// Detaches from the program after its rings were emptied, without waiting. Returns the remaining work if the lock
     /// that orders collectors is held. For an untrusted user's program, all work is returned and left to a thread of
     /// that user, because the program may cause delays.
-    pub(crate) fn detach(&mut self) -> Option<Detachment> {
+    pub fn detach(&mut self) -> Option<Detachment> {
         let is_tried = is_trusted(self.user());
         let tried = if is_tried {
             close(self.supplied.as_ref(), true);
@@ -343,12 +346,7 @@ impl Traced {
 }
 
 /// Returns the unanswered hits of a program that can't be recorded, for the tracepoints that these rules select.
-pub(crate) fn unanswered_of(
-    program: &Program,
-    identity: &Identity,
-    pid: i32,
-    user: &UserEvents,
-) -> Unanswered {
+pub fn unanswered_of(program: &Program, identity: &Identity, pid: i32, user: &UserEvents) -> Unanswered {
     let context = Context { pid: Pid(pid), procname: &identity.name };
     let mut unanswered = Unanswered::default();
     let (tracepoints, are_all) = first_tracepoints(program);

@@ -23,29 +23,30 @@ pub struct Rank {
 
 /// The hits that rank a snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct Hits {
-    pub(crate) ranking: Ranking,
+pub struct Hits {
+    /// The value that ranks a hit.
+    pub ranking: Ranking,
     /// The rules with the triggers.
-    pub(crate) user: UserEvents,
+    pub user: UserEvents,
     /// Start of the hits that count. Older records belong to the previous snapshot, which was ranked by them.
-    pub(crate) since: Time,
+    pub since: Time,
 }
 
 impl Rank {
     /// Returns a number for sorting: the greater, the worse. Unknown values come last.
-    pub(crate) fn badness(&self) -> f64 {
+    pub fn badness(&self) -> f64 {
         let value = self.value.as_ref().and_then(Number::as_f64);
         value.map_or(f64::NEG_INFINITY, |value| if self.least { -value } else { value })
     }
 
     /// Returns true if it is comparable with others of this ranking.
-    pub(crate) fn is_by(&self, ranking: &Ranking) -> bool {
+    pub fn is_by(&self, ranking: &Ranking) -> bool {
         (&self.field, self.least) == (&ranking.field, ranking.least)
     }
 }
 
 /// Returns the rank of a snapshot with these traces. An invalid trace has no hits.
-pub(crate) fn rank(traces: &[ProgramTrace], hits: &Hits) -> Rank {
+pub fn rank(traces: &[ProgramTrace], hits: &Hits) -> Rank {
     let Ranking { field, least } = hits.ranking.clone();
     let mut rank = Rank { field, least, value: None };
     for trace in traces {

@@ -35,7 +35,7 @@ impl Kind {
 
 /// The directory of a session, and its state before the session.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub struct Ground {
     made: Made,
     /// True if it belonged to the reader, so that its previous contents are not ours.
     is_taken: bool,
@@ -51,7 +51,7 @@ impl Ground {
     /// # Errors
     /// [`Error::NotOurs`] if others could have put something there, [`Error::NotEmpty`] if it contains anything but
     /// recordings, or an output error.
-    pub(crate) fn take(path: &Path, reader: Option<(u32, u32)>) -> Result<Self, Error> {
+    pub fn take(path: &Path, reader: Option<(u32, u32)>) -> Result<Self, Error> {
         let made = Dir::make(path).map_err(Error::output(path))?;
         // Checked before anything is changed, and again once only we can change names.
         numbered(&made.dir)?;
@@ -69,7 +69,7 @@ impl Ground {
 
     /// Undoes what a session that could not begin has changed: removes its files, and returns a directory that it took.
     /// Nothing that existed before is given away.
-    pub(crate) fn abandon(&self, reader: Option<(u32, u32)>) {
+    pub fn abandon(&self, reader: Option<(u32, u32)>) {
         let names = self.made.dir.names().unwrap_or_default();
         let ours = names.iter().filter(|name| number(&name.to_string_lossy()).is_some());
         ours.for_each(|name| Directory::remove_unannounced(&self.made.dir, name));
@@ -88,7 +88,7 @@ impl Ground {
     /// Gives the directory and this session's recordings to a user, as well as earlier recordings that are ours. Of a
     /// directory that was taken from its user, earlier contents are excluded: the user could have moved root's files
     /// there.
-    pub(crate) fn give(&self, (user, group): (u32, u32)) {
+    pub fn give(&self, (user, group): (u32, u32)) {
         let dir = &self.made.dir;
         for name in dir.names().unwrap_or_default() {
             let Some(number) = name.to_str().and_then(number) else { continue };
@@ -103,7 +103,7 @@ impl Ground {
 
 /// The recordings of one session.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub struct Series {
     dir: Arc<Dir>,
     kind: Kind,
     /// The number of the last recording.
@@ -115,23 +115,25 @@ pub(crate) struct Series {
 impl Series {
     /// Continues in a directory; its recordings of this kind count as finished. A recording that a killed recorder had
     /// not announced yet holds no event and is removed.
-    pub(crate) fn open(ground: &Ground, kind: Kind) -> Self {
+    pub fn open(ground: &Ground, kind: Kind) -> Self {
         let dir = Arc::clone(&ground.made.dir);
         ground.names.iter().for_each(|name| Directory::remove_unannounced(&dir, name));
         let finished = recordings_in(&dir, kind).into_iter().map(|directory| (directory, None)).collect();
         Self { dir, kind, last: ground.last, finished }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the directory of the recordings.
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = &Directory> {
+    /// Returns the finished recordings, oldest first.
+    pub fn finished(&self) -> impl ExactSizeIterator<Item = &Directory> {
         self.finished.iter().map(|(directory, _)| directory)
     }
 
     /// Creates the directory of the next recording.
-    pub(crate) fn next(&mut self) -> Result<Directory, Error> {
+    pub fn next(&mut self) -> Result<Directory, Error> {
         let made = Directory::create_in(&self.dir, &format!("{}{:04}", self.kind.prefix(), self.last + 1));
         // If nothing was created, the number can be used again.
         if matches!(made, Ok(_) | Err(Error::NotEmpty(_))) {
@@ -141,7 +143,7 @@ impl Series {
     }
 
     /// Removes the last recording, which could not be begun.
-    pub(crate) fn take_back(&mut self, last: &Directory) {
+    pub fn take_back(&mut self, last: &Directory) {
         last.remove();
         if !last.path().file_name().is_some_and(|name| self.dir.has(name)) {
             self.last -= 1;
@@ -149,13 +151,13 @@ impl Series {
     }
 
     /// Removes a recording from the list of finished ones.
-    pub(crate) fn forget(&mut self, directory: &Directory) {
+    pub fn forget(&mut self, directory: &Directory) {
         self.finished.retain(|(known, _)| known.path() != directory.path());
     }
 
     /// Adds a complete recording. Returns the oldest ones that exceed the limits, which are to be removed; never the
     /// newest.
-    pub(crate) fn finish(&mut self, directory: Directory, keep: Keep) -> Vec<Directory> {
+    pub fn finish(&mut self, directory: Directory, keep: Keep) -> Vec<Directory> {
         self.finished.push_back((directory, None));
         let many = keep.count.map_or(0, |most| self.finished.len().saturating_sub(most));
         let large = keep.bytes.map_or(0, |most| self.beyond(most));

@@ -75,7 +75,7 @@ pub struct Summary {
     pub unrecorded: Unrecorded,
     /// For an incomplete recording, the facts for converting the kernel's pages that the pages do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) pending: Option<Pending>,
+    pub pending: Option<PendingConversion>,
     /// CPU time of the thread that emptied the rings, in seconds.
     pub collector_cpu_seconds: f64,
     /// CPU time that the recorder took, in seconds.
@@ -207,7 +207,8 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl KernelStream {
-    pub(crate) fn of(cpu: Cpu) -> Self {
+    /// Returns the summary of a stream without events.
+    pub fn of(cpu: Cpu) -> Self {
         Self { cpu: cpu.0, ..Self::default() }
     }
 }
@@ -223,7 +224,7 @@ impl StreamSummary {
 
 impl Summary {
     /// Creates the summary of a recording that begins.
-    pub(crate) fn of(options: &Options, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
+    pub fn of(options: &Options, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let reason = clock.not_cycles.as_ref();
         let not_cycles = reason.map(|reason| {
@@ -317,7 +318,7 @@ impl Summary {
     }
 
     /// Writes the summary into its recording.
-    pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
+    pub fn write(&self, directory: &Directory) -> Result<(), Error> {
         let failed = |error: serde_json::Error| Error::output(directory.path())(error.into());
         directory.write_summary(&(serde_json::to_string_pretty(self).map_err(failed)? + "\n"))
     }
@@ -344,10 +345,11 @@ impl Summary {
 
 /// The facts needed to convert a recording's pages later, which the pages do not hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pending {
+pub struct PendingConversion {
     /// The timestamps at which recording began and ended.
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
+    pub begin: u64,
+    /// The end of the recording, in ticks of its clock.
+    pub end: u64,
     /// The state of each CPU's kernel buffer.
-    pub(crate) kernel: Vec<Emptied>,
+    pub kernel: Vec<Emptied>,
 }

@@ -20,12 +20,13 @@ pub struct Unanswered {
 
 /// A program's unanswered hits and their span of time, in ticks of the trace's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lack {
-    pub(crate) unanswered: Unanswered,
+pub struct Lack {
+    /// The hits that nobody recorded.
+    pub unanswered: Unanswered,
     /// The time of the program's registration.
-    pub(crate) from: u64,
+    pub from: u64,
     /// The time of the session's answer.
-    pub(crate) to: u64,
+    pub to: u64,
 }
 
 /// Programs that registered and were not recorded.
@@ -49,7 +50,7 @@ impl Unanswered {
     }
 
     /// Adds the counted hits of one tracepoint that a session records by `filter`.
-    pub(crate) fn add(&mut self, hits: u32, filter: &Condition) {
+    pub fn add(&mut self, hits: u32, filter: &Condition) {
         match filter {
             Condition::Always => {
                 self.hits = self.hits.saturating_add(hits.into());
@@ -61,7 +62,7 @@ impl Unanswered {
     }
 
     /// Returns the sum of two.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub fn and(self, other: Self) -> Self {
         Self { hits: self.hits.saturating_add(other.hits), uncounted: self.uncounted || other.uncounted }
     }
 }
@@ -102,7 +103,7 @@ impl Lack {
 
 impl Unrecorded {
     /// Adds a program with its unanswered hits; `None` if those are unknown.
-    pub(crate) fn add(&mut self, unanswered: Option<Unanswered>) {
+    pub fn add(&mut self, unanswered: Option<Unanswered>) {
         self.programs = self.programs.saturating_add(1);
         match unanswered {
             Some(Unanswered { hits, uncounted }) => {

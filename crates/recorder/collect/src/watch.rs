@@ -11,7 +11,7 @@ pub trait Watch {
 }
 
 /// Ignores the progress of a recording.
-pub(crate) struct Nobody;
+pub struct Nobody;
 
 impl Watch for Nobody {
     fn recording(&mut self, _: Duration, _: usize) {}

@@ -5,7 +5,7 @@ use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Event, Step, Time};
 
 /// The tracepoint by which programs request a snapshot.
-pub(crate) const ASKED: &str = "sordino:snapshot";
+pub const ASKED: &str = "sordino:snapshot";
 
 /// Returns the time and the reason of a program's last request in its trace. An invalid trace has none.
 pub(crate) fn last_asked(trace: &ProgramTrace) -> Option<(Time, String)> {

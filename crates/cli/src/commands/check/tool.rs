@@ -29,7 +29,7 @@ pub(super) struct Ended {
 /// Returns the reason that a program is missing, and the command that installs its Debian package; `None` if it is
 /// installed.
 pub(super) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
-    let is_there = sordino_collect::command::find(program.as_ref()).is_ok();
+    let is_there = sordino_session::command::find(program.as_ref()).is_ok();
     (!is_there).then(|| (format!("{program} is not installed"), Some(format!("apt-get install {package}"))))
 }
 

@@ -163,7 +163,7 @@ fn hackbench() -> Option<Child> {
     let limit = (3 * LENGTH).as_secs().to_string();
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", &limit, "hackbench", "--groups", "1", "--loops", "100000000"]);
-    if sordino_collect::command::find("hackbench".as_ref()).is_err() {
+    if sordino_session::command::find("hackbench".as_ref()).is_err() {
         message!("sordino: not measured here: load, for there is no hackbench (install rt-tests)");
         return None;
     }

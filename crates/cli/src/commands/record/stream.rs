@@ -11,10 +11,11 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use sordino_collect::{
     Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
-    Summary, expect_recording, keep_session, recordings,
+    Summary, expect_recording, recordings,
 };
 use sordino_dirfd::{Dir, remedy};
 use sordino_event::text::{count, printable};
+use sordino_session::keep_session;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! The known facts about a session.
 
 use super::place::{Life, Place};
-use sordino_collect::Status;
+use sordino_session::Status;
 
 /// A session and, if its recorder replies, its status.
 pub(crate) struct Known {

@@ -10,11 +10,11 @@ use crate::what::What;
 use crate::words::without_color;
 use clap::Args;
 use sordino_collect::{
-    End, Keep, Options as Recording, Programs, Reply, Request, Rotation, SessionOptions, Snapshots,
-    UserEvents, Worst,
+    End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
 };
 use sordino_dirfd::Dir;
 use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
+use sordino_session::{Reply, Request};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -7,7 +7,8 @@ use crate::Failure;
 use crate::terminal::answer;
 use clap::Args;
 use serde_json::{Value, json};
-use sordino_collect::{Directory, Reply, Request, user_events_so_far};
+use sordino_collect::{Directory, user_events_so_far};
+use sordino_session::{Reply, Request};
 use std::process::ExitCode;
 
 /// Show the state of sessions

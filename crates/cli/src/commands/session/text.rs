@@ -5,11 +5,10 @@ use super::place::Life;
 use crate::commands::record;
 use crate::missing;
 use crate::quantities::bytes;
-use sordino_collect::{
-    ProgramStatus, RecorderCpus, RecordingStatus, RingStatus, Shortfall, Status, unanswered_lines,
-};
+use sordino_collect::{RecorderCpus, Shortfall, unanswered_lines};
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
+use sordino_session::{ProgramStatus, RecordingStatus, RingStatus, Status};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

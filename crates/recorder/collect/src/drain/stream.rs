@@ -1,7 +1,7 @@
 //! One ring and its output: a file, or copies.
 
 use super::Now;
-use crate::output::{Output, Unwritten};
+use crate::output::{Output, UnwrittenData};
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     output: Option<Output>,
     state: StreamState,
     /// Copies of written packets for live readers.
-    kept: Kept,
+    kept: LiveCopies,
     /// The ring's position at the last check.
     position: Option<u64>,
     /// The first time at which a full sub-buffer was waiting.
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
 
 /// Copies of packets that wait for live readers.
 #[derive(Debug, Default)]
-struct Kept {
+struct LiveCopies {
     packets: Vec<Packet>,
     /// The number of later sub-buffers for which there was no room.
     left_out: u64,
@@ -34,7 +34,7 @@ impl Stream {
     /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
-        Self { reader, output, state, kept: Kept::default(), position, first_waited: None }
+        Self { reader, output, state, kept: LiveCopies::default(), position, first_waited: None }
     }
 
     /// Returns true if the ring's pager is to be called.
@@ -54,11 +54,11 @@ impl Stream {
 
     /// Drops all copies: there is no live reader.
     pub(super) fn forget_kept(&mut self) {
-        self.kept = Kept::default();
+        self.kept = LiveCopies::default();
     }
 }
 
-impl Kept {
+impl LiveCopies {
     /// Keeps a copy if there is room. After the first one left out, no later one is kept, so that the gap is in one
     /// place.
     fn keep(&mut self, content: Content, copy: impl FnOnce() -> Vec<u8>, room: &mut usize) {
@@ -96,58 +96,69 @@ impl StreamState {
 
 /// The state of a stream after its last packet.
 #[derive(Debug)]
-pub(crate) struct StreamEnd {
+pub struct StreamEnd {
     /// The ring's CPU; `None` for the shared ring.
-    pub(crate) cpu: Option<u32>,
-    pub(crate) lost: Lost,
+    pub cpu: Option<u32>,
+    /// Lost records since the ring was created.
+    pub lost: Lost,
     /// The number of sub-buffers that were overwritten.
-    pub(crate) overwritten: u64,
+    pub overwritten: u64,
     /// Records in the shared ring that writers reserved but did not commit.
-    pub(crate) unfinished: u64,
-    pub(crate) corrupt: Option<Corrupt>,
+    pub unfinished: u64,
+    /// The damage that ended the ring, if any.
+    pub corrupt: Option<Corrupt>,
     /// A description of the file's first error, if it ever failed.
-    pub(crate) failure: Option<String>,
-    pub(crate) output: Option<Output>,
+    pub failure: Option<String>,
+    /// The file, if the stream has one.
+    pub output: Option<Output>,
 }
 
 impl StreamEnd {
     /// Returns the number of bytes on disk.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.output.as_ref().map_or(0, Output::bytes)
     }
 
     /// Returns the packets and bytes that were read from the ring but are not on disk.
-    pub(crate) fn unwritten(&self) -> Unwritten {
-        self.output.as_ref().map_or(Unwritten::default(), Output::unwritten)
+    pub fn unwritten(&self) -> UnwrittenData {
+        self.output.as_ref().map_or(UnwrittenData::default(), Output::unwritten)
     }
 }
 
 /// Copies of the newest packets of a ring.
 #[derive(Debug)]
-pub(crate) struct StreamCopy {
-    pub(crate) cpu: Option<u32>,
+pub struct StreamCopy {
+    /// The ring's CPU; `None` for the shared ring.
+    pub cpu: Option<u32>,
     /// The packets, in order of time.
-    pub(crate) packets: Vec<Packet>,
+    pub packets: Vec<Packet>,
     /// Lost records up to the end of the packets.
-    pub(crate) lost: Lost,
-    /// The number of sub-buffers for which there was no room, and the index of the packet before which they belong.
-    pub(crate) left_out: u64,
-    pub(crate) gap: usize,
+    pub lost: Lost,
+    /// The number of sub-buffers for which there was no room.
+    pub left_out: u64,
+    /// The index of the packet before which they are missing.
+    pub gap: usize,
     /// Sub-buffers that were overwritten since the session began.
-    pub(crate) overwritten: u64,
-    pub(crate) corrupt: Option<Corrupt>,
+    pub overwritten: u64,
+    /// The damage that ended the ring, if any.
+    pub corrupt: Option<Corrupt>,
 }
 
 /// The fill level of a ring, and its losses and errors.
 #[derive(Debug)]
-pub(crate) struct StreamFill {
-    pub(crate) cpu: Option<u32>,
-    pub(crate) fill: Fill,
+pub struct StreamFill {
+    /// The ring's CPU; `None` for the shared ring.
+    pub cpu: Option<u32>,
+    /// The use of the ring's sub-buffers.
+    pub fill: Fill,
     /// The number of bytes on disk.
-    pub(crate) bytes: u64,
-    pub(crate) lost: Lost,
-    pub(crate) unwritten: Unwritten,
-    pub(crate) problem: Option<String>,
+    pub bytes: u64,
+    /// Lost records since the ring was created.
+    pub lost: Lost,
+    /// Data that was read but is not on disk.
+    pub unwritten: UnwrittenData,
+    /// A description of the problem with the ring or its file, if any.
+    pub problem: Option<String>,
 }
 
 /// Size of the sub-buffers that one system call writes, in bytes. Past the page cache, each call waits for the disk.
@@ -308,7 +319,7 @@ impl Stream {
             fill: self.reader.fill().unwrap_or(Fill { used: 0, capacity: 0 }),
             bytes: self.output.as_ref().map_or(0, Output::bytes),
             lost: self.reader.lost(),
-            unwritten: self.output.as_ref().map_or(Unwritten::default(), Output::unwritten),
+            unwritten: self.output.as_ref().map_or(UnwrittenData::default(), Output::unwritten),
             problem: corrupt.or_else(|| self.state.problem.clone()),
         }
     }
@@ -393,7 +404,7 @@ impl StreamState {
 }
 
 /// Describes a file's error for the summary.
-pub(crate) fn unwritable(output: &Output, failure: &io::Error) -> String {
+pub fn unwritable(output: &Output, failure: &io::Error) -> String {
     format!("{} could not be written: {failure}", output.path().display())
 }
 

@@ -26,11 +26,13 @@ pub(crate) const MOST_METADATA: u64 = 256 << 20;
 
 /// The data of a program that its trace needs, kept after the program has ended.
 #[derive(Clone, Debug)]
-pub(crate) struct ProgramTrace {
+pub struct ProgramTrace {
     /// The program's number in the session.
-    pub(crate) number: usize,
-    pub(crate) pid: i32,
-    pub(crate) identity: Identity,
+    pub number: usize,
+    /// The id of the process.
+    pub pid: i32,
+    /// The name and file of the process.
+    pub identity: Identity,
     pub(super) quota: Option<CpuQuota>,
     /// Address of the futex word by which it wakes the collector, if it does.
     pub(super) wake_up: Option<u64>,
@@ -40,7 +42,7 @@ pub(crate) struct ProgramTrace {
     /// The tracepoints, in ascending order of their ids.
     pub(super) tracepoints: Arc<Vec<Declared>>,
     /// Unanswered hits since the trace began, or since the session began if it is in memory.
-    pub(crate) lack: Option<Lack>,
+    pub lack: Option<Lack>,
     /// The directory; `None` while the trace is in memory only.
     pub(super) place: Option<TracePlace>,
 }
@@ -66,7 +68,7 @@ impl TracePlace {
 
 impl ProgramTrace {
     /// Returns a copy of this trace with a directory of its own in a recording.
-    pub(crate) fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
+    pub fn put_in(&self, directory: &Directory, clock: &TraceClock) -> Result<Self, Error> {
         let declarations =
             self.tracepoints.iter().map(Declared::declaration).collect::<Result<String, _>>()?;
         self.put_in_with(directory, clock, &declarations)
@@ -98,17 +100,17 @@ impl ProgramTrace {
     }
 
     /// Returns a path for readers of its directory, valid while this value exists.
-    pub(crate) fn path(&self) -> Option<PathBuf> {
+    pub fn path(&self) -> Option<PathBuf> {
         self.place.as_ref().map(|place| place.recording.proc_path().join(&place.name))
     }
 
     /// Returns the path of its directory relative to the recording.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.place.as_ref().map_or("", |place| place.name.as_str())
     }
 
     /// Returns the file for the ring of a CPU, or for the shared ring.
-    pub(crate) fn output(&self, cpu: Option<u32>) -> Option<Output> {
+    pub fn output(&self, cpu: Option<u32>) -> Option<Output> {
         let place = self.place.as_ref()?;
         let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
         let name = format!("{}/{file}", place.name);
@@ -116,7 +118,7 @@ impl ProgramTrace {
     }
 
     /// Adds unanswered hits to the trace.
-    pub(crate) fn add_lack(&mut self, lack: Lack) -> Result<(), Error> {
+    pub fn add_lack(&mut self, lack: Lack) -> Result<(), Error> {
         let is_first = self.lack.is_none();
         let lack = self.lack.map_or(lack, |before| before.and(lack));
         self.lack = Some(lack);
@@ -130,24 +132,24 @@ impl ProgramTrace {
     }
 
     /// Returns the unanswered hits that the trace lacks.
-    pub(crate) fn unanswered(&self) -> Unanswered {
+    pub fn unanswered(&self) -> Unanswered {
         self.lack.map(|lack| lack.unanswered).unwrap_or_default()
     }
 
     /// Returns the time at which the session attached, in nanoseconds since the epoch, if the program ran before.
-    pub(crate) fn taken_up_ns(&self) -> Option<i64> {
+    pub fn taken_up_ns(&self) -> Option<i64> {
         let place = self.place.as_ref()?;
         Some(place.clock.time(self.taken_up?).0)
     }
 
     /// Returns the full name of its tracepoint `id`.
-    pub(crate) fn tracepoint(&self, id: u16) -> Option<String> {
+    pub fn tracepoint(&self, id: u16) -> Option<String> {
         let index = self.tracepoints.binary_search_by_key(&id, |known| known.id).ok()?;
         Some(self.tracepoints[index].schema.full_name())
     }
 
     /// Returns the full names of its tracepoints, each with the condition for hits to request a snapshot.
-    pub(crate) fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
+    pub fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
         let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
         self.tracepoints.iter().map(move |known| {
             let Declared { schema, .. } = known;
@@ -177,7 +179,7 @@ impl ProgramTrace {
 
     /// Returns the trace without its tracepoints, for a program that has ended: a chunk may include any number of
     /// these.
-    pub(crate) fn without_tracepoints(self) -> Self {
+    pub fn without_tracepoints(self) -> Self {
         Self { tracepoints: Arc::default(), ..self }
     }
 

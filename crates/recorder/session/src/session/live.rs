@@ -7,15 +7,15 @@
 use super::snapshots::{Contents, Running};
 use super::writer::Job;
 use super::{Session, Sink};
-use crate::Error;
-use crate::convert::Purpose;
-use crate::directory::page_name;
-use crate::directory::{Directory, RAW};
-use crate::drain::Whose;
-use crate::history::Pages;
-use crate::program::Traced;
-use crate::summary::Summary;
 use sordino_clock::Sample;
+use sordino_collect::Error;
+use sordino_collect::convert::Purpose;
+use sordino_collect::directory::page_name;
+use sordino_collect::directory::{Directory, RAW};
+use sordino_collect::drain::Addressees;
+use sordino_collect::history::Pages;
+use sordino_collect::program::Traced;
+use sordino_collect::summary::Summary;
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_event::text::count;
@@ -78,7 +78,7 @@ impl Session<'_> {
         live.asked = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
         let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));
-        let copies = self.collector.live(Whose::All, since);
+        let copies = self.collector.live(Addressees::All, since);
         self.refresh();
         let pages = self.pages_to_show(since)?;
         let running = copies.into_iter().filter_map(|copy| {
@@ -123,7 +123,7 @@ impl Session<'_> {
     /// Copies the records of an ended program that have not been shown.
     pub(super) fn leave_program(&mut self, program: &Traced) {
         let Some(live) = &mut self.live else { return };
-        let copies = self.collector.live(Whose::Only(program.number()), live.since);
+        let copies = self.collector.live(Addressees::Only(program.number()), live.since);
         for copy in copies.into_iter().map(|copy| Running::of(program, copy)) {
             let bytes: usize = live.ended.iter().map(Running::bytes).sum();
             if bytes < ENDED {

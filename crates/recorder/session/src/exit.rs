@@ -1,7 +1,7 @@
 //! The exit status of traced programs.
 
-use crate::options::End;
-use crate::program::Traced;
+use sordino_collect::options::End;
+use sordino_collect::program::Traced;
 use sordino_inspect::proc::{self, Stat};
 use std::fmt;
 use std::os::fd::AsFd;

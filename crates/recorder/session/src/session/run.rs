@@ -2,13 +2,13 @@
 
 use super::search::{BETWEEN_STEPS, STEP};
 use super::{Session, Sink, TICK};
-use crate::Error;
-use crate::drain::DrainReport;
-use crate::kernel::{KernelProblem, KernelRecorder};
-use crate::options::Programs;
-use crate::watch::Watch;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use sordino_collect::Error;
+use sordino_collect::drain::DrainReport;
+use sordino_collect::kernel::{KernelProblem, KernelRecorder};
+use sordino_collect::options::Programs;
+use sordino_collect::watch::Watch;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! The processes that a session was to record, and the results, for the explanation of missing events.
 
-use crate::shortfall::{ProcessFound, ProcessState};
+use sordino_collect::shortfall::{ProcessFound, ProcessState};
 use sordino_inspect::discover::Incarnation;
 use sordino_intake::LOOKS_UNTIL_MADE;
 

@@ -5,21 +5,21 @@ use super::answers::Misses;
 use super::summarise::summarise;
 use super::writer::Job;
 use super::{Session, Sink};
-use crate::Error;
-use crate::chunk::{Chunk, Rest};
-use crate::convert::Purpose;
-use crate::directory::{Directory, RAW};
-use crate::drain::{ProgramCopy, StreamCopy, StreamEnd, unwritable};
-use crate::history::{History, Pages, write_pages};
-use crate::kernel::{Emptied, Formats};
-use crate::options::Options;
-use crate::output::Output;
-use crate::program::{ProgramTrace, Traced};
-use crate::rank::Hits;
-use crate::summary::Summary;
-use crate::watch::Nobody;
-use crate::why::ASKED;
 use sordino_clock::Sample;
+use sordino_collect::Error;
+use sordino_collect::chunk::{Chunk, ChunkEnd};
+use sordino_collect::convert::Purpose;
+use sordino_collect::directory::{Directory, RAW};
+use sordino_collect::drain::{ProgramCopy, StreamCopy, StreamEnd, unwritable};
+use sordino_collect::history::{History, Pages, write_pages};
+use sordino_collect::kernel::{Emptied, Formats};
+use sordino_collect::options::Options;
+use sordino_collect::output::Output;
+use sordino_collect::program::{ProgramTrace, Traced};
+use sordino_collect::rank::Hits;
+use sordino_collect::summary::Summary;
+use sordino_collect::watch::Nobody;
+use sordino_collect::why::ASKED;
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::Observation;
@@ -300,7 +300,7 @@ impl Contents {
         if let Some(hits) = &self.hits {
             chunk.rank(hits);
         }
-        let rest = Rest {
+        let rest = ChunkEnd {
             end: self.end,
             kernel: self.kernel,
             stolen: self.stolen,

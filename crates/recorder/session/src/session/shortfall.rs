@@ -1,8 +1,8 @@
 //! Events that a session was to record but has not so far.
 
 use super::Session;
-use crate::options::{IMPLIED, Programs};
-use crate::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
+use sordino_collect::options::{IMPLIED, Programs};
+use sordino_collect::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
 use sordino_filter::condition::Context;
 

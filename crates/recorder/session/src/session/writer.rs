@@ -2,9 +2,9 @@
 
 use super::bell::Bell;
 use super::control::Asker;
-use crate::Error;
-use crate::directory::Directory;
-use crate::summary::Summary;
+use sordino_collect::Error;
+use sordino_collect::directory::Directory;
+use sordino_collect::summary::Summary;
 use sordino_inspect::threads;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;

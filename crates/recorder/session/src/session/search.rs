@@ -8,7 +8,7 @@
 //! events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::{Session, TICK};
-use crate::options::Programs;
+use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
 use sordino_inspect::process_events::{ProcessEvent, ProcessEvents};
 use sordino_intake::JobSource;

@@ -1,7 +1,7 @@
 //! Wakes the session's loop from other threads.
 
-use crate::Error;
 use rustix::event::{EventfdFlags, eventfd};
+use sordino_collect::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
 //! The status of a session.
 
 use super::{Session, Sink};
-use crate::drain::{ProgramFill, StreamFill};
-use crate::missing::Missing;
-use crate::placement::RecorderCpus;
-use crate::program::Traced;
-use crate::rank::Rank;
-use crate::shortfall::Shortfall;
-use crate::summary::{ProgramSummary, Summary};
-use crate::unanswered::{Unanswered, Unrecorded};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
+use sordino_collect::drain::{ProgramFill, StreamFill};
+use sordino_collect::missing::Missing;
+use sordino_collect::placement::RecorderCpus;
+use sordino_collect::program::Traced;
+use sordino_collect::rank::Rank;
+use sordino_collect::shortfall::Shortfall;
+use sordino_collect::summary::{ProgramSummary, Summary};
+use sordino_collect::unanswered::{Unanswered, Unrecorded};
 use sordino_inspect::threads::cpu_seconds;
 use sordino_intake::Memory;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ pub struct RecordingStatus {
     /// The number of events, if they were counted.
     pub events: Option<u64>,
     /// The number of the programs' events in a recording in progress, up to each ring's last complete sub-buffer on
-    /// disk. The client counts them with [`user_events_so_far`](crate::user_events_so_far), not the recorder.
+    /// disk. The client counts them with [`user_events_so_far`](sordino_collect::user_events_so_far), not the recorder.
     #[serde(default)]
     pub user_events_so_far: Option<u64>,
     /// Size of the recording in bytes.
@@ -275,9 +275,9 @@ fn ended_incomplete(program: &ProgramSummary) -> Option<ProgramStatus> {
     (!rings.is_empty()).then_some(ProgramStatus { pid, own_pid: pid, name, rings, unanswered, notes })
 }
 
-fn recording(directory: &crate::Directory) -> Option<RecordingStatus> {
+fn recording(directory: &sordino_collect::Directory) -> Option<RecordingStatus> {
     let summary = Summary::read(directory).ok()?;
-    let finished = summary.state != crate::State::Recording;
+    let finished = summary.state != sordino_collect::State::Recording;
     let events = summary.user_events().map(|user| user.saturating_add(summary.kernel_events()));
     Some(RecordingStatus {
         directory: directory.path().to_owned(),

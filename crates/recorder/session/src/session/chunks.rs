@@ -8,19 +8,19 @@ use super::programs::note_once;
 use super::summarise::{is_worth_a_line, summarise};
 use super::writer::{Done, Job, Writer};
 use super::{Outlet, Session, Sink};
-use crate::Error;
-use crate::chunk::{Chunk, Rest};
-use crate::convert::raw_bytes;
-use crate::directory::page_file;
-use crate::directory::{Directory, RAW, USER};
-use crate::history::PageFiles;
-use crate::missing::Missing;
-use crate::options::{Options, Worst};
-use crate::recover::recover;
-use crate::series::{Ground, Kind, Series};
-use crate::shortfall::Shortfall;
-use crate::summary::{State, Summary};
-use crate::watch::Nobody;
+use sordino_collect::Error;
+use sordino_collect::chunk::{Chunk, ChunkEnd};
+use sordino_collect::convert::raw_bytes;
+use sordino_collect::directory::page_file;
+use sordino_collect::directory::{Directory, RAW, USER};
+use sordino_collect::history::PageFiles;
+use sordino_collect::missing::Missing;
+use sordino_collect::options::{Options, Worst};
+use sordino_collect::recover::recover;
+use sordino_collect::series::{Ground, Kind, Series};
+use sordino_collect::shortfall::Shortfall;
+use sordino_collect::summary::{State, Summary};
+use sordino_collect::watch::Nobody;
 use sordino_event::Cpu;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -250,7 +250,7 @@ impl Session<'_> {
 
     /// Switches all sources to the new chunk, or none: steps that may fail come first, the kernel's files last among
     /// them.
-    fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, Rest), Error> {
+    fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, ChunkEnd), Error> {
         if let Sink::Chunk(chunk) = &mut self.sink {
             // At most one delayed dump is in progress at a time.
             chunk.settle_or_note();

@@ -1,12 +1,14 @@
 //! The session's handle of the collector's thread.
 
 use super::bell::Bell;
-use crate::Error;
-use crate::drain::{self, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Whose, Work};
-use crate::options::Options;
-use crate::output::Output;
-use crate::place::CollectorPlace;
 use rustix::thread::ClockId;
+use sordino_collect::Error;
+use sordino_collect::drain::{
+    self, Addressees, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Work,
+};
+use sordino_collect::options::Options;
+use sordino_collect::output::Output;
+use sordino_collect::place::CollectorPlace;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_inspect::threads::cpu_seconds;
@@ -90,7 +92,7 @@ impl Collector {
     }
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
-    pub(super) fn live(&self, whose: Whose, since: u64) -> Vec<ProgramCopy> {
+    pub(super) fn live(&self, whose: Addressees, since: u64) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Live { whose, since, answer })
     }
 

@@ -2,8 +2,8 @@
 
 use super::control::{Asker, Reply, Request};
 use super::{Session, Sink, writer};
-use crate::Error;
-use crate::options::{UserEvents, excluded};
+use sordino_collect::Error;
+use sordino_collect::options::{UserEvents, excluded};
 use sordino_intake::Job;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 //! Programs may be hostile: names are kept up to a limit, and up to a lower one for untrusted users. A rule's matches
 //! are complete nevertheless, because each tracepoint is checked when its program declares it.
 
-use crate::options::{IMPLIED, UserEvents};
-use crate::shortfall::{RuleCause, RuleProblem, TracepointFields};
-use crate::similar::similar;
+use sordino_collect::options::{IMPLIED, UserEvents};
+use sordino_collect::shortfall::{RuleCause, RuleProblem, TracepointFields};
+use sordino_collect::similar::similar;
 use sordino_event::Schema;
 use sordino_filter::rule::{Rule, Rules};
 use sordino_filter::{Invalid, condition::Context};
@@ -269,7 +269,7 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::excluded;
+    use sordino_collect::options::excluded;
     use sordino_event::{Field, Level, Pid};
 
     const CONTEXT: Context<'static> = Context { pid: Pid(1), procname: "motor" };

@@ -26,22 +26,8 @@ mod writer;
 pub use control::{Reply, Request, ask};
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
-use crate::Error;
-use crate::chunk::{Chunk, Rest};
 use crate::command;
-use crate::context::Watcher;
 use crate::coverage::Coverage;
-use crate::directory::Directory;
-use crate::kernel::{Emptied, KernelRecorder};
-use crate::missing::Missing;
-use crate::options::{Options, Programs, UserEvents};
-use crate::place::CollectorPlace;
-use crate::placement::Placement;
-use crate::program::Traced;
-use crate::series::{Ground, Series};
-use crate::shortfall::Shortfall;
-use crate::summary::Summary;
-use crate::watch::{Nobody, Watch};
 use bell::Bell;
 use collector::Collector;
 use control::{Asker, Control};
@@ -53,6 +39,20 @@ use sightings::Sightings;
 use skipped::Skipped;
 use snapshots::Memory;
 use sordino_clock::Sample;
+use sordino_collect::Error;
+use sordino_collect::chunk::{Chunk, ChunkEnd};
+use sordino_collect::context::Watcher;
+use sordino_collect::directory::Directory;
+use sordino_collect::kernel::{Emptied, KernelRecorder};
+use sordino_collect::missing::Missing;
+use sordino_collect::options::{Options, Programs, UserEvents};
+use sordino_collect::place::CollectorPlace;
+use sordino_collect::placement::Placement;
+use sordino_collect::program::Traced;
+use sordino_collect::series::{Ground, Series};
+use sordino_collect::shortfall::Shortfall;
+use sordino_collect::summary::Summary;
+use sordino_collect::watch::{Nobody, Watch};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::interrupted::{self, InterruptedTime};
 use sordino_inspect::rights;
@@ -120,7 +120,7 @@ pub fn record(
 
 /// The result of a session.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SessionResult {
     /// The exit status of the command; `None` if there was none, or it is still running.
     pub status: Option<ExitStatus>,
     /// The reasons that the last recordings could not be completed, if any.
@@ -144,7 +144,7 @@ pub fn keep_session<'a>(
     stop: BorrowedFd<'_>,
     write_now: Option<BorrowedFd<'a>>,
     ready: impl FnOnce(),
-) -> Result<Kept, Error> {
+) -> Result<SessionResult, Error> {
     let ground = Ground::take(&options.output, options.reader)?;
     let session = Session::prepare(options, guardian, None, Some(&ground));
     let session = session.and_then(|session| session.begun(&mut Nobody));
@@ -156,7 +156,7 @@ pub fn keep_session<'a>(
     // After an error as well: there may be other recordings.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
     let Ended { status, problems, missing, shortfall, .. } = ended?;
-    result.map(|()| Kept { status, problems, missing, shortfall })
+    result.map(|()| SessionResult { status, problems, missing, shortfall })
 }
 
 struct Session<'a> {
@@ -405,11 +405,11 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the data of a chunk that ends now, other than its programs' traces.
-    fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> Rest {
+    fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> ChunkEnd {
         let end = Sample::take();
         self.clock.refine(&end);
         let told = self.watcher.rotate();
         let gaps = std::mem::take(&mut self.gaps);
-        Rest { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
+        ChunkEnd { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
     }
 }

@@ -1,9 +1,9 @@
 //! Summarises a program whose rings were read to their end.
 
-use crate::drain::StreamEnd;
-use crate::output::Output;
-use crate::program::ProgramTrace;
-use crate::summary::{ProgramSummary, StreamSummary};
+use sordino_collect::drain::StreamEnd;
+use sordino_collect::output::Output;
+use sordino_collect::program::ProgramTrace;
+use sordino_collect::summary::{ProgramSummary, StreamSummary};
 
 /// Returns a program's summary, and the files that do not show yet that their end is missing.
 pub(super) fn summarise(

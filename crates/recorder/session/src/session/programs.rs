@@ -2,12 +2,12 @@
 
 use super::summarise::{is_worth_a_line, summarise};
 use super::{Session, Sink};
-use crate::Error;
-use crate::drain::ProgramCopy;
 use crate::exit::exit_of;
-use crate::options::Programs;
-use crate::program::Traced;
 use sordino_clock::Sample;
+use sordino_collect::Error;
+use sordino_collect::drain::ProgramCopy;
+use sordino_collect::options::Programs;
+use sordino_collect::program::Traced;
 use sordino_inspect::discover::{Glance, Hidden, glance, identity, user_of};
 use sordino_intake::{Job, JobSource, Taken};
 use sordino_ring::control::FileId;

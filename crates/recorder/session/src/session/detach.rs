@@ -1,7 +1,7 @@
 //! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
 use super::Session;
-use crate::program::Traced;
+use sordino_collect::program::Traced;
 use sordino_intake::Detachment;
 use sordino_intake::{Job, JobSource, is_trusted};
 use sordino_ring::control::PATIENCE;

@@ -5,12 +5,12 @@
 
 use super::bell::Bell;
 use super::status::Status;
-use crate::Error;
-use crate::missing::Missing;
-use crate::shortfall::{RuleProblem, Shortfall};
 use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
+use sordino_collect::Error;
+use sordino_collect::missing::Missing;
+use sordino_collect::shortfall::{RuleProblem, Shortfall};
 use sordino_dirfd::Dir;
 use sordino_inspect::threads;
 use std::fs;

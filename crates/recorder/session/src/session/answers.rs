@@ -1,8 +1,8 @@
 //! Answers to programs that registered, and the counts of those that are not recorded.
 
 use super::{Session, Sink};
-use crate::program::{Traced, unanswered_of};
-use crate::unanswered::{Unanswered, Unrecorded};
+use sordino_collect::program::{Traced, unanswered_of};
+use sordino_collect::unanswered::{Unanswered, Unrecorded};
 use sordino_inspect::discover::{glance, identity};
 use sordino_intake::Candidate;
 use sordino_ring::control::FileId;

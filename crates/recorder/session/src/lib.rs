@@ -1,0 +1,23 @@
+//! Recordings from start to end: one recording with [`record`], or several with [`keep_session`].
+//!
+//! A session starts the command, attaches to programs, and leads the threads that empty rings and write traces, until it
+//! is stopped. One that is kept answers [requests](Request) meanwhile: snapshots, the next chunk, other tracepoints, its
+//! status.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `session` | the loop, and everything that it does in turn |
+//! | [`command`] | the command that a recording starts |
+//! | `coverage` | matches of rules |
+//! | `exit` | how programs ended |
+#![forbid(unsafe_code)]
+
+pub mod command;
+mod coverage;
+mod exit;
+mod session;
+
+pub use session::{
+    MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, SessionResult,
+    Status, ask, keep_session, record,
+};
