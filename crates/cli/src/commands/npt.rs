@@ -2,15 +2,11 @@
 
 mod arguments;
 mod compare;
-mod contender;
 mod marker;
-mod max_rate;
 mod output;
-mod plot;
 mod report;
 mod run;
 mod scratch;
-mod tracers;
 mod trigger;
 
 pub(crate) use run::lift_throttle;
@@ -24,6 +20,7 @@ use clap::Args;
 use output::Output;
 use report::Report;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use sordino_contest::{ComparedTracer, tracer};
 use sordino_npt::Unit;
 use sordino_sched::CpuList;
 use std::fs;
@@ -31,7 +28,6 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tracers::{Tracer, tracer};
 
 /// Measure how long a busy real-time thread is interrupted: the Non-Preempt Test
 ///
@@ -132,7 +128,7 @@ pub(crate) struct Options {
     /// Compare tracers: run the loop with each of these in turn, in several rounds: untraced, sordino-timer,
     /// sordino-wakeup, sordino-busy, lttng-timer, lttng-wakeup, usdt
     #[arg(long, value_name = "TRACERS", value_parser = tracer, value_delimiter = ',', conflicts_with_all = ["trigger", "find_max_rate", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at"])]
-    compare: Vec<Tracer>,
+    compare: Vec<ComparedTracer>,
     /// Number of rounds of --compare, 1 to 1000 [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
@@ -213,7 +209,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return compare::run(options, &options.compare);
     }
     if options.find_max_rate {
-        return max_rate::run(options);
+        return compare::find_max_rate(options);
     }
     let mut output = Output::of(options.output.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;

@@ -1,9 +1,7 @@
-//! The comparison of `sordino npt --compare`: the loop under each tracer in turn, in rounds, as in the papers' tables.
+//! `sordino npt --compare` and `--find-max-rate`: the loop under each tracer in turn.
 
-use super::contender::{Contender, figures};
 use super::output::Output;
-use super::plot;
-use super::tracers::{Stage, Tracer};
+use super::scratch::Scratch;
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -11,18 +9,17 @@ use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::{answer, layout_columns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::{Value, json};
+use sordino_contest::{
+    ComparedTracer, DEFAULT_LENGTH, LoopStage, Rounds, TracerComparison, compare, highest_rates, rates_json,
+    rates_text,
+};
 use sordino_event::text::count;
-use sordino_npt::Unit;
-use sordino_peers::Kernel;
 use sordino_report::table as report_table;
-use std::fmt::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Version of the JSON's schema.
-const SCHEMA: u32 = 1;
 /// Default number of rounds.
 const ROUNDS: u32 = 5;
 
@@ -41,7 +38,7 @@ fn words(options: &Options) -> Vec<String> {
     words
 }
 
-pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitCode, Failure> {
     if let Some((first, _)) =
         tracers.iter().enumerate().find(|(place, tracer)| tracers[..*place].contains(tracer))
     {
@@ -52,40 +49,70 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     }
     let outputs = [Output::of(options.output.as_ref())?, Output::of(options.plot.as_ref())?];
     let stop = signals::stop()?;
-    let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
+    let mut scratch = Scratch::new()?;
+    let mut stage = stage(options, &mut scratch)?;
     let mut progress = Progress::new(false);
-    let mut contenders: Vec<Contender> = Vec::new();
-    for &tracer in tracers {
-        progress.doing(format!("preparing {tracer}"));
-        let missing = stage.prepare(tracer, Kernel::Nothing).err();
-        contenders.push(Contender { tracer, rounds: Vec::new(), missing });
-    }
-    let (words, rounds) = (words(options), options.rounds.unwrap_or(ROUNDS));
-    for round in 1..=rounds {
-        for contender in contenders.iter_mut().filter(|contender| contender.missing.is_none()) {
-            progress.doing(format!("round {round} of {}: {}", rounds, contender.tracer));
-            let traced = stage.run(contender.tracer, Kernel::Nothing, &words);
-            if is_stopped(&stop) {
-                break;
-            }
-            match traced {
-                Ok(traced) => contender.rounds.push(traced),
-                Err(failure) => contender.missing = Some(failure.text().to_owned()),
-            }
-        }
-        if is_stopped(&stop) {
-            message!("sordino: interrupted in round {round}: results of the rounds before");
-            break;
-        }
+    let (words, number) = (words(options), options.rounds.unwrap_or(ROUNDS));
+    let about =
+        format!("{}, interleaved, of {}; {}", count(number, "round"), words.join(" "), stage.describe());
+    let rounds = Rounds { tracers, number, words };
+    let comparison = compare(&mut stage, &rounds, |what| progress.doing(what), || is_stopped(&stop));
+    if let Some(round) = comparison.interrupted {
+        message!("sordino: interrupted in round {round}: results of the rounds before");
     }
     progress.clear();
-    let rounds = count(rounds, "round");
-    let about = format!("{rounds}, interleaved, of {}; {}", words.join(" "), stage.describe());
-    report(options, &about, &contenders, outputs)
+    report(options, &about, &comparison, outputs)
+}
+
+pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
+    let mut output = Output::of(options.output.as_ref())?;
+    let stop = signals::stop()?;
+    let mut scratch = Scratch::new()?;
+    let mut stage = stage(options, &mut scratch)?;
+    let mut progress = Progress::new(false);
+    let length = options.duration.unwrap_or(DEFAULT_LENGTH);
+    let all = highest_rates(&mut stage, length, |what| progress.doing(what), || is_stopped(&stop));
+    progress.clear();
+    let about = format!("each rate kept for {length:?}; {}", stage.describe());
+    let text =
+        if options.json { rates_json(&about, &all).to_string() + "\n" } else { rates_text(&about, &all) };
+    answer(&text, options.json)?;
+    if let Some(output) = &mut output {
+        output.write(&text)?;
+    }
+    let is_any = all.iter().any(|found| found.highest.is_ok());
+    Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
+}
+
+/// Makes the directories, which have to outlive the stage: traces lie in memory, since the speed of a disk must not
+/// decide; programs are built elsewhere, since a directory in memory may be mounted noexec.
+fn stage(options: &Options, scratch: &mut Scratch) -> Result<LoopStage, Failure> {
+    let cpus = arguments::cpus(options)?;
+    let traces = scratch.directory("/dev/shm".as_ref())?;
+    let builds = scratch.directory(&std::env::temp_dir())?;
+    let count = |recording: &Path| count_ours(recording).map_err(|failure| failure.text().to_owned());
+    Ok(LoopStage::new(&cpus, options.prio, traces, builds, count)?)
+}
+
+/// Counts the loop's events in a recording; the recorder counts those that were lost.
+fn count_ours(directory: &Path) -> Result<u64, Failure> {
+    use sordino_timeline::Item;
+    let mut recording = crate::trace::Recording::open(Some(directory))?;
+    let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
+    let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
+    let mut count = 0;
+    recording.pass(None, |item| {
+        if let Item::Event(moment) = item {
+            count += u64::from(wanted.contains(&moment.event.class));
+        }
+        Ok(true)
+    })?;
+    recording.close()?;
+    Ok(count)
 }
 
 /// Returns true after Ctrl-C; the loops and recorders received it, too.
-pub(super) fn is_stopped(stop: &OwnedFd) -> bool {
+fn is_stopped(stop: &OwnedFd) -> bool {
     let mut stop = [PollFd::new(stop, PollFlags::IN)];
     poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
@@ -93,45 +120,22 @@ pub(super) fn is_stopped(stop: &OwnedFd) -> bool {
 fn report(
     options: &Options,
     about: &str,
-    contenders: &[Contender],
+    comparison: &TracerComparison,
     [mut file, mut plot]: [Option<Output>; 2],
 ) -> Result<ExitCode, Failure> {
-    let untraced = contenders.iter().find(|contender| contender.tracer == Tracer::Untraced);
     let text = if options.json {
-        let all: Vec<Value> = contenders.iter().map(|contender| contender.json(untraced)).collect();
-        json!({ "schema": SCHEMA, "about": about, "contenders": all }).to_string() + "\n"
+        comparison.json(about).to_string() + "\n"
     } else {
-        format!("npt: {about}\n{}", table(contenders, untraced, options.unit()))
+        let table = comparison.table(options.unit());
+        let rows = report_table(&table.head, &table.rows, layout_columns());
+        format!("npt: {about}\n{rows}{}", table.remarks)
     };
     answer(&text, options.json)?;
     if let Some(file) = &mut file {
         file.write(&text)?;
     }
     if let Some(plot) = &mut plot {
-        let measured: Vec<&Contender> = contenders.iter().filter(|one| !one.rounds.is_empty()).collect();
-        plot.write(&plot::svg(about, &measured)?)?;
+        plot.write(&comparison.svg(about)?)?;
     }
-    let is_any = contenders.iter().any(|contender| !contender.rounds.is_empty());
-    Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
-}
-
-/// Returns the table: for each figure the median of all rounds, least and greatest, and the ratio to the untraced loop.
-fn table(contenders: &[Contender], untraced: Option<&Contender>, unit: Unit) -> String {
-    let base = untraced.map(Contender::samples).unwrap_or_default();
-    let names = contenders.iter().map(figures).find(|figures| !figures.is_empty()).unwrap_or_default();
-    let mut head: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
-    head.push("lost".to_owned());
-    let (mut rows, mut remarks) = (Vec::new(), String::new());
-    for contender in contenders {
-        rows.extend(contender.rows(&base, unit));
-        if let Some(reason) = &contender.missing {
-            let _ = writeln!(remarks, "  {}: not measured here: {reason}", contender.tracer);
-        }
-        let unconfirmed = contender.unconfirmed();
-        if unconfirmed > 0 {
-            let rounds = count(unconfirmed, "round");
-            let _ = writeln!(remarks, "  {}: in {rounds} the trace does not have all hits", contender.tracer);
-        }
-    }
-    report_table(&head, &rows, layout_columns()) + &remarks
+    Ok(if comparison.has_any() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }

@@ -1,22 +1,24 @@
-//! A tracer among those that `sordino npt --compare` compares: its rounds and their figures.
+//! A tracer among those in a comparison: its rounds and their figures.
 
-use super::tracers::{Traced, Tracer};
+use crate::tracers::{ComparedTracer, Traced};
 use serde_json::{Value, json};
 use sordino_npt::{Statistics, Unit};
 
 /// A tracer and its rounds.
-pub(super) struct Contender {
-    pub(super) tracer: Tracer,
-    pub(super) rounds: Vec<Traced>,
+pub(crate) struct Contender {
+    /// The tracer that is compared.
+    pub(crate) tracer: ComparedTracer,
+    /// The results of its rounds.
+    pub(crate) rounds: Vec<Traced>,
     /// The reason why there are no rounds.
-    pub(super) missing: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 /// The values of one figure, one from each round.
-pub(super) struct Samples(Vec<f64>);
+pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    pub(super) fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         match sorted.len() {
@@ -25,20 +27,20 @@ impl Samples {
         }
     }
 
-    pub(super) fn least(&self) -> f64 {
+    pub(crate) fn least(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    pub(super) fn greatest(&self) -> f64 {
+    pub(crate) fn greatest(&self) -> f64 {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 }
 
 /// A figure: its name, and the function that returns its value.
-pub(super) type Figure = (String, fn(&Statistics, usize) -> f64);
+pub(crate) type Figure = (String, fn(&Statistics, usize) -> f64);
 
 /// Returns the figures of a contender: the percentiles, then the longest gap.
-pub(super) fn figures(contender: &Contender) -> Vec<Figure> {
+pub(crate) fn figures(contender: &Contender) -> Vec<Figure> {
     let percentile: fn(&Statistics, usize) -> f64 = |statistics, place| statistics.percentiles[place].gap_ns;
     let maximum: fn(&Statistics, usize) -> f64 = |statistics, _| statistics.maximum_ns;
     let first = contender.rounds.iter().take(1).flat_map(|round| &round.statistics.percentiles);
@@ -51,7 +53,7 @@ pub(super) fn figures(contender: &Contender) -> Vec<Figure> {
 
 impl Contender {
     /// Returns each figure's name and its value in each round, in nanoseconds.
-    pub(super) fn samples(&self) -> Vec<(String, Samples)> {
+    pub(crate) fn samples(&self) -> Vec<(String, Samples)> {
         let of_figure = |(place, (name, value)): (usize, Figure)| {
             (name, Samples(self.rounds.iter().map(|round| value(&round.statistics, place)).collect()))
         };
@@ -63,13 +65,13 @@ impl Contender {
     }
 
     /// Counts the rounds whose trace does not have all hits that were not lost.
-    pub(super) fn unconfirmed(&self) -> usize {
+    pub(crate) fn unconfirmed(&self) -> usize {
         let differs = |round: &&Traced| round.read.is_some_and(|read| read + round.lost != round.hits);
         self.rounds.iter().filter(differs).count()
     }
 
     /// Returns the contender's rows of the table; none if there are no rounds.
-    pub(super) fn rows(&self, base: &[(String, Samples)], unit: Unit) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn rows(&self, base: &[(String, Samples)], unit: Unit) -> Vec<(String, Vec<String>)> {
         let samples = self.samples();
         let cells = |value: &dyn Fn(&str, &Samples) -> String| -> Vec<String> {
             samples.iter().map(|(figure, samples)| value(figure, samples)).collect()
@@ -94,7 +96,8 @@ impl Contender {
         rows
     }
 
-    pub(super) fn json(&self, untraced: Option<&Self>) -> Value {
+    /// Returns the figures and the rounds as JSON.
+    pub(crate) fn json(&self, untraced: Option<&Self>) -> Value {
         let base = untraced.map(Self::samples).unwrap_or_default();
         let figures = self.samples().into_iter().map(|(name, samples)| {
             let base = base.iter().find(|(known, _)| *known == name).map(|(_, samples)| samples.median());

@@ -1,10 +1,7 @@
 //! npt's loop, measured under one tracer after another.
 
-use super::Options;
-use super::scratch::Scratch;
-use crate::Failure;
-use crate::failure::UNUSABLE;
-use crate::privilege::is_root;
+use crate::Error;
+use rustix::process::geteuid;
 use serde_json::Value;
 use sordino_dirfd::Dir;
 use sordino_npt::Statistics;
@@ -20,34 +17,40 @@ use std::process::Command;
 
 /// The tracer that records the loop's tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tracer {
+pub enum ComparedTracer {
     /// No tracer records the tracepoint.
     Untraced,
+    /// sordino, whose recorder empties its rings by this polling.
     Sordino(Polling),
+    /// LTTng, whose consumer empties its buffers by this polling.
     Lttng(Polling),
     /// bpftrace, at a user statically-defined tracepoint (USDT).
     Usdt,
 }
 
 /// All tracers, by their names.
-pub(super) const TRACERS: [(&str, Tracer); 7] = [
-    ("untraced", Tracer::Untraced),
-    ("sordino-timer", Tracer::Sordino(Polling::Timer)),
-    ("sordino-wakeup", Tracer::Sordino(Polling::Wakeup)),
-    ("sordino-busy", Tracer::Sordino(Polling::Busy)),
-    ("lttng-timer", Tracer::Lttng(Polling::Timer)),
-    ("lttng-wakeup", Tracer::Lttng(Polling::Wakeup)),
-    ("usdt", Tracer::Usdt),
+pub(crate) const TRACERS: [(&str, ComparedTracer); 7] = [
+    ("untraced", ComparedTracer::Untraced),
+    ("sordino-timer", ComparedTracer::Sordino(Polling::Timer)),
+    ("sordino-wakeup", ComparedTracer::Sordino(Polling::Wakeup)),
+    ("sordino-busy", ComparedTracer::Sordino(Polling::Busy)),
+    ("lttng-timer", ComparedTracer::Lttng(Polling::Timer)),
+    ("lttng-wakeup", ComparedTracer::Lttng(Polling::Wakeup)),
+    ("usdt", ComparedTracer::Usdt),
 ];
 
-impl fmt::Display for Tracer {
+impl fmt::Display for ComparedTracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = TRACERS.iter().find(|(_, tracer)| tracer == self);
         f.pad(name.map_or("another tracer", |(name, _)| name))
     }
 }
 
-pub(super) fn tracer(text: &str) -> Result<Tracer, String> {
+/// Parses the name of a tracer.
+///
+/// # Errors
+/// The list of the names.
+pub fn tracer(text: &str) -> Result<ComparedTracer, String> {
     let known = TRACERS.iter().find(|(name, _)| *name == text);
     known.map(|(_, tracer)| *tracer).ok_or_else(|| {
         let names: Vec<&str> = TRACERS.iter().map(|(name, _)| *name).collect();
@@ -56,20 +59,24 @@ pub(super) fn tracer(text: &str) -> Result<Tracer, String> {
 }
 
 /// The result of a traced loop.
-pub(super) struct Traced {
-    pub(super) statistics: Statistics,
+pub(crate) struct Traced {
+    /// The statistics of the gaps between two loops.
+    pub(crate) statistics: Statistics,
     /// Number of hits of the tracepoint.
-    pub(super) hits: u64,
+    pub(crate) hits: u64,
     /// Duration of the loop, in seconds.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// Number of events that the tracer reports as lost, the kernel's included.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// Number of the loop's events in the trace; `None` if no tracer ran.
-    pub(super) read: Option<u64>,
+    pub(crate) read: Option<u64>,
 }
 
+/// Counts the events of npt's loop in a recording of sordino; fails with the reason.
+pub type CountEvents = fn(&Path) -> Result<u64, String>;
+
 /// The CPUs, programs and directories for measuring a loop on one CPU with its tracer on another.
-pub(super) struct Stage {
+pub struct LoopStage {
     sordino: PathBuf,
     cpu: u32,
     tracers_cpu: u32,
@@ -81,39 +88,38 @@ pub(super) struct Stage {
     traces: PathBuf,
     /// The directory for programs that are built: one in memory may be mounted noexec.
     builds: PathBuf,
-    /// Dropped after the tracers, which write to the directories.
-    _scratch: Scratch,
+    count: CountEvents,
 }
 
-impl Stage {
-    /// Prepares for loops with these options on one CPU.
-    pub(super) fn new(options: &Options, cpus: &CpuList) -> Result<Self, Failure> {
-        let bad = |text: &str| Failure::new(UNUSABLE, text);
+impl LoopStage {
+    /// Prepares for loops on one CPU with this priority. Traces and programs get these directories, which have to outlive
+    /// the stage.
+    ///
+    /// # Errors
+    /// An error if there is more than one CPU in `cpus`, or none is left for the tracer.
+    pub fn new(
+        cpus: &CpuList,
+        priority: u8,
+        traces: PathBuf,
+        builds: PathBuf,
+        count: CountEvents,
+    ) -> Result<Self, Error> {
         let &[cpu] = cpus.as_slice() else {
-            return Err(bad("tracers are compared on one CPU: name one with -a"));
+            return Err(Error::new("tracers are compared on one CPU: name one with -a"));
         };
         let others = CpuList::online()?.without(cpus);
         let tracers_cpu = others.as_slice().first().copied();
         let tracers_cpu = tracers_cpu
-            .ok_or_else(|| bad("there is one CPU only: a tracer needs another one than the loop"))?;
-        let mut scratch = Scratch::new()?;
-        let words = ["npt", "--bound", "--json", "-a", &cpu.to_string(), "-p", &options.prio.to_string()];
+            .ok_or_else(|| Error::new("there is one CPU only: a tracer needs another one than the loop"))?;
+        let words = ["npt", "--bound", "--json", "-a", &cpu.to_string(), "-p", &priority.to_string()];
         let words = words.map(str::to_owned).to_vec();
-        Ok(Self {
-            sordino: std::env::current_exe()?,
-            cpu,
-            tracers_cpu,
-            words,
-            lttng: None,
-            usdt: None,
-            traces: scratch.directory("/dev/shm".as_ref())?,
-            builds: scratch.directory(&std::env::temp_dir())?,
-            _scratch: scratch,
-        })
+        let (lttng, usdt) = (None, None);
+        let sordino = std::env::current_exe()?;
+        Ok(Self { sordino, cpu, tracers_cpu, words, lttng, usdt, traces, builds, count })
     }
 
     /// Returns the CPUs of the loop and the tracers as text.
-    pub(super) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("loops on CPU {}, tracers on CPU {}", self.cpu, self.tracers_cpu)
     }
 
@@ -121,13 +127,13 @@ impl Stage {
     ///
     /// # Errors
     /// The reason why the tracer can't be used, with the package that is not installed.
-    pub(super) fn prepare(&mut self, tracer: Tracer, kernel: Kernel) -> Result<(), String> {
-        let needs_root = matches!(tracer, Tracer::Usdt) || kernel != Kernel::Nothing;
+    pub(crate) fn prepare(&mut self, tracer: ComparedTracer, kernel: Kernel) -> Result<(), String> {
+        let needs_root = matches!(tracer, ComparedTracer::Usdt) || kernel != Kernel::Nothing;
         if needs_root && !is_root() {
             return Err("only root may".to_owned());
         }
         match tracer {
-            Tracer::Lttng(_) => {
+            ComparedTracer::Lttng(_) => {
                 if kernel != Kernel::Nothing {
                     lttng::has_modules()?;
                 }
@@ -137,7 +143,7 @@ impl Stage {
                     self.lttng = Some((Lttng::start(self.tracers_cpu, modules, &self.builds)?, built));
                 }
             }
-            Tracer::Usdt if self.usdt.is_none() => {
+            ComparedTracer::Usdt if self.usdt.is_none() => {
                 let built = Built::new(Kind::Usdt, &self.builds)?;
                 // Attaching is tried now, before other tracers are measured.
                 Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
@@ -149,20 +155,28 @@ impl Stage {
     }
 
     /// Runs the loop once with `more` options, under a tracer that is prepared.
-    pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
+    ///
+    /// # Errors
+    /// The loop or the tracer failed, or the trace can't be read.
+    pub(crate) fn run(
+        &mut self,
+        tracer: ComparedTracer,
+        kernel: Kernel,
+        more: &[String],
+    ) -> Result<Traced, Error> {
         let directory = self.traces.join("trace");
         let _ = Dir::remove(&directory);
         let (output, lost, read) = match tracer {
-            Tracer::Untraced => (self.untraced(more, None)?, 0, None),
-            Tracer::Sordino(polling) => {
+            ComparedTracer::Untraced => (self.untraced(more, None)?, 0, None),
+            ComparedTracer::Sordino(polling) => {
                 let (output, lost) = self.with_sordino(polling, kernel, more, &directory)?;
-                (output, lost, Some(count_ours(&directory)?))
+                (output, lost, Some((self.count)(&directory).map_err(Error::new)?))
             }
-            Tracer::Lttng(polling) => {
+            ComparedTracer::Lttng(polling) => {
                 let (output, lost) = self.with_lttng(polling, kernel, more, &directory)?;
                 (output, lost, Some(lttng::count(&directory.join("ust"))?))
             }
-            Tracer::Usdt => {
+            ComparedTracer::Usdt => {
                 let file = self.usdt.as_ref().map(|built| built.file().to_owned()).unwrap_or_default();
                 let counter = Counter::attach(&file)?;
                 let output = self.untraced(more, Some(&file))?;
@@ -181,7 +195,7 @@ impl Stage {
         words
     }
 
-    fn untraced(&self, more: &[String], usdt: Option<&Path>) -> Result<String, Failure> {
+    fn untraced(&self, more: &[String], usdt: Option<&Path>) -> Result<String, Error> {
         let words = self.loop_words(more, usdt.map(|file| ("usdt", file)));
         Ok(output_of(Command::new(&words[0]).args(&words[1..]))?)
     }
@@ -192,7 +206,7 @@ impl Stage {
         kernel: Kernel,
         more: &[String],
         directory: &Path,
-    ) -> Result<(String, u64), Failure> {
+    ) -> Result<(String, u64), Error> {
         let (sordino, cpu, as_root) = (self.sordino.as_path(), self.tracers_cpu, is_root());
         let words = self.loop_words(more, None);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -207,11 +221,11 @@ impl Stage {
         kernel: Kernel,
         more: &[String],
         directory: &Path,
-    ) -> Result<(String, u64), Failure> {
+    ) -> Result<(String, u64), Error> {
         let file = self.lttng.as_ref().map(|(_, built)| built.file().to_owned()).unwrap_or_default();
         let words = self.loop_words(more, Some(("lttng", &file)));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let (lttng, _) = self.lttng.as_mut().ok_or_else(|| Failure::new(UNUSABLE, "LTTng is not started"))?;
+        let (lttng, _) = self.lttng.as_mut().ok_or_else(|| Error::new("LTTng is not started"))?;
         let session = lttng.session("npt:loop", polling, kernel, directory)?;
         let output = session.run(&words);
         let lost = session.stop()?;
@@ -225,26 +239,13 @@ fn no_hits(error: sordino_peers::Error) -> Result<(), String> {
     if text.contains("no count of hits") || text.contains("@hits") { Ok(()) } else { Err(text) }
 }
 
-/// Counts the loop's events in a recording; the recorder counts those that were lost.
-fn count_ours(directory: &Path) -> Result<u64, Failure> {
-    use sordino_timeline::Item;
-    let mut recording = crate::trace::Recording::open(Some(directory))?;
-    let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
-    let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
-    let mut count = 0;
-    recording.pass(None, |item| {
-        if let Item::Event(moment) = item {
-            count += u64::from(wanted.contains(&moment.event.class));
-        }
-        Ok(true)
-    })?;
-    recording.close()?;
-    Ok(count)
+fn is_root() -> bool {
+    geteuid().is_root()
 }
 
 /// Parses the output of `npt --json`.
-fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<Traced, Failure> {
-    let malformed = || Failure::new(UNUSABLE, format!("npt printed no measurement: {output}"));
+fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<Traced, Error> {
+    let malformed = || Error::new(format!("npt printed no measurement: {output}"));
     let line = output.lines().last().ok_or_else(malformed)?;
     let value: Value = serde_json::from_str(line).map_err(|_| malformed())?;
     let cpu = &value["cpus"][0];

@@ -1,8 +1,7 @@
-//! The plot of `sordino npt --compare`.
+//! The plot of a comparison.
 
-use super::contender::Contender;
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
+use crate::contender::Contender;
 use plotters::prelude::*;
 use sordino_npt::Unit;
 
@@ -12,10 +11,10 @@ const SIZE: (u32, u32) = (960, 600);
 ///
 /// # Errors
 /// There is nothing to draw.
-pub(super) fn svg(about: &str, contenders: &[&Contender]) -> Result<String, Failure> {
+pub(crate) fn svg(about: &str, contenders: &[&Contender]) -> Result<String, Error> {
     let mut text = String::new();
     draw(&mut text, about, contenders)
-        .map_err(|error| Failure::new(UNUSABLE, format!("can't draw the plot: {error}")))?;
+        .map_err(|error| Error::new(format!("can't draw the plot: {error}")))?;
     Ok(text)
 }
 
