@@ -20,7 +20,8 @@ struct Term {
     spared: &'static [&'static str],
 }
 
-const ALL: &[&str] = &["ring", "percpu", "probe", "probe-c", "collect"];
+const ALL: &[&str] =
+    &["ring", "percpu", "probe", "probe-c", "filter-vm", "inspect", "intake", "collect", "session"];
 const RINGS: &[&str] = &["ring", "percpu", "probe", "probe-c"];
 
 const TERMS: &[Term] = &[

@@ -49,7 +49,7 @@ pub struct ChunkEnd {
     /// Gaps that interrupts made in the recorder's own loop, in order of time.
     pub gaps: Vec<InterruptedTime>,
     /// Observed attributes of threads.
-    pub told: Vec<Observation>,
+    pub observations: Vec<Observation>,
 }
 
 impl Chunk {
@@ -173,7 +173,7 @@ impl Chunk {
             ("the recorder's threads", self.write_recorder()),
             ("stolen time", self.kernel.write_stolen(&self.directory, &rest.stolen)),
             ("the cost of interrupts", self.kernel.write_gaps(&self.directory, &rest.gaps, clock)),
-            ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.told)),
+            ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.observations)),
         ] {
             self.summary
                 .notes

@@ -124,8 +124,8 @@ impl Watcher {
         self.history.rotate()
     }
 
-    /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub fn since(&self, stamp: u64) -> Vec<Observation> {
-        self.history.since(stamp)
+    /// Returns the attributes that were current at `timestamp`, and all later observations.
+    pub fn since(&self, timestamp: u64) -> Vec<Observation> {
+        self.history.since(timestamp)
     }
 }

@@ -319,8 +319,8 @@ fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
 }
 
 /// Returns a packet without records.
-fn empty(stamp: u64, lost: Lost) -> Packet {
-    let content = Content { end: FIRST_EVENT as u32, first_stamp: stamp, last_stamp: stamp, lost };
+fn empty(timestamp: u64, lost: Lost) -> Packet {
+    let content = Content { end: FIRST_EVENT as u32, first_stamp: timestamp, last_stamp: timestamp, lost };
     Packet { bytes: vec![0; FIRST_EVENT], content }
 }
 
@@ -344,8 +344,13 @@ mod tests {
         assert_eq!(whole(&[8, 4, 8], 13), (2, 12));
     }
 
-    fn content(end: u32, stamp: u64, lost: u64) -> Content {
-        Content { end, first_stamp: stamp, last_stamp: stamp + 1, lost: Lost { total: lost, too_large: 0 } }
+    fn content(end: u32, timestamp: u64, lost: u64) -> Content {
+        Content {
+            end,
+            first_stamp: timestamp,
+            last_stamp: timestamp + 1,
+            lost: Lost { total: lost, too_large: 0 },
+        }
     }
 
     fn headers(bytes: &[u8]) -> Vec<(u64, u64, u64)> {
@@ -360,7 +365,7 @@ mod tests {
         let dir = Arc::new(Dir::open(place.path()).unwrap());
         let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(0));
         let bytes = |name: &str| std::fs::read(place.path().join(name)).unwrap();
-        let packet = |stamp| Packet { bytes: vec![0; 96], content: content(96, stamp, 0) };
+        let packet = |timestamp| Packet { bytes: vec![0; 96], content: content(96, timestamp, 0) };
 
         let mut nothing = output("nothing");
         nothing.skip(&content(96, 10, 0));

@@ -164,12 +164,17 @@ pub fn write_recorder(own: &[OwnThread], out: impl Write, uuid: Uuid, ticks: u64
 }
 
 /// Writes a stream of observed attributes of threads. Those from before `begin` get the timestamp `begin`.
-pub fn write_contexts(told: &[Observation], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
+pub fn write_contexts(
+    observations: &[Observation],
+    out: impl Write,
+    uuid: Uuid,
+    begin: u64,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
-    let mut told: Vec<_> = told.iter().collect();
-    told.sort_by_key(|told| told.at);
-    for Observation { at, thread, what } in told {
+    let mut observations: Vec<_> = observations.iter().collect();
+    observations.sort_by_key(|observation| observation.at);
+    for Observation { at, thread, what } in observations {
         writer.ticks = begin.max(*at);
         let (name, says) = context(what);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);

@@ -98,7 +98,7 @@ impl Wishes {
 
     /// Returns the request to a program. Its rings begin with fewer pages the less memory is left, and the more
     /// programs of its user registered within the last second.
-    fn wanted(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
+    fn request(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
         let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
         Wanted {
             name: &self.name,
@@ -151,11 +151,11 @@ impl Candidate {
     /// Returns the time limit for attaching: 0.3 s for each GiB of memory, and time for a program that holds the lock
     /// of its file's inode.
     pub(super) fn patience(&self, wishes: &Wishes) -> Duration {
-        Duration::from_secs(2 + (self.program.size_of(&self.wanted(wishes)) >> 30))
+        Duration::from_secs(2 + (self.program.size_of(&self.request(wishes)) >> 30))
     }
 
-    fn wanted<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
-        wishes.wanted(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
+    fn request<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
+        wishes.request(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
     /// Attaches without waiting for a lock.
@@ -205,23 +205,23 @@ impl Candidate {
         wishes: &Wishes,
         notes: &mut Vec<String>,
     ) -> Result<Option<Attached>, String> {
-        let (mut wanted, mut too_large) = (self.wanted(wishes), None);
+        let (mut request, mut too_large) = (self.request(wishes), None);
         loop {
-            let reason = match self.claim.reserve(self.program.size_of(&wanted)) {
+            let reason = match self.claim.reserve(self.program.size_of(&request)) {
                 Err(reason) => reason,
-                Ok(()) => match self.program.try_attach(&wanted) {
+                Ok(()) => match self.program.try_attach(&request) {
                     Err(Refusal::Locked) => return Ok(None),
                     Err(refusal @ Refusal::NoRoom { .. }) if wishes.is_session => {
                         wishes.explain(&refusal, &self.program)
                     }
                     Err(refusal) => return Err(wishes.explain(&refusal, &self.program)),
                     Ok(attached) => {
-                        notes.extend(too_large.map(|why: String| smaller(wanted.geometry, &why)));
+                        notes.extend(too_large.map(|why: String| smaller(request.geometry, &why)));
                         return Ok(Some(attached));
                     }
                 },
             };
-            wanted.geometry = wanted.geometry.smaller().ok_or_else(|| reason.clone())?;
+            request.geometry = request.geometry.smaller().ok_or_else(|| reason.clone())?;
             too_large.get_or_insert(reason);
         }
     }

@@ -408,8 +408,8 @@ impl<'a> Session<'a> {
     fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> ChunkEnd {
         let end = Sample::take();
         self.clock.refine(&end);
-        let told = self.watcher.rotate();
+        let observations = self.watcher.rotate();
         let gaps = std::mem::take(&mut self.gaps);
-        ChunkEnd { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
+        ChunkEnd { end, kernel, stolen: self.steal.take_stolen(), gaps, observations }
     }
 }

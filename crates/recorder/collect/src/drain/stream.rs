@@ -144,6 +144,14 @@ pub struct StreamCopy {
     pub corrupt: Option<Corrupt>,
 }
 
+impl StreamCopy {
+    /// Returns the first timestamp of the packets that end at `since` or later.
+    pub fn first_since(&self, since: u64) -> Option<u64> {
+        let contents = self.packets.iter().map(|packet| &packet.content);
+        contents.filter(|content| content.last_stamp >= since).map(|content| content.first_stamp).min()
+    }
+}
+
 /// The fill level of a ring, and its losses and errors.
 #[derive(Debug)]
 pub struct StreamFill {

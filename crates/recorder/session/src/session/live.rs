@@ -91,7 +91,7 @@ impl Session<'_> {
             summary.notes.push(format!("{ended} not shown: there were too many"));
         }
         let misses = self.misses.clone();
-        let (end, told) = (Sample::take(), self.watcher.since(since));
+        let (end, observations) = (Sample::take(), self.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();
         let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
         let runtime =
@@ -113,7 +113,7 @@ impl Session<'_> {
                 pages,
                 kernel,
                 stolen,
-                told,
+                observations,
                 hits: None,
             }
             .write()

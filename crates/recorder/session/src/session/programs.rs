@@ -127,7 +127,7 @@ impl Session<'_> {
             }
             if pid <= 0 {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
-            } else if self.listener.is_private() || self.wants(pid) {
+            } else if self.listener.is_private() || self.is_selected(pid) {
                 // Programs that know a private socket are always recorded.
                 let area = (pid, registration.inode);
                 let ticket = self.intake.submit(pid, user, JobSource::Registered(registration));
@@ -329,7 +329,7 @@ impl Session<'_> {
         if let Sink::Memory(_) = self.sink {
             // The program may have requested one just before.
             self.collector.look();
-            self.hear_reports();
+            self.take_reports();
         }
         let Some(program) = self.programs.iter().find(|program| program.number() == number) else { return };
         let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);

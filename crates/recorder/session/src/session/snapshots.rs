@@ -124,7 +124,7 @@ pub(super) struct Contents {
     pub(super) pages: Vec<Pages>,
     pub(super) kernel: Result<Vec<Emptied>, Error>,
     pub(super) stolen: Vec<StolenTime>,
-    pub(super) told: Vec<Observation>,
+    pub(super) observations: Vec<Observation>,
     /// The hits that rank the snapshot, if it is ranked.
     pub(super) hits: Option<Hits>,
 }
@@ -216,7 +216,7 @@ impl Session<'_> {
         let kernel = self.empty_kernel();
         let end = Sample::take();
         self.clock.refine(&end);
-        let (stolen, told) = (self.steal.stolen_since(since), self.watcher.since(since));
+        let (stolen, observations) = (self.steal.stolen_since(since), self.watcher.since(since));
         self.has_events |= copies.iter().any(ProgramCopy::has_any);
         let shortfall = self.shortfall();
         let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
@@ -248,7 +248,7 @@ impl Session<'_> {
             pages: pages.unwrap_or_default(),
             kernel,
             stolen,
-            told,
+            observations,
             hits,
         };
         Box::new(move || contents.write())
@@ -305,7 +305,7 @@ impl Contents {
             kernel: self.kernel,
             stolen: self.stolen,
             gaps: Vec::new(),
-            told: self.told,
+            observations: self.observations,
         };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }
@@ -313,11 +313,8 @@ impl Contents {
     /// Returns the first timestamp in the snapshot, limited to the time of the session: only a faulty program has
     /// others.
     fn begin(&self) -> u64 {
-        let packets =
-            self.programs.iter().flat_map(|program| &program.copy.streams).flat_map(|stream| &stream.packets);
-        let user = packets
-            .filter(|packet| packet.content.last_stamp >= self.since)
-            .map(|packet| packet.content.first_stamp);
+        let streams = self.programs.iter().flat_map(|program| &program.copy.streams);
+        let user = streams.filter_map(|stream| stream.first_since(self.since));
         let page = |(_, pages): &Pages| {
             let layout = &self.formats.as_ref()?.layout;
             Some(Page::parse(pages.first()?, layout).ok()?.ticks)
@@ -330,14 +327,14 @@ impl Contents {
 
 /// Writes the copied packets of a ring that are not older than `since`.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
-    let is_wanted = |packet: &&Packet| packet.content.last_stamp >= since;
+    let is_selected = |packet: &&Packet| packet.content.last_stamp >= since;
     // Records lost before the first packet are not missing from the snapshot.
-    let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
+    let before = stream.packets.iter().find(is_selected).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);
     let (older, newer) = stream.packets.split_at(stream.gap);
-    let older = write_packets(older.iter().filter(is_wanted), &mut output);
+    let older = write_packets(older.iter().filter(is_selected), &mut output);
     output.leave_out(stream.left_out);
-    let newer = write_packets(newer.iter().filter(is_wanted), &mut output);
+    let newer = write_packets(newer.iter().filter(is_selected), &mut output);
     Some(StreamEnd {
         cpu: stream.cpu,
         lost: output.since(stream.lost),
