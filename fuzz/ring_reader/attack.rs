@@ -185,7 +185,7 @@ fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usiz
     for _ in 0..4 {
         let Ok(Some(mut sub_buffer)) = reader.take() else { break };
         let content = sub_buffer.content;
-        assert!(whole(content.end) && content.first_stamp <= content.last_stamp, "{content:?}");
+        assert!(whole(content.end) && content.first_timestamp <= content.last_timestamp, "{content:?}");
         assert_eq!(sub_buffer.copy().len(), content.end as usize);
         sub_buffer.set_header(&[0; PACKET_HEADER]);
         reader.give_back();

@@ -161,7 +161,7 @@ impl Known {
         }
         assert_eq!(at, bytes.len(), "{cpu:?}: the content ends inside a record");
         if content.lost.total != self.total {
-            self.hole(lanes, content.last_stamp as i64);
+            self.hole(lanes, content.last_timestamp as i64);
             self.total = content.lost.total;
         }
     }

@@ -91,15 +91,15 @@ impl TraceClock {
         if self.not_cycles.is_none() { 1e9 / self.rate.hertz } else { 1.0 }
     }
 
-    /// Computes the sample of an earlier `stamp` from that of `later`. Its time of day is the trace's, even if the
+    /// Computes the sample of an earlier `timestamp` from that of `later`. Its time of day is the trace's, even if the
     /// system's clock was set in between.
-    pub(crate) fn sample_at(&self, stamp: u64, later: &Sample) -> Sample {
+    pub(crate) fn sample_at(&self, timestamp: u64, later: &Sample) -> Sample {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
         let nanoseconds = |from: u64, to: u64| (to.saturating_sub(from) as f64 / hertz * 1e9) as u64;
-        let since_begin = nanoseconds(self.ticks(&self.begin), stamp);
+        let since_begin = nanoseconds(self.ticks(&self.begin), timestamp);
         Sample {
-            cycles: if self.not_cycles.is_none() { stamp } else { later.cycles },
-            monotonic: later.monotonic.saturating_sub(nanoseconds(stamp, self.ticks(later))),
+            cycles: if self.not_cycles.is_none() { timestamp } else { later.cycles },
+            monotonic: later.monotonic.saturating_sub(nanoseconds(timestamp, self.ticks(later))),
             realtime: self.begin.realtime.saturating_add(since_begin),
             ..*later
         }

@@ -156,8 +156,8 @@ impl Watcher {
         self.history.rotate()
     }
 
-    /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub(crate) fn since(&self, stamp: u64) -> Vec<Told> {
-        self.history.since(stamp)
+    /// Returns the attributes that were current at `timestamp`, and all later observations.
+    pub(crate) fn since(&self, timestamp: u64) -> Vec<Told> {
+        self.history.since(timestamp)
     }
 }

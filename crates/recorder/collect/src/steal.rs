@@ -100,9 +100,9 @@ impl Steal {
         std::mem::take(&mut self.stolen)
     }
 
-    /// Returns the entries since `stamp`.
-    pub(crate) fn stolen_since(&self, stamp: u64) -> Vec<Stolen> {
-        self.stolen.iter().filter(|stolen| stolen.at >= stamp).copied().collect()
+    /// Returns the entries since `timestamp`.
+    pub(crate) fn stolen_since(&self, timestamp: u64) -> Vec<Stolen> {
+        self.stolen.iter().filter(|stolen| stolen.at >= timestamp).copied().collect()
     }
 }
 

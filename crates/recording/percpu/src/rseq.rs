@@ -31,7 +31,7 @@ pub enum Outcome {
 
 /// A record and its destination.
 ///
-/// The record is `stamp`, `tag` and the payload, one after the other, at `destination`.
+/// The record is `timestamp`, `tag` and the payload, one after the other, at `destination`.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a, P> {
     /// The CPU that `head` and `destination` belong to, as [`cpu`] returned it.
@@ -45,7 +45,7 @@ pub struct Commit<'a, P> {
     /// The record's address, a multiple of 8.
     pub destination: *mut u8,
     /// The record's first word.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The record's second word.
     pub tag: u64,
     /// The bytes behind the two words.

@@ -21,7 +21,7 @@ impl Place {
             expected,
             new: expected + 16,
             destination: self.bytes.as_mut_ptr().cast(),
-            stamp: 1,
+            timestamp: 1,
             tag: 2,
             payload,
         }

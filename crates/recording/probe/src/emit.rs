@@ -6,13 +6,13 @@ use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::Shape;
 use sordino_ring::want::Wants;
-use sordino_ring::write::{self, Attempt, Clock, Record, Stamp, Unwritten};
+use sordino_ring::write::{self, Attempt, Clock, ReadClock, Record, Unwritten};
 
 /// The clocks that give records their timestamps.
 #[derive(Clone, Copy)]
 pub(crate) struct Clocks;
 
-impl Stamp for Clocks {
+impl ReadClock for Clocks {
     #[inline(always)]
     fn cycles(self) -> u64 {
         sordino_clock::cycles()
@@ -140,15 +140,15 @@ pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, cont
     // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
     match unsafe { write::write(ring, content.record(tag), Clocks) } {
         Ok(()) => {}
-        Err(Unwritten { head, stamp, tag, stays: false }) => {
-            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `stamp` was read after
+        Err(Unwritten { head, timestamp, tag, stays: false }) => {
+            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
             // `head`.
-            unsafe { emit_across(tag, ring, content, head, stamp) }
+            unsafe { emit_across(tag, ring, content, head, timestamp) }
         }
-        Err(Unwritten { head, stamp, tag, stays: true }) => {
-            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `stamp` was read after
+        Err(Unwritten { head, timestamp, tag, stays: true }) => {
+            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
             // `head`.
-            unsafe { emit_again(tag, ring, content, head, stamp) }
+            unsafe { emit_again(tag, ring, content, head, timestamp) }
         }
     }
 }
@@ -168,25 +168,25 @@ pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u64, 
 /// registers then, and stay there.
 ///
 /// # Safety
-/// The requirements of [`emit_to`] hold; `stamp` is the cycle counter, read after `head`.
+/// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
-unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
-    // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `stamp` read after `head`.
-    if !unsafe { write::cross(ring, content.record(tag), head, stamp) } {
+unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, timestamp: u64) {
+    // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `timestamp` read after `head`.
+    if !unsafe { write::cross(ring, content.record(tag), head, timestamp) } {
         // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
-        unsafe { emit_again(tag, ring, content, head, stamp) };
+        unsafe { emit_again(tag, ring, content, head, timestamp) };
     }
 }
 
 /// Writes one record on the slow path, since the sub-buffer switch failed, too, or the thread was interrupted.
 ///
 /// # Safety
-/// The requirements of [`emit_to`] hold; `stamp` is the cycle counter, read after `head`.
+/// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
-unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, stamp: u64) {
-    let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
+unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, timestamp: u64) {
+    let attempt = Attempt { ring, head, timestamp, clock: Clock::Cycles };
     // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
     // call.
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });

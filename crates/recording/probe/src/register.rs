@@ -22,7 +22,7 @@ use sordino_registration::{
     WENT_ON, environment, is_runtime_dir,
 };
 use sordino_ring::pending::Pending;
-use sordino_ring::write::Stamp;
+use sordino_ring::write::ReadClock;
 use std::ffi::CString;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};

@@ -19,7 +19,7 @@
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::{Barred, Ring};
-use crate::write::{Clock, Full, IfFull, Record, Stamp};
+use crate::write::{Clock, Full, IfFull, ReadClock, Record};
 use sordino_percpu::Leave;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
@@ -37,10 +37,10 @@ const TRIES: u32 = 1000;
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
 /// readable.
-pub(crate) unsafe fn write<S: Stamp>(
+pub(crate) unsafe fn write<S: ReadClock>(
     header: &RingHeader,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
     // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's
@@ -50,7 +50,7 @@ pub(crate) unsafe fn write<S: Stamp>(
     let left = match Ring::of(header) {
         // SAFETY: the caller guarantees the shared ring's header of an enabled slot and a readable payload; the writer
         // has counted itself in (commit:E).
-        Some(ring) => unsafe { write_inside(&ring, record, stamp, if_full) },
+        Some(ring) => unsafe { write_inside(&ring, record, clocks, if_full) },
         None => Ok(false),
     };
     // ORDER(commit:F) pairs with control:D: if the collector sees this count without the writer, then it sees all that
@@ -64,10 +64,10 @@ pub(crate) unsafe fn write<S: Stamp>(
 ///
 /// # Safety
 /// The requirements of [`write()`] hold; `ring` was read after the writer had counted itself in `writers`.
-unsafe fn write_inside<S: Stamp>(
+unsafe fn write_inside<S: ReadClock>(
     ring: &Ring<'_>,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
     let header = RECORD_HEADER + SHARED_EXTRA;
@@ -95,7 +95,7 @@ unsafe fn write_inside<S: Stamp>(
             }
         };
         let lost = ring.header.lost.load(Relaxed);
-        let Some(at) = stamped(ring, stamp) else { continue };
+        let Some(at) = timestamp(ring, clocks) else { continue };
         let new = start.behind(extent);
         // ORDER(commit:C): release, for the acquire load of a later reservation.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
@@ -127,10 +127,10 @@ unsafe fn write_inside<S: Stamp>(
 /// The counters of two CPUs may differ by more than the time in which the ring changes hands between them: in storms on
 /// a virtual machine a record was a tick before its predecessor (docs/storms.md). A timestamp whose reservation then
 /// failed is no later than that of the next record either.
-fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
+fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
     let now = match ring.clock {
-        Clock::Cycles => stamp.cycles_in_order(),
-        Clock::Monotonic => stamp.monotonic(),
+        Clock::Cycles => clocks.cycles_in_order(),
+        Clock::Monotonic => clocks.monotonic(),
     };
     let latest = ring.header.latest.load(Relaxed);
     if now <= latest {

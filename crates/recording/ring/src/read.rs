@@ -188,11 +188,11 @@ impl Reader {
 
     fn sub_buffer<'a>(&self, number: u32) -> SubBuffer<'a> {
         let source = self.source(number, false);
-        let [stamp, head, lost] = source.words(LEFT);
+        let [timestamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[stamp]| stamp);
-        let content = Content::new(end, first, stamp, lost);
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| timestamp);
+        let content = Content::new(end, first, timestamp, lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }

@@ -43,7 +43,7 @@ pub enum Clock {
 /// The writers' access to clocks.
 ///
 /// Real-time: must not block, allocate or take a lock.
-pub trait Stamp: Copy {
+pub trait ReadClock: Copy {
     /// The cycle counter, as fast as it can be read.
     fn cycles(self) -> u64;
     /// The cycle counter, read after all instructions that precede the call.
@@ -96,14 +96,14 @@ pub struct Attempt {
     /// The head that the try read.
     pub head: u64,
     /// The record's timestamp, by `clock`.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The clock that the timestamp was read from.
     pub clock: Clock,
 }
 
 impl Attempt {
     /// The value for a record without an earlier try.
-    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0, clock: Clock::Cycles };
+    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, timestamp: 0, clock: Clock::Cycles };
 }
 
 /// The treatment of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers
@@ -130,7 +130,7 @@ pub struct Unwritten {
     /// The head that the try read.
     pub head: u64,
     /// The cycle counter, read after the head.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The record's second word, but for its low 16 bits.
     pub tag: u64,
     /// True if there is room in this sub-buffer, so that the thread was interrupted or is on another CPU; false if a
@@ -151,10 +151,10 @@ pub struct Unwritten {
 ///   that the header points to is mapped as long as the program lives.
 /// - `record.payload` has `record.shape.copied()` bytes, which are readable.
 #[inline(always)]
-pub unsafe fn write<P: Payload, S: Stamp>(
+pub unsafe fn write<P: Payload, S: ReadClock>(
     ring: *const RingHeader,
     record: Record<P>,
-    stamp: S,
+    clocks: S,
 ) -> Result<(), Unwritten> {
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
@@ -165,12 +165,12 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     // The clock is read between the head and the section: a record whose thread is preempted in the section keeps this
     // time, so that the gap shows behind it. It is read right behind the head: instructions that do not wait for the
     // clock cost less behind it than before it.
-    let at = stamp.cycles();
+    let at = clocks.cycles();
     let new = head.behind(record.shape.extent());
     // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of the
     // opened ring, or one that is newer.
     if !stays(head, new, header.other_bits.load(Acquire)) {
-        return Err(Unwritten { head: head.0, stamp: at, tag: record.tag, stays: false });
+        return Err(Unwritten { head: head.0, timestamp: at, tag: record.tag, stays: false });
     }
     let to = destination(header, head.start());
     expect_write::<AHEAD>(to);
@@ -180,7 +180,7 @@ pub unsafe fn write<P: Payload, S: Stamp>(
         expected: head.0,
         new: new.0,
         destination: to,
-        stamp: at,
+        timestamp: at,
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
     };
@@ -193,7 +193,7 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     // (docs/how-it-works.md).
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
-        Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag, stays: true }),
+        Outcome::Restart => Err(Unwritten { head: head.0, timestamp: at, tag: commit.tag, stays: true }),
     }
 }
 
@@ -207,9 +207,14 @@ pub unsafe fn write<P: Payload, S: Stamp>(
 /// by the record's length.
 ///
 /// # Safety
-/// The requirements of [`write()`] hold; `stamp` is the cycle counter, read after `head`.
+/// The requirements of [`write()`] hold; `timestamp` is the cycle counter, read after `head`.
 #[inline(always)]
-pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u64, stamp: u64) -> bool {
+pub unsafe fn cross<P: Payload>(
+    ring: *const RingHeader,
+    record: Record<P>,
+    head: u64,
+    timestamp: u64,
+) -> bool {
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
     let header = unsafe { &*ring };
@@ -227,7 +232,7 @@ pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head
         expected: head.0,
         new: Head::entering(turn, place).0 + extent.0,
         destination: view.data(place + PACKET_HEADER as u32),
-        stamp,
+        timestamp,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
@@ -264,10 +269,10 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 ///
 /// # Safety
 /// The requirements of [`write()`] hold for all of `rings`.
-pub unsafe fn write_fully<S: Stamp>(
+pub unsafe fn write_fully<S: ReadClock>(
     rings: Rings,
     record: &Record,
-    stamp: S,
+    clocks: S,
     attempt: &Attempt,
     if_full: IfFull,
 ) -> Result<(), Full> {
@@ -281,14 +286,14 @@ pub unsafe fn write_fully<S: Stamp>(
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
         // # Safety); `ring` is that of `cpu`.
-        match unsafe { try_write(ring, cpu, record, stamp, &mut attempt, if_full) }? {
+        match unsafe { try_write(ring, cpu, record, clocks, &mut attempt, if_full) }? {
             Done::Yes => return Ok(()),
             Done::NotYet => {}
             Done::NoRing => break,
         }
     }
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
-    unsafe { write_shared(rings, record, stamp, if_full) }
+    unsafe { write_shared(rings, record, clocks, if_full) }
 }
 
 /// The outcome of one try.
@@ -309,11 +314,11 @@ enum Done {
 /// # Safety
 /// The requirements of [`write()`] hold; `ring` is that of `cpu`.
 #[inline(always)]
-unsafe fn try_write<S: Stamp>(
+unsafe fn try_write<S: ReadClock>(
     ring: &RingHeader,
     cpu: u32,
     record: &Record,
-    stamp: S,
+    clocks: S,
     attempt: &mut Attempt,
     if_full: IfFull,
 ) -> Result<Done, Full> {
@@ -344,10 +349,10 @@ unsafe fn try_write<S: Stamp>(
     let lost = ring.lost.load(Relaxed);
     let at = match view.clock {
         clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
-            attempt.stamp
+            attempt.timestamp
         }
-        Clock::Cycles => stamp.cycles(),
-        Clock::Monotonic => stamp.monotonic(),
+        Clock::Cycles => clocks.cycles(),
+        Clock::Monotonic => clocks.monotonic(),
     };
     let commit = Commit {
         cpu,
@@ -355,7 +360,7 @@ unsafe fn try_write<S: Stamp>(
         expected: head.0,
         new: start.behind(extent).0,
         destination: destination(ring, start.start()),
-        stamp: at,
+        timestamp: at,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
@@ -371,7 +376,7 @@ unsafe fn try_write<S: Stamp>(
         unsafe { publish(&commit) }
     };
     if outcome == Outcome::Restart {
-        *attempt = Attempt { ring, head: head.0, stamp: at, clock: view.clock };
+        *attempt = Attempt { ring, head: head.0, timestamp: at, clock: view.clock };
         return Ok(Done::NotYet);
     }
     if left {
@@ -395,10 +400,10 @@ fn is_left_out(ring: &RingHeader) -> bool {
 /// The requirements of [`write()`] hold for all of `rings`.
 #[cold]
 #[inline(never)]
-pub unsafe fn write_shared<S: Stamp>(
+pub unsafe fn write_shared<S: ReadClock>(
     rings: Rings,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<(), Full> {
     let cpu = current_cpu();
@@ -410,7 +415,7 @@ pub unsafe fn write_shared<S: Stamp>(
     let ring = unsafe { rings.get(rings.cpus) };
     // SAFETY: the last ring is the shared one; the caller guarantees a slot that a collector set up, and a readable
     // payload.
-    let left = unsafe { commit::write(ring, record, stamp, if_full) }?;
+    let left = unsafe { commit::write(ring, record, clocks, if_full) }?;
     if left {
         wake(ring);
     }

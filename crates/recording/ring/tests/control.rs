@@ -239,7 +239,7 @@ fn hostile_words_left_behind_stay_within_the_sub_buffer() {
         unsafe { words.write([bad; 4]) };
         let sub_buffer = attached.readers[0].take().unwrap().unwrap();
         assert!((80..=1 << 14).contains(&sub_buffer.content.end));
-        assert!(sub_buffer.content.first_stamp <= sub_buffer.content.last_stamp);
+        assert!(sub_buffer.content.first_timestamp <= sub_buffer.content.last_timestamp);
         assert_eq!(sub_buffer.copy().len(), sub_buffer.content.end as usize);
     }
 }

@@ -80,8 +80,8 @@ fn the_page_shows_the_bytes_that_are_there() {
     record(b"off");
     let (_, content, mut bytes) =
         finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
-    for stamp in [80, 104] {
-        bytes[stamp..stamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
+    for timestamp in [80, 104] {
+        bytes[timestamp..timestamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     }
     assert_eq!(dump(&bytes), block("Two records"));
     assert_eq!(content.end, 123);

@@ -31,7 +31,7 @@ fn the_newest_records_are_there_and_what_was_overwritten_is_counted() {
         assert_eq!(of_cpu.len() as u64, turns.min(4));
         assert_eq!(attached.readers[0].overwritten(), turns.saturating_sub(4));
         assert_eq!(read, (turns.saturating_sub(4) * RECORDS..written).collect::<Vec<_>>());
-        assert!(of_cpu.is_sorted_by_key(|(_, content, _)| content.first_stamp));
+        assert!(of_cpu.is_sorted_by_key(|(_, content, _)| content.first_timestamp));
         assert_eq!(attached.readers[0].lost().total, 0);
         harness.program.detach(&attached).unwrap();
     }
@@ -72,7 +72,7 @@ fn storm(shared: bool, each: u64) -> u64 {
     let (done, mut taken) = (AtomicBool::new(false), 0);
     let mut check = |(cpu, _, bytes): (Option<u32>, _, Vec<u8>)| {
         let read = if cpu.is_none() { shared_records(&bytes) } else { records(&bytes, 16) };
-        assert!(read.is_sorted_by_key(|record| record.stamp), "time went back");
+        assert!(read.is_sorted_by_key(|record| record.timestamp), "time went back");
         for writer in 0..2 {
             let mut own = read.iter().filter(|record| record.tag >> 32 == writer);
             let number = |record: &Read| u64::from_ne_bytes(record.payload[..8].try_into().unwrap());

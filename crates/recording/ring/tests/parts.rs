@@ -13,14 +13,17 @@ const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn numbers(reader: &Reader, bytes: &[u8]) -> Vec<u64> {
     let read = if reader.cpu().is_some() { records(bytes, 13) } else { shared_records(bytes) };
-    assert!(read.is_sorted_by_key(|record| record.stamp));
+    assert!(read.is_sorted_by_key(|record| record.timestamp));
     assert!(read.iter().all(|record| record.payload == [(record.tag >> 32) as u8; 13]));
     read.iter().map(|record| record.tag >> 32).collect()
 }
 
 fn part(reader: &mut Reader) -> Option<Vec<u64>> {
     let packet = reader.part(|| END_OF_TIME).unwrap()?;
-    assert_eq!((packet.content.end as usize, packet.content.last_stamp), (packet.bytes.len(), END_OF_TIME));
+    assert_eq!(
+        (packet.content.end as usize, packet.content.last_timestamp),
+        (packet.bytes.len(), END_OF_TIME)
+    );
     Some(numbers(reader, &packet.bytes))
 }
 

@@ -53,15 +53,15 @@ impl History {
         std::mem::replace(&mut self.told, self.known.values().cloned().collect())
     }
 
-    /// Returns the attributes that were current at `stamp`, and all later observations.
-    pub(super) fn since(&self, stamp: u64) -> Vec<Told> {
+    /// Returns the attributes that were current at `timestamp`, and all later observations.
+    pub(super) fn since(&self, timestamp: u64) -> Vec<Told> {
         let mut held = BTreeMap::new();
         let mut newer = Vec::new();
         for told in &self.told {
             match told {
-                told if told.at > stamp => newer.push(told.clone()),
+                told if told.at > timestamp => newer.push(told.clone()),
                 Told { what: What::End, thread, .. } => held.retain(|(of, ..): &Key, _| of != thread),
-                told => _ = held.insert(key(told), Told { at: stamp, ..told.clone() }),
+                told => _ = held.insert(key(told), Told { at: timestamp, ..told.clone() }),
             }
         }
         held.into_values().chain(newer).collect()

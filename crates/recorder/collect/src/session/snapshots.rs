@@ -71,7 +71,7 @@ impl Running {
     /// Returns true if there is any record from this timestamp on.
     fn has_any_since(&self, since: u64) -> bool {
         let mut packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
-        packets.any(|packet| packet.content.last_stamp >= since)
+        packets.any(|packet| packet.content.last_timestamp >= since)
     }
 }
 
@@ -316,8 +316,8 @@ impl Contents {
         let packets =
             self.programs.iter().flat_map(|program| &program.copy.streams).flat_map(|stream| &stream.packets);
         let user = packets
-            .filter(|packet| packet.content.last_stamp >= self.since)
-            .map(|packet| packet.content.first_stamp);
+            .filter(|packet| packet.content.last_timestamp >= self.since)
+            .map(|packet| packet.content.first_timestamp);
         let page = |(_, pages): &Pages| {
             let layout = &self.formats.as_ref()?.layout;
             Some(Page::parse(pages.first()?, layout).ok()?.ticks)
@@ -330,7 +330,7 @@ impl Contents {
 
 /// Writes the copied packets of a ring that are not older than `since`.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
-    let is_wanted = |packet: &&Packet| packet.content.last_stamp >= since;
+    let is_wanted = |packet: &&Packet| packet.content.last_timestamp >= since;
     // Records lost before the first packet are not missing from the snapshot.
     let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);

@@ -56,11 +56,11 @@ unsafe fn section<P>(commit: &Commit<'_, P>, leave: Option<Leave>, copy: impl Fn
         fence(Release);
         if let Some(leave) = leave {
             // SAFETY: the caller guarantees that `leave.destination` is valid for writing (this function's # Safety).
-            unsafe { plain::write(leave.destination, [commit.stamp, commit.expected, leave.lost]) };
+            unsafe { plain::write(leave.destination, [commit.timestamp, commit.expected, leave.lost]) };
         }
         // SAFETY: the caller guarantees 16 writable bytes, aligned to 8, at `destination` (`super::publish`'s
         // # Safety).
-        unsafe { plain::write(commit.destination.cast(), [commit.stamp, commit.tag]) };
+        unsafe { plain::write(commit.destination.cast(), [commit.timestamp, commit.tag]) };
         copy(commit.destination.wrapping_add(16));
         commit.head.store(commit.new, Release);
         Outcome::Committed

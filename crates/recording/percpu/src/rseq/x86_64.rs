@@ -154,7 +154,7 @@ macro_rules! attack {
     (compared) => {
         attack!()
     };
-    (stamped) => {
+    (timestamped) => {
         attack!()
     };
     (copied) => {
@@ -184,8 +184,8 @@ macro_rules! attack {
 ///     thread.rseq_cs = &description               // 93: { start: 91, length: 92 - 91, abort: 94 }
 /// 91: if thread.cpu_id != cpu     goto 94
 ///     if *head != expected        goto 94
-///     first                                       // a sub-buffer switch: leave[0..3] = stamp, expected, lost
-///     to[0] = stamp; to[1] = tag
+///     first                                       // a sub-buffer switch: leave[0..3] = timestamp, expected, lost
+///     to[0] = timestamp; to[1] = tag
 ///     copy                                        // to[2..] = payload
 ///     *head = new                                 // the commit: the section's last store
 /// 92: thread.rseq_cs = 0;         return Committed
@@ -212,9 +212,9 @@ macro_rules! section {
             "jne 94f",
             attack!(compared),
             $($first,)*
-            "mov qword ptr [{to}], {stamp}",
+            "mov qword ptr [{to}], {timestamp}",
             "mov qword ptr [{to} + 8], {tag}",
-            attack!(stamped),
+            attack!(timestamped),
             $($copy,)*
             attack!(copied),
             "mov qword ptr [{head}], {new}",
@@ -235,7 +235,7 @@ macro_rules! section {
             expected = in(reg) $commit.expected,
             new = in(reg) $commit.new,
             to = in(reg) $commit.destination,
-            stamp = in(reg) $commit.stamp,
+            timestamp = in(reg) $commit.timestamp,
             tag = in(reg) $commit.tag,
             t = out(reg) _,
             CPU_ID = const CPU_ID,
@@ -296,7 +296,7 @@ macro_rules! leaving {
                 $area,
                 $commit,
                 [
-                    "mov qword ptr [{leave}], {stamp}",
+                    "mov qword ptr [{leave}], {timestamp}",
                     "mov qword ptr [{leave} + 8], {expected}",
                     "mov qword ptr [{leave} + 16], {lost}"
                 ],

@@ -125,9 +125,9 @@ impl Reader {
                 Copied { bytes, left: None, unfinished: 0 }
             }
             _ => {
-                let [stamp, left, lost] = source.words(LEFT);
+                let [timestamp, left, lost] = source.words(LEFT);
                 let bytes = source.packet(start..self.end(Head(left)));
-                Copied { bytes, left: Some((stamp, lost)), unfinished: 0 }
+                Copied { bytes, left: Some((timestamp, lost)), unfinished: 0 }
             }
         }
     }

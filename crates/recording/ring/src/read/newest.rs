@@ -64,7 +64,7 @@ impl Reader {
             };
             bytes += copied.bytes.len();
             // Older sub-buffers end where this one begins, or before.
-            let is_last = copied.first_stamp().is_some_and(|first| first < since);
+            let is_last = copied.first_timestamp().is_some_and(|first| first < since);
             newest_first.push(copied);
             if is_last {
                 break;

@@ -85,13 +85,13 @@ impl Reader {
             return;
         }
         let source = self.source(number, false);
-        let [stamp, head, lost] = source.words(LEFT);
+        let [timestamp, head, lost] = source.words(LEFT);
         let rest = source.packet(start..self.end(Head(head)));
         let records = &rest[PACKET_HEADER..];
         let to = self.data(number);
         // SAFETY: not more bytes than there were, which move towards the front; the sub-buffer is the reader's.
         unsafe { plain::copy_in(to.wrapping_add(PACKET_HEADER), records.as_ptr(), records.len()) };
-        let left = [stamp, head.wrapping_sub(parts.into()), lost];
+        let left = [timestamp, head.wrapping_sub(parts.into()), lost];
         // SAFETY: the words of a sub-buffer switch lie in the packet header's room, aligned to 8; the sub-buffer is the
         // reader's.
         unsafe { plain::write(to.wrapping_add(LEFT).cast(), left) };

@@ -81,9 +81,9 @@ fn who_reserves_later_has_the_later_time() {
         });
         passing.join().unwrap();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let mut stamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| stamps = records(&part.bytes, 24, HALF)).unwrap();
-        assert!(stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
+        let mut timestamps = Vec::new();
+        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        assert!(timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp), "{timestamps:?}");
     });
 }
 
@@ -95,8 +95,11 @@ fn so_has_one_whose_cpu_is_behind() {
         let writers = [(1, Time::of(2)), (2, Time::of(1))]
             .map(|(number, time)| thread::spawn(move || share(rings(), number, HALF, Some(&time))));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let mut stamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| stamps = records(&part.bytes, 24, HALF)).unwrap();
-        assert!(stamps.len() == 2 && stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
+        let mut timestamps = Vec::new();
+        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        assert!(
+            timestamps.len() == 2 && timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp),
+            "{timestamps:?}"
+        );
     });
 }

@@ -8,7 +8,8 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
+    Attempt, Clock, Full, IfFull, ReadClock, Record, Rings, Unwritten, cross, write, write_fully,
+    write_shared,
 };
 use std::sync::Arc;
 
@@ -104,7 +105,7 @@ impl Time {
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a>(Option<&'a Time>);
 
-impl Stamp for Reading<'_> {
+impl ReadClock for Reading<'_> {
     fn cycles(self) -> u64 {
         self.0.map_or(1, |time| time.0.load(Relaxed))
     }
@@ -142,16 +143,16 @@ pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull
     record(number, length, |record| {
         let ring = rings.at(0);
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
+        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
         else {
             return Ok(());
         };
-        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `stamp` was read
+        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `timestamp` was read
         // after `head`.
-        if !stays && unsafe { cross(ring, record, head, stamp) } {
+        if !stays && unsafe { cross(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring, head, timestamp, clock: Clock::Cycles };
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
         unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
     })

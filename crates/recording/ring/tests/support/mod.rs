@@ -9,7 +9,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, Record, Stamp, Unwritten, cross, write, write_fully,
+    Attempt, Clock, Full, IfFull, ReadClock, Record, Unwritten, cross, write, write_fully,
 };
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -20,7 +20,7 @@ pub struct Counting;
 
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
-impl Stamp for Counting {
+impl ReadClock for Counting {
     fn cycles(self) -> u64 {
         READINGS.fetch_add(1, SeqCst)
     }
@@ -101,15 +101,16 @@ impl Harness {
         // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
         let place = rings.at(thread::tag_and_place().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(place, record, Counting) }) else {
+        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(place, record, Counting) })
+        else {
             return Ok(());
         };
-        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `stamp` was read after
+        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `timestamp` was read after
         // `head`.
-        if !stays && unsafe { cross(place, record, head, stamp) } {
+        if !stays && unsafe { cross(place, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring: place, head, timestamp, clock: Clock::Cycles };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
         thread::set_place(cpu().min(cpus() - 1) as usize);
@@ -129,7 +130,7 @@ pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
 /// One record of a sub-buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    pub stamp: u64,
+    pub timestamp: u64,
     pub tag: u64,
     pub payload: Vec<u8>,
 }
@@ -155,7 +156,7 @@ fn parse(bytes: &[u8], shape: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
             |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
         let (header, length) = shape(&bytes[at..]);
         let payload = bytes[at + header..at + header + length].to_vec();
-        records.push(Read { stamp: word(0), tag: word(8), payload });
+        records.push(Read { timestamp: word(0), tag: word(8), payload });
         at += header + length;
         if at < bytes.len() {
             at = at.next_multiple_of(8);
