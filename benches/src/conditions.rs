@@ -4,7 +4,7 @@ use crate::Bench;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
-use sordino_event::condition::{Condition, Context, Expression, Gate};
+use sordino_event::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::Geometry;
@@ -75,10 +75,10 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     let context = Context { pid: Pid(1), procname: "bench" };
     let condition = expression.compile(schema, &context).map_err(|invalid| invalid.to_string())?;
     let Condition::Code(code) = condition else { return Err("no code".to_owned()) };
-    let gate = Gate::of(&code, schema).ok_or("no gate")?;
+    let comparison = InlineComparison::of(&code, schema).ok_or("no inline filter")?;
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).map_err(|no_room| no_room.to_string())?;
-    let want = attached.conditions.gate(id, gate.field, gate.low, gate.span);
+    let want = attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span);
     program.enable(attached.slot, id, want);
     Ok(())
 }

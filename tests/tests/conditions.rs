@@ -59,9 +59,10 @@ impl Session {
         let (id, schema) = self.point(name);
         let condition::Condition::Code(code) = compiled(filter, &schema) else { panic!("{filter}") };
         self.attached.conditions.set(id, &Code { filter: When::If(&code), trigger: When::Never }).unwrap();
-        let gate = condition::Gate::of(&code, &schema);
-        let want =
-            gate.map_or(Want::If, |gate| self.attached.conditions.gate(id, gate.field, gate.low, gate.span));
+        let comparison = condition::InlineComparison::of(&code, &schema);
+        let want = comparison.map_or(Want::If, |comparison| {
+            self.attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span)
+        });
         self.program.enable(self.attached.slot, id, want);
         want
     }

@@ -1,7 +1,7 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::condition::{Condition, Context, Expression, Gate};
+use sordino_event::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
@@ -37,7 +37,7 @@ struct Way<'a> {
     wanting: Range<usize>,
     condition: Option<&'a str>,
     /// True if an inline filter evaluates the condition.
-    gated: bool,
+    inline: bool,
     before: u64,
     interruption: Interruption,
 }
@@ -63,7 +63,7 @@ impl Way<'_> {
             for (id, schema) in points {
                 let want = self
                     .condition
-                    .map_or(Want::Always, |text| condition(attached, id, &schema, text, self.gated));
+                    .map_or(Want::Always, |text| condition(attached, id, &schema, text, self.inline));
                 program.enable(attached.slot, id, want);
             }
         }
@@ -78,15 +78,17 @@ impl Way<'_> {
 }
 
 /// Sets the condition if the tracepoint has its fields.
-fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, gated: bool) -> Want {
+fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, inline: bool) -> Want {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
         return Want::No;
     };
-    let gate = Gate::of(&code, schema).filter(|_| gated);
+    let filter = InlineComparison::of(&code, schema).filter(|_| inline);
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).unwrap();
-    gate.map_or(Want::If, |gate| attached.conditions.gate(id, gate.field, gate.low, gate.span))
+    filter.map_or(Want::If, |filter| {
+        attached.conditions.inline_filter(id, filter.field, filter.low, filter.span)
+    })
 }
 
 /// Events in the rings of all sessions.
@@ -136,7 +138,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
         wanted: session(),
         wanting: 0..SLOTS,
         condition: None,
-        gated: true,
+        inline: true,
         before: 1,
         interruption: Interruption::None,
     }
@@ -156,18 +158,21 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("C, two words", of()),
         ("Rust, two words", in_rust()),
         ("C, two words, the session in the last slot", Way { sessions: SLOTS, wanting: 7..8, ..of() }),
-        ("C, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..of() }),
-        ("Rust, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..in_rust() }),
-        ("C, two words, a gate that lets it through", Way { condition: Some("second != 0"), ..of() }),
+        ("C, two words, an inline filter that rejects it", Way { condition: Some("second == 0"), ..of() }),
+        (
+            "Rust, two words, an inline filter that rejects it",
+            Way { condition: Some("second == 0"), ..in_rust() },
+        ),
+        ("C, two words, an inline filter that accepts it", Way { condition: Some("second != 0"), ..of() }),
         (
             "C, two words, code of one comparison that does not hold",
-            Way { condition: Some("second == 0"), gated: false, ..of() },
+            Way { condition: Some("second == 0"), inline: false, ..of() },
         ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
         ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
         (
-            "C, u64, i32, a text of 7 bytes, a gate that turns it away",
+            "C, u64, i32, a text of 7 bytes, an inline filter that rejects it",
             Way { case: "text", condition: Some("second == -1"), ..of() },
         ),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),

@@ -57,11 +57,11 @@ fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
     let session = Session::start(&scene, "picky", &["--user", "steady:step if number < 1000"]);
     let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
-    wait_until("there is a gate", || word(running.pid()).is_gated());
+    wait_until("there is an inline filter", || word(running.pid()).has_inline_filter());
     let other = Session::start(&scene, "other", &["--user", "steady:*"]);
-    wait_until("both want it", || !word(running.pid()).is_gated());
+    wait_until("both want it", || !word(running.pid()).has_inline_filter());
     other.destroy();
-    wait_until("there is a gate again", || word(running.pid()).is_gated());
+    wait_until("there is an inline filter again", || word(running.pid()).has_inline_filter());
     session.does("disable", &["steady:*"]);
     wait_until("nobody wants it", || word(running.pid()) == Wants(0));
     running.signal(Signal::TERM);

@@ -28,9 +28,9 @@
 
 mod bounds;
 mod code;
+mod comparison;
 mod decoded;
 mod emit;
-mod gate;
 mod layout;
 mod lexer;
 mod machine;
@@ -42,8 +42,8 @@ mod resolve;
 mod tree;
 
 pub use code::{MAX_CODE, Sole};
+pub use comparison::InlineComparison;
 pub use decoded::Known;
-pub use gate::Gate;
 pub use machine::holds;
 pub use payload::Interval;
 

@@ -19,7 +19,7 @@ use crate::supply::{Supplied, Supply};
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
-use sordino_event::condition::{Condition, Context, Gate};
+use sordino_event::condition::{Condition, Context, InlineComparison};
 use sordino_event::{Pid, Schema};
 use sordino_ring::control::{Attached, Code, Conditions, FileId, PATIENCE, Program, Want, When};
 use sordino_ring::layout::VALUES;
@@ -50,7 +50,7 @@ pub(crate) struct Traced {
     /// The index after the last tracepoint that the session has answered for.
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
-    gated: Vec<(u16, Want)>,
+    filtered: Vec<(u16, Want)>,
     reader: Reader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -109,7 +109,7 @@ impl Traced {
             rings: readers.iter().map(read::Reader::cpu).collect(),
             enabled: Vec::new(),
             answered: 0,
-            gated: Vec::new(),
+            filtered: Vec::new(),
             reader,
             learned: Learned::default(),
             contexts: options.contexts,
@@ -171,7 +171,7 @@ impl Traced {
         self.learned.tracepoints.append(&mut learned.tracepoints);
         self.learned.declarations += &learned.declarations;
         self.declare(user, clock)?;
-        self.gated.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
+        self.filtered.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Traced {
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
-        self.gated.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
+        self.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
         self.enabled.truncate(first);
         for (index, Declared { id, schema }) in (first..).zip(new) {
             let id = *id;
@@ -236,7 +236,7 @@ impl Traced {
             }
             self.enabled.push(want != Want::No);
             if let Want::Through(_) = want {
-                self.gated.push((id, want));
+                self.filtered.push((id, want));
             }
         }
         notes.retain(|note| !self.notes.contains(note));
@@ -371,9 +371,9 @@ fn when(condition: &Condition) -> When<&[u8]> {
 
 /// Returns the way to enable a tracepoint whose `code` has been set: with an inline filter, if the code allows one.
 fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> Want {
-    let gate = match (code.filter, code.trigger) {
-        (When::If(filter), When::Never) => Gate::of(filter, schema),
+    let filter = match (code.filter, code.trigger) {
+        (When::If(code), When::Never) => InlineComparison::of(code, schema),
         _ => None,
     };
-    gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
+    filter.map_or(Want::If, |filter| conditions.inline_filter(id, filter.field, filter.low, filter.span))
 }

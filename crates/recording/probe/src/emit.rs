@@ -200,7 +200,7 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
 #[cold]
 #[inline(never)]
 unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
-    let wants = if wants.is_gated() {
+    let wants = if wants.has_inline_filter() {
         let Some(slots) = program::slots() else { return };
         wants.always(slots.cpus())
     } else if wants.is_pending() {

@@ -47,7 +47,7 @@ mod context;
 mod counters;
 mod discovery;
 mod emit;
-mod gate;
+mod inline_filter;
 mod long;
 mod macros;
 mod mark;
@@ -75,7 +75,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 pub mod internal {
     pub use crate::context::{SAID, say};
     pub use crate::emit::{Staged, emit};
-    pub use crate::gate::{is_one, is_rejected, turned_away};
+    pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};

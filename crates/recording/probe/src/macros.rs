@@ -65,7 +65,7 @@ macro_rules! __hit {
     ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
         // SAFETY: `look` returned `word` with the value `wanted`.
-        if !unsafe { $crate::internal::turned_away($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
+        if !unsafe { $crate::internal::is_filtered_out($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
                 $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
             let length = match FIXED {

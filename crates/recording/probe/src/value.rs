@@ -16,7 +16,7 @@ pub trait Scalar: Copy {
     type Bytes: Copy;
     /// Encodes this value as in a record.
     fn bytes(self) -> Self::Bytes;
-    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::Gate)
+    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::InlineFilter)
     /// compares, a signed one extended to 64 bits. A type whose [`NAME`](Self::NAME) is an integer's has to return it:
     /// a condition is compared with this alone.
     fn integer(self) -> Option<u64>;

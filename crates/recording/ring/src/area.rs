@@ -117,7 +117,7 @@ impl Area {
     fn closed(&self, points: u32, length: usize) -> [Range<usize>; 2] {
         let (words, text) = (self.capacity.points_offset(), self.capacity.catalogue_offset());
         let (last_word, last) =
-            (self.capacity.gates_offset(), (text + self.catalogue).next_multiple_of(PAGE));
+            (self.capacity.inline_filters_offset(), (text + self.catalogue).next_multiple_of(PAGE));
         let words = words + (points as usize * size_of::<EnableWord>()).next_multiple_of(PAGE);
         let text = text + length.next_multiple_of(STEP);
         [words.min(last_word)..last_word, text.min(last)..last]

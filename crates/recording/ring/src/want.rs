@@ -16,8 +16,8 @@ pub enum Want {
     If,
     /// The code decides, and the values of the thread's performance counters precede the record.
     Counted,
-    /// An inline filter decides, which is all of the code: the [`Gate`](crate::layout::Gate) that lies so many bytes
-    /// behind the word. See [`Conditions::gate`](crate::control::Conditions::gate).
+    /// An inline filter decides, which is all of the code: the [`InlineFilter`](crate::layout::InlineFilter) that lies so many bytes
+    /// behind the word. See [`Conditions::inline_filter`](crate::control::Conditions::inline_filter).
     Through(u32),
 }
 
@@ -27,7 +27,7 @@ pub enum Want {
 /// |---|---|
 /// | 0 | no session |
 /// | bit 0 is set | one session, without a condition; bits 31..8 are the distance from slot 0's ring headers to its own, in units of 256 bytes; the others are 0 |
-/// | bits 1..0 are 2 | one session, through an inline filter ([`Gate`](crate::layout::Gate)): bits 4..2 are its slot, bits 31..8 the distance in bytes from the word to the filter; the others are 0 |
+/// | bits 1..0 are 2 | one session, through an inline filter ([`InlineFilter`](crate::layout::InlineFilter)): bits 4..2 are its slot, bits 31..8 the distance in bytes from the word to the filter; the others are 0 |
 /// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that record the thread's counters, too |
 /// | bits 2..0 are 4 | the same, and a recorder has not answered yet: bits 63..32 count the hits until it does; all ones: more than that |
 ///
@@ -53,7 +53,7 @@ pub(crate) const fn stride(cpus: u32) -> u32 {
 
 impl Wants {
     const ONE: u64 = 1;
-    const GATED: u64 = 2;
+    const INLINE: u64 = 2;
     const PENDING: u64 = 4;
     /// One hit in the count of a pending word.
     const HIT: u64 = 1 << 32;
@@ -72,19 +72,19 @@ impl Wants {
 
     /// The word of one session, in `slot`, through the inline filter `distance` bytes behind the word.
     const fn through(slot: u32, distance: u32) -> Self {
-        Self((distance << 8 | slot << 2) as u64 | Self::GATED)
+        Self((distance << 8 | slot << 2) as u64 | Self::INLINE)
     }
 
     /// Returns true for one session through an inline filter.
     #[inline(always)]
-    pub const fn is_gated(self) -> bool {
-        self.0 & Self::GATED != 0
+    pub const fn has_inline_filter(self) -> bool {
+        self.0 & Self::INLINE != 0
     }
 
     /// Returns true if the answer of a recorder is awaited.
     #[inline(always)]
     pub const fn is_pending(self) -> bool {
-        self.0 & (Self::ONE | Self::GATED | Self::PENDING) == Self::PENDING
+        self.0 & (Self::ONE | Self::INLINE | Self::PENDING) == Self::PENDING
     }
 
     /// The same sessions in the pending form, without hits. A pending word stays as it is.
@@ -107,7 +107,7 @@ impl Wants {
         if self.is_pending() { (self.0 >> 32) as u32 } else { 0 }
     }
 
-    /// The distance in bytes from a [gated](Self::is_gated) word to its inline filter.
+    /// The distance in bytes from a [filtered](Self::has_inline_filter) word to its inline filter.
     #[inline(always)]
     pub const fn distance(self) -> usize {
         (self.0 >> 8) as usize
@@ -134,14 +134,14 @@ impl Wants {
     }
 
     /// The word of the same session without a condition, for one session [with code](Self::one_if) or
-    /// [gated](Self::is_gated).
+    /// [filtered](Self::has_inline_filter).
     pub const fn always(self, cpus: u32) -> Self {
         Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
     }
 
     /// The sessions, given the number of CPUs that have a ring in each slot.
     pub const fn sessions(self, cpus: u32) -> Sessions {
-        if self.0 & (Self::ONE | Self::GATED) == Self::GATED {
+        if self.0 & (Self::ONE | Self::INLINE) == Self::INLINE {
             let all = 1 << (self.0 >> 2 & 7);
             return Sessions { all, conditional: all, counted: 0 };
         }
@@ -244,7 +244,7 @@ mod tests {
             // The comparison of one integer decides alone only if nothing else is to be done.
             let one_if = all.is_power_of_two() && conditional == all && counted == 0;
             let through = (0..SLOTS).filter(|slot| matches!(want(*slot), Want::Through(_))).count() == 1;
-            assert_eq!(word.is_gated(), one_if && through);
+            assert_eq!(word.has_inline_filter(), one_if && through);
             assert_eq!(word.one_if(), (one_if && !through).then_some(all.trailing_zeros()));
             if through {
                 assert!(!one_if || word.distance() == 0x8004);
@@ -263,7 +263,7 @@ mod tests {
         for first in WANTS {
             let known = NOBODY.with(3, first, 4);
             let pending = known.pending(4);
-            assert!(pending.is_pending() && !pending.is_one() && !pending.is_gated());
+            assert!(pending.is_pending() && !pending.is_one() && !pending.has_inline_filter());
             assert_eq!((pending.sessions(4), pending.one_if()), (known.sessions(4), None));
             let hit = pending.hit().hit();
             assert_eq!((hit.hits(), hit.pending(4)), (2, hit));
@@ -292,9 +292,9 @@ mod tests {
         assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
         assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
         assert_eq!(two.pending(2).hit().hit().0, 0x2_0020_2804);
-        let gated = NOBODY.with(5, Want::Through(0x8040), 2);
-        assert_eq!((gated.0, gated.with(3, Want::No, 2)), (0x80_4016, gated));
-        assert_eq!(gated.with(3, Want::Always, 2), two);
+        let filtered = NOBODY.with(5, Want::Through(0x8040), 2);
+        assert_eq!((filtered.0, filtered.with(3, Want::No, 2)), (0x80_4016, filtered));
+        assert_eq!(filtered.with(3, Want::Always, 2), two);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod support;
 use sordino_ring::area::Area;
 use sordino_ring::condition::{MAX_CODE, Place, When};
 use sordino_ring::control::{Code, NoRoom, Program, Triggers, Want};
-use sordino_ring::layout::{CONDITION_POOL, GATES, Gate, Geometry};
+use sordino_ring::layout::{CONDITION_POOL, Geometry, INLINE_FILTERS, InlineFilter};
 use sordino_ring::slots::{Copied, Table};
 use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
@@ -90,38 +90,38 @@ fn a_session_has_its_own_gates_and_each_interval_one() {
         let Want::Through(distance) = want else { panic!("{want:?}") };
         let at = (&raw const *harness.area.point(id)).cast::<u8>().wrapping_add(distance as usize);
         // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
-        let gate = unsafe { &*at.cast::<Gate>() };
-        (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed))
+        let filter = unsafe { &*at.cast::<InlineFilter>() };
+        (filter.field.load(Relaxed), filter.low.load(Relaxed), filter.span.load(Relaxed))
     };
     let last = POINTS as u16 - 1;
     for (session, number) in sessions.iter_mut().zip(1u64..) {
         let set = &mut session.conditions;
-        for field in 0..GATES as u32 {
-            let want = set.gate(7, field, number, u64::MAX);
+        for field in 0..INLINE_FILTERS as u32 {
+            let want = set.inline_filter(7, field, number, u64::MAX);
             assert_eq!(seen(7, want), (field, number, u64::MAX));
         }
-        assert_eq!(set.gate(7, 0, number, 1), Want::If);
-        assert_eq!(seen(last, set.gate(last, 3, number, u64::MAX)), (3, number, u64::MAX));
+        assert_eq!(set.inline_filter(7, 0, number, 1), Want::If);
+        assert_eq!(seen(last, set.inline_filter(last, 3, number, u64::MAX)), (3, number, u64::MAX));
     }
     // The first session's filter is still there, beside the other session's.
-    let first = sessions[0].conditions.gate(0, 127, 1, u64::MAX);
+    let first = sessions[0].conditions.inline_filter(0, 127, 1, u64::MAX);
     assert_eq!(seen(0, first), (127, 1, u64::MAX));
     programs[0].enable(sessions[0].slot, 0, first);
     let word = || Wants(harness.area.point(0).load(Relaxed));
-    assert!(word().is_gated());
+    assert!(word().has_inline_filter());
     // Withdrawing an event that was not enabled leaves the enable word unchanged.
     programs[1].enable(sessions[1].slot, 0, Want::No);
-    assert!(word().is_gated());
+    assert!(word().has_inline_filter());
     programs[1].enable(sessions[1].slot, 0, Want::Always);
     let both = 1 << sessions[0].slot | 1 << sessions[1].slot;
-    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    assert_eq!((word().has_inline_filter(), word().sessions(cpus()).all), (false, both));
     // While the other session has the event, there is nothing to renew.
     programs[0].renew(sessions[0].slot, 0, first);
-    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    assert_eq!((word().has_inline_filter(), word().sessions(cpus()).all), (false, both));
     programs[1].enable(sessions[1].slot, 0, Want::No);
     assert_eq!(word().one_if(), Some(sessions[0].slot as u32));
     programs[0].renew(sessions[0].slot, 0, first);
-    assert!(word().is_gated());
+    assert!(word().has_inline_filter());
     // An event that the session has withdrawn is not renewed.
     programs[0].enable(sessions[0].slot, 0, Want::No);
     programs[0].renew(sessions[0].slot, 0, first);

@@ -162,13 +162,13 @@ __attribute__((unused)) static void sordino_register_points(void)
     __atomic_load_n(__atomic_load_n(&(point).wanted, __ATOMIC_RELAXED), __ATOMIC_ACQUIRE)
 
 /* The inline filter: the condition, a single comparison, of the one session that enabled a tracepoint, if bit 1 of the
- * enable word is set. This is struct Gate in crates/recording/ring/src/layout.rs. The enable word's bits from 8 on are the
+ * enable word is set. This is struct InlineFilter in crates/recording/ring/src/layout.rs. The enable word's bits from 8 on are the
  * distance in bytes from the word to the filter. */
-struct sordino_gate {
+struct sordino_inline_filter {
     uint64_t low, span;
     uint32_t field, unused;
 };
-#define SORDINO_GATED 2
+#define SORDINO_INLINE_FILTER 2
 
 /* Returns true if the inline filter rejects a hit with these values, one word for each of 'count' fields, with any
  * value for a field that is no integer. */
@@ -176,11 +176,11 @@ static inline __attribute__((always_inline)) bool sordino_is_rejected(
     const struct sordino_tracepoint *point, uint64_t wanted, const uint64_t *values, size_t count)
 {
     const uint64_t *const word = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
-    const struct sordino_gate *const gate =
-        (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
-    const uint32_t field = __atomic_load_n(&gate->field, __ATOMIC_RELAXED);
+    const struct sordino_inline_filter *const filter =
+        (const struct sordino_inline_filter *)(const void *)((const unsigned char *)word + (wanted >> 8));
+    const uint32_t field = __atomic_load_n(&filter->field, __ATOMIC_RELAXED);
     const uint64_t value = field < count ? values[field] : 0;
-    return value - __atomic_load_n(&gate->low, __ATOMIC_RELAXED) > __atomic_load_n(&gate->span, __ATOMIC_RELAXED);
+    return value - __atomic_load_n(&filter->low, __ATOMIC_RELAXED) > __atomic_load_n(&filter->span, __ATOMIC_RELAXED);
 }
 
 /* The size of a record with so many bytes of payload, and the bytes that are copied: see Shape in
@@ -193,7 +193,7 @@ static inline __attribute__((always_inline)) bool sordino_is_rejected(
 static inline __attribute__((always_inline)) void sordino_emit_fixed(
     const struct sordino_tracepoint *point, uint64_t wanted, const unsigned char *stage, size_t length)
 {
-    if (length == 16 && !(wanted & SORDINO_GATED)) {
+    if (length == 16 && !(wanted & SORDINO_INLINE_FILTER)) {
         uint64_t words[2];
         memcpy(words, stage, sizeof words);
         sordino_emit_pair(point, wanted, words[0], words[1]);
@@ -274,7 +274,7 @@ __attribute__((unused, noinline)) static void sordino_stage_text(const struct so
 __attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t wanted,
     uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
-    if (wanted & SORDINO_GATED) {
+    if (wanted & SORDINO_INLINE_FILTER) {
         const uint64_t values[] = {first, (layout & 255) == 0 ? first : second, second};
         if (sordino_is_rejected(point, wanted, values, 3))
             return;
@@ -480,7 +480,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             sordino_fixed = 1 SORDINO_EACH(count, SORDINO_IS_FIXED, __VA_ARGS__), \
             sordino_size = sordino_fixed ? 0 SORDINO_EACH(count, SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
         }; \
-        if (sordino_w & SORDINO_GATED) { \
+        if (sordino_w & SORDINO_INLINE_FILTER) { \
             const uint64_t sordino_values[] = {SORDINO_EACH(count, SORDINO_COMPARED, __VA_ARGS__) 0}; \
             if (sordino_is_rejected(&sordino_point_##id, sordino_w, sordino_values, count)) \
                 return; \

@@ -3,7 +3,9 @@
 use super::pager::Pager;
 use super::plan::{Plan, RingPlan, Wanted};
 use super::{Conditions, Program, Refusal, Want};
-use crate::layout::{self, ATTACH_LOCK, GATES, Gate, Header, PAGE, RingHeader, SLOTS, Slot, TableEntry};
+use crate::layout::{
+    self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, SLOTS, Slot, TableEntry,
+};
 use crate::map::{self, Mapping};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
@@ -173,7 +175,7 @@ impl Program {
         let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
         let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
-            there(conditions.first_gate, GATES * size_of::<Gate>()),
+            there(conditions.first_inline_filter, INLINE_FILTERS * size_of::<InlineFilter>()),
             there(self.ring(slot, 0).offset, headers),
         ];
         let region = (self.address + offset, length);

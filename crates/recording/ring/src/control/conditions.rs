@@ -2,7 +2,7 @@
 
 use super::Want;
 use crate::condition::{Code, MAX_CODE, Place, When};
-use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, GATES, Gate};
+use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
 use crate::map::Mapping;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;
@@ -24,9 +24,9 @@ pub struct Conditions {
     /// The numbers that decide the offsets of the control part.
     capacity: Capacity,
     /// The number of the session's first inline filter.
-    pub(super) first_gate: usize,
+    pub(super) first_inline_filter: usize,
     /// The inline filters in use, by field, least value and span, with their numbers.
-    gates: HashMap<(u32, u64, u64), usize>,
+    inline_filters: HashMap<(u32, u64, u64), usize>,
 }
 
 /// The pool has no room for a condition's code.
@@ -59,9 +59,10 @@ impl Conditions {
         capacity: Capacity,
         slot: usize,
     ) -> Self {
-        let first_gate = capacity.gates_offset() + slot * GATES * size_of::<Gate>();
-        let (known, gates) = (HashMap::new(), HashMap::new());
-        Self { region, pool, used: 0, known, control, capacity, first_gate, gates }
+        let first_inline_filter =
+            capacity.inline_filters_offset() + slot * INLINE_FILTERS * size_of::<InlineFilter>();
+        let (known, inline_filters) = (HashMap::new(), HashMap::new());
+        Self { region, pool, used: 0, known, control, capacity, first_inline_filter, inline_filters }
     }
 
     /// # Panics
@@ -71,7 +72,7 @@ impl Conditions {
     }
 
     /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
-    /// lies in an interval: [through](Want::Through) a [`Gate`], an inline filter, or like any other code if all are in
+    /// lies in an interval: [through](Want::Through) a [`InlineFilter`], an inline filter, or like any other code if all are in
     /// use.
     ///
     /// An inline filter is never changed while the session lasts, whatever happens to its tracepoints: so a slow hit
@@ -80,22 +81,22 @@ impl Conditions {
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    pub fn gate(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
+    pub fn inline_filter(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
         self.check(id);
-        let (key, next) = ((field, low, span), self.gates.len());
-        let at = |number| self.first_gate + number * size_of::<Gate>();
-        let at = match self.gates.get(&key) {
+        let (key, next) = ((field, low, span), self.inline_filters.len());
+        let at = |number| self.first_inline_filter + number * size_of::<InlineFilter>();
+        let at = match self.inline_filters.get(&key) {
             Some(number) => at(*number),
-            None if next == GATES => return Want::If,
+            None if next == INLINE_FILTERS => return Want::If,
             None => {
                 // SAFETY: the session's filters lie inside the control part, which is mapped as long as `control`; all
                 // fields are atomics.
-                let gate = unsafe { &*self.control.at(at(next)).cast::<Gate>() };
+                let inline_filter = unsafe { &*self.control.at(at(next)).cast::<InlineFilter>() };
                 // If a load sees the enable word that leads here, then it sees these stores, by control:A.
-                gate.low.store(low, Relaxed);
-                gate.span.store(span, Relaxed);
-                gate.field.store(field, Relaxed);
-                self.gates.insert(key, next);
+                inline_filter.low.store(low, Relaxed);
+                inline_filter.span.store(span, Relaxed);
+                inline_filter.field.store(field, Relaxed);
+                self.inline_filters.insert(key, next);
                 at(next)
             }
         };

@@ -5,7 +5,7 @@ use loom::thread;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::condition::When;
 use sordino_ring::control::{Code, Want};
-use sordino_ring::layout::Gate;
+use sordino_ring::layout::InlineFilter;
 use sordino_ring::slots::{Copied, Table};
 use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
@@ -48,7 +48,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
     check(|| {
         let (area, program, mut before) = attached(&wanted(&[], 1));
         // Makes the words known to loom.
-        before.conditions.gate(0, 1, 1, 1);
+        before.conditions.inline_filter(0, 1, 1, 1);
         program.enable(before.slot, 0, Want::No);
         program.detach(&before).unwrap();
         let mut attached = program.attach(&wanted(&[], 2)).unwrap();
@@ -57,10 +57,12 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
             let wants = Wants(word.load(Acquire));
             let at = (&raw const *word).cast::<u8>().wrapping_add(wants.distance());
             // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
-            let gate = wants.is_gated().then(|| unsafe { &*at.cast::<Gate>() });
-            gate.map(|gate| (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed)))
+            let filter = wants.has_inline_filter().then(|| unsafe { &*at.cast::<InlineFilter>() });
+            filter.map(|filter| {
+                (filter.field.load(Relaxed), filter.low.load(Relaxed), filter.span.load(Relaxed))
+            })
         });
-        let want = attached.conditions.gate(0, 3, 5, 7);
+        let want = attached.conditions.inline_filter(0, 3, 5, 7);
         assert!(matches!(want, Want::Through(_)));
         program.enable(attached.slot, 0, want);
         assert!([None, Some((3, 5, 7))].contains(&hit.join().unwrap()));

@@ -8,7 +8,7 @@ use crate::{Schema, Type};
 
 /// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct InlineComparison {
     /// The index of the field in the tracepoint, from 0.
     pub field: u32,
     /// The least value. A negative one is stored as its two's complement with 64 bits, like the value that is
@@ -18,7 +18,7 @@ pub struct Gate {
     pub span: u64,
 }
 
-impl Gate {
+impl InlineComparison {
     /// Returns the inline filter that is equivalent to [`holds`](super::holds) with `code`, if there is one.
     /// [`Expression::compile`](super::Expression::compile) has to have compiled `code` for records of `schema`.
     ///

@@ -1,7 +1,7 @@
 //! The inline filter: a session's comparison, evaluated at the hit before anything is prepared for a record.
 
 use sordino_percpu::primitive::Relaxed;
-use sordino_ring::layout::{EnableWord, Gate};
+use sordino_ring::layout::{EnableWord, InlineFilter};
 use sordino_ring::want::Wants;
 
 /// Returns true if one session enabled the event without an inline filter: [`Wants::is_one`].
@@ -18,7 +18,7 @@ pub fn is_one(wanted: u64) -> bool {
 /// # Safety
 /// [`Tracepoint::look`](crate::Tracepoint::look) returned `word` with the value `wanted`.
 #[inline(always)]
-pub unsafe fn turned_away<const N: usize>(
+pub unsafe fn is_filtered_out<const N: usize>(
     word: &'static EnableWord,
     wanted: u64,
     values: [Option<u64>; N],
@@ -32,7 +32,7 @@ pub unsafe fn turned_away<const N: usize>(
     values.iter().any(Option::is_some) && unsafe { compare(word, wanted, value) }
 }
 
-/// Returns the result of [`turned_away`] for values of all fields, with any value for one that is no integer.
+/// Returns the result of [`is_filtered_out`] for values of all fields, with any value for one that is no integer.
 ///
 /// # Safety
 /// [`Tracepoint::look`](crate::Tracepoint::look) returned `word` with the value `wanted`.
@@ -50,13 +50,13 @@ pub unsafe fn is_rejected<const N: usize>(word: &'static EnableWord, wanted: u64
 #[inline(always)]
 unsafe fn compare(word: &'static EnableWord, wanted: u64, value: impl FnOnce(usize) -> u64) -> bool {
     let wants = Wants(wanted);
-    if !wants.is_gated() {
+    if !wants.has_inline_filter() {
         return false;
     }
-    let gate = (&raw const *word).cast::<u8>().wrapping_add(wants.distance()).cast::<Gate>();
-    // SAFETY: `wanted` is gated, so the collector has set up a filter at this distance behind `word`, in the same area,
+    let filter = (&raw const *word).cast::<u8>().wrapping_add(wants.distance()).cast::<InlineFilter>();
+    // SAFETY: `wanted` has an inline filter, so the collector has set up a filter at this distance behind `word`, in the same area,
     // which is never unmapped; all fields are atomics.
-    let gate = unsafe { &*gate };
-    let value = value(gate.field.load(Relaxed) as usize);
-    value.wrapping_sub(gate.low.load(Relaxed)) > gate.span.load(Relaxed)
+    let filter = unsafe { &*filter };
+    let value = value(filter.field.load(Relaxed) as usize);
+    value.wrapping_sub(filter.low.load(Relaxed)) > filter.span.load(Relaxed)
 }
